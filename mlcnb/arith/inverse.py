@@ -3,6 +3,9 @@
 y0 = v0, y1 = v1 + 1                    v0 = y0, v1 = y1 - 1
 y0 = v // 16, y1 = v % 16               v = y0 * 16 + y1
 y = v0 * 8 + v1      with v1 in 0..8    v0 = y // 8, v1 = y % 8
+
+`solved` reads sums with numbers for factors, and finds out whether they can be solved; where the
+indices are known to be an iteration map, `inverse_affine_iter_map` has symbolic factors too.
 """
 
 from __future__ import annotations
@@ -10,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlcnb.arith.analyzer import Analyzer
 from mlcnb.arith.digits import Digit, digit_of
+from mlcnb.arith.iter_sum import IterMap, IterMark, IterSum
 from mlcnb.arith.reading import divided, remainder
 from mlcnb.arith.sum import ZERO, Bounds, Quotient, Remainder, Sum
 from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 
 #: what was found of a number: its digits with their values
 Found = dict[Digit, Sum]
@@ -118,3 +124,44 @@ class _Solver:
         for value, step in parts:
             total = total.plus(value, step)
         return total
+
+
+def inverse_affine_iter_map(
+    iter_map: IterMap | Sequence[IterSum], outputs: Sequence[e.PrimExpr]
+) -> dict[e.Var, e.PrimExpr]:
+    """Loop variables as expressions of what the indices of a bijective map are.
+
+    A variable that is missing takes one value only.
+    """
+    sums = iter_map.indices if isinstance(iter_map, IterMap) else iter_map
+    given = dict(zip(sums, outputs, strict=True))
+    #: where the digits of a number stand: the sum, and which of its splits
+    places: dict[IterMark, list[tuple[IterSum, int]]] = {}
+    #: the number that a sum is, where it is no index
+    whole: dict[IterSum, IterMark] = {}
+
+    def number(mark: IterMark) -> e.PrimExpr:
+        first, *others = (digit(*place) for place in places[mark])
+        return sum(others, first)
+
+    def digit(made: IterSum, at: int) -> e.PrimExpr:
+        """A split's share of the number that it is cut out of."""
+        if made not in given:
+            given[made] = number(whole[made])
+        value, split = given[made], made.splits[at]
+        kind = value.dtype
+        part = p.floordiv(value - p.cast(kind, made.base), p.cast(kind, split.scale))
+        if at:  # nothing stands above the first
+            part = p.floormod(part, p.cast(kind, split.extent))
+        return part * p.cast(kind, split.lower)
+
+    queue = [*sums]
+    for made in queue:
+        for at, split in enumerate(made.splits):
+            places.setdefault(split.mark, []).append((made, at))
+            inner = split.mark.source
+            if isinstance(inner, IterSum) and inner not in whole:
+                whole[inner] = split.mark
+                queue.append(inner)
+    simplify = Analyzer().simplify
+    return {m.source: simplify(number(m)) for m in places if not isinstance(m.source, IterSum)}

@@ -16,6 +16,6 @@ __getattr__, __dir__, __all__ = attach(
             "iter_map_simplify normalize_iter_map_to_expr normalize_to_iter_sum"
         ),
         "mlcnb.arith.iter_divide": "subspace_divide",
-        "mlcnb.arith.iter_inverse": "inverse_affine_iter_map",
+        "mlcnb.arith.inverse": "inverse_affine_iter_map",
     },
 )

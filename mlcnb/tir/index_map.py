@@ -14,7 +14,7 @@ import numpy as np
 
 from mlcnb.arith import Analyzer, simplify
 from mlcnb.arith.int_set import set_of
-from mlcnb.arith.iter_inverse import inverse_affine_iter_map
+from mlcnb.arith.inverse import inverse_affine_iter_map
 from mlcnb.arith.iter_map import detect_iter_map
 from mlcnb.arith.linear import depends_on
 from mlcnb.core.errors import MLCError

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlcnb.arith import detect_iter_map, inverse_affine_iter_map
+from mlcnb.arith import detect_iter_map, inverse_affine_iter_map, reading
+from mlcnb.arith.inverse import solved
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -113,9 +114,14 @@ def test_random_splits_and_fusions_are_inverted(case):
     assert found.errors == ()
     outputs = [e.Var(f"o{n}") for n in range(len(indices))]
     inverse = inverse_affine_iter_map(found, outputs)
+    bounds = {v: (0, loops[v.name] - 1) for v in (I, J, K)}
+    values = [reading.of(x, reading.Context(bounds)) for x in indices]
+    alike = solved(values, [reading.of(o) for o in outputs], bounds, bounds)
+    assert alike is not None
     ranges = [range(0, n, max(1, n // 4)) for n in loops.values()]
     for values in itertools.product(*ranges):
         point = dict(zip((I, J, K), values, strict=True))
         given_values = {o: evaluate(x, point) for o, x in zip(outputs, indices, strict=True)}
         for var, value in point.items():
             assert evaluate(inverse[var], given_values) == value
+            assert evaluate(alike[var].expr("int32"), given_values) == value

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ import pytest
 from mlcnb import te, tir
 from mlcnb.arith import Analyzer
 from mlcnb.codegen.interp import run_prim_func
-from mlcnb.core import display
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
@@ -27,6 +25,7 @@ from mlcnb.tir import PrimFunc, Var, op
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule import Schedule, Trace
 from mlcnb.tir.stmt import Block
+from tests.printed import has_body, split_text
 
 
 def elementwise(n: int = 16) -> PrimFunc:
@@ -175,9 +174,7 @@ def two_consumers(n: int = 12) -> PrimFunc:
 
 def text(sch: Schedule) -> str:
     """The statements of the scheduled function."""
-    lines = display.text(only(sch.mod)).splitlines()
-    start = next(n for n, line in enumerate(lines) if 'with T.block("root")' in line)
-    return dedent("\n".join(lines[start + 1 :]))
+    return split_text(only(sch.mod))[1]
 
 
 #: the values that symbolic dimensions take: smaller than a tile, and no multiple of one
@@ -255,7 +252,7 @@ def becomes(sch: Schedule, expected: str) -> None:
     """The program now has this body, computes what it did at first, and is made again by its
     trace.
     """
-    assert text(sch) == dedent(expected).strip()
+    has_body(only(sch.mod), expected)
     same_numbers(only(sch.steps[0].mod), only(sch.mod))
     replays(sch)
 

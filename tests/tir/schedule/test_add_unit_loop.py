@@ -18,8 +18,6 @@ def test_around_a_block():
         for i, j, k, u in T.grid(2, 2, 2, 1):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -37,8 +35,6 @@ def test_around_a_loop():
         for i, u, k in T.grid(2, 1, 3):
             with T.block("B"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(B[v_i])
                 with T.init():
                     B[v_i] = T.float32(0.0)
                 B[v_i] = B[v_i] + A[v_i, v_k]
@@ -59,14 +55,10 @@ def test_around_all_with_any_number_of_elements():
             for ax0 in range(n):
                 with T.block("B"):
                     v_i = T.axis.spatial(n, ax0)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for i in range(n):
                 with T.block("C"):
                     v_i = T.axis.spatial(n, i)
-                    T.reads(B[v_i])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -85,14 +77,10 @@ def test_it_is_bound_like_any_other():
             for i in T.thread_binding(4, thread="threadIdx.x"):
                 with T.block("B"):
                     v_i = T.axis.spatial(4, i)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(4):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -109,14 +97,10 @@ def test_it_is_fused_away():
         for u_i_fused in range(4):
             with T.block("B"):
                 v_i = T.axis.spatial(4, u_i_fused)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(4):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )

@@ -21,8 +21,6 @@ def test_loop_and_block():
             for k in T.serial(4, annotations={"pragma_auto_unroll_max_step": 16}):
                 with T.block("C"):
                     v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                    T.reads(A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     T.block_attr({"schedule_rule": "tile"})
                     with T.init():
                         C[v_i, v_j] = T.float32(0.0)

@@ -42,8 +42,6 @@ def test_threads_share_a_reduction():
             for k in T.thread_binding(8, thread="threadIdx.x"):
                 with T.block("B"):
                     v_i, v_k = T.axis.remap("SR", [i, k])
-                    T.reads(A[v_i, v_k])
-                    T.writes(B[v_i])
                     with T.init():
                         B[v_i] = T.float32(0.0)
                     B[v_i] = B[v_i] + A[v_i, v_k]

@@ -37,13 +37,9 @@ def test_tile():
         for i_0, j_0 in T.grid(2, 4):
             with T.block("B_o"):
                 v_i_o, v_j_o = T.axis.remap("SS", [i_0, j_0])
-                T.reads(A[v_i_o * 4:v_i_o * 4 + 4, v_j_o * 2:v_j_o * 2 + 2])
-                T.writes(B[v_i_o * 4:v_i_o * 4 + 4, v_j_o * 2:v_j_o * 2 + 2])
                 for i_1, j_1 in T.grid(4, 2):
                     with T.block("B"):
                         v_i_i, v_j_i = T.axis.remap("SS", [i_1, j_1])
-                        T.reads(A[v_i_o * 4 + v_i_i, v_j_o * 2 + v_j_i])
-                        T.writes(B[v_i_o * 4 + v_i_i, v_j_o * 2 + v_j_i])
                         B[v_i_o * 4 + v_i_i, v_j_o * 2 + v_j_i] = A[v_i_o * 4 + v_i_i, v_j_o * 2 + v_j_i] * T.float32(2.0)
         """,  # noqa: E501
     )
@@ -62,20 +58,14 @@ def test_reduction_gets_an_init_over_the_tile():
             with T.block("B_o"):
                 v_i_o = T.axis.spatial(1, 0)
                 v_k_o = T.axis.reduce(2, k_0)
-                T.reads(A[0:4, v_k_o * 4:v_k_o * 4 + 4])
-                T.writes(B[0:4])
                 with T.init():
                     for i_init in range(4):
                         with T.block("B_init"):
                             v_i_i_init = T.axis.spatial(4, i_init)
-                            T.reads()
-                            T.writes(B[v_i_i_init])
                             B[v_i_i_init] = T.float32(0.0)
                 for i, k_1 in T.grid(4, 4):
                     with T.block("B"):
                         v_i_i, v_k_i = T.axis.remap("SR", [i, k_1])
-                        T.reads(B[v_i_i], A[v_i_i, v_k_o * 4 + v_k_i])
-                        T.writes(B[v_i_i])
                         B[v_i_i] = B[v_i_i] + A[v_i_i, v_k_o * 4 + v_k_i]
         """,
     )
@@ -95,14 +85,10 @@ def test_blocks_in_blocks_are_scheduled_on():
             with T.block("B_o"):
                 v_i_o = T.axis.spatial(2, i_0)
                 v_j_o = T.axis.spatial(1, 0)
-                T.reads(A[v_i_o * 4:v_i_o * 4 + 4, 0:8])
-                T.writes(B[v_i_o * 4:v_i_o * 4 + 4, 0:8])
                 for i_1 in range(4):
                     for j in T.vectorized(8):
                         with T.block("B"):
                             v_i_i, v_j_i = T.axis.remap("SS", [i_1, j])
-                            T.reads(A[v_i_o * 4 + v_i_i, v_j_i])
-                            T.writes(B[v_i_o * 4 + v_i_i, v_j_i])
                             B[v_i_o * 4 + v_i_i, v_j_i] = A[v_i_o * 4 + v_i_i, v_j_i] * T.float32(2.0)
         """,  # noqa: E501
     )
@@ -169,13 +155,9 @@ def test_all_loops():
         with T.block("B_o"):
             v_i_o = T.axis.spatial(1, 0)
             v_j_o = T.axis.spatial(1, 0)
-            T.reads(A[0:4, 0:4])
-            T.writes(B[0:4, 0:4])
             for i, j in T.grid(4, 4):
                 with T.block("B"):
                     v_i_i, v_j_i = T.axis.remap("SS", [i, j])
-                    T.reads(A[v_i_i, v_j_i])
-                    T.writes(B[v_i_i, v_j_i])
                     B[v_i_i, v_j_i] = A[v_i_i, v_j_i] * T.float32(2.0)
         """,
     )
@@ -191,13 +173,9 @@ def test_unit_axes_are_kept_or_dropped():
             with T.block("B_o"):
                 v_i_o = T.axis.spatial(4, i)
                 v_j_o = T.axis.spatial(1, 0)
-                T.reads(A[v_i_o, 0:4])
-                T.writes(B[v_i_o, 0:4])
                 for j in range(4):
                     with T.block("B"):
                         v_j_i = T.axis.spatial(4, j)
-                        T.reads(A[v_i_o, v_j_i])
-                        T.writes(B[v_i_o, v_j_i])
                         B[v_i_o, v_j_i] = A[v_i_o, v_j_i] * T.float32(2.0)
         """,
     )
@@ -214,20 +192,14 @@ def test_a_reduction_with_all_its_loops():
         with T.block("B_o"):
             v_i_o = T.axis.spatial(1, 0)
             v_k_o = T.axis.reduce(1, 0)
-            T.reads(A[0:3, 0:4])
-            T.writes(B[0:3])
             with T.init():
                 for i_init in range(3):
                     with T.block("B_init"):
                         v_i_i_init = T.axis.spatial(3, i_init)
-                        T.reads()
-                        T.writes(B[v_i_i_init])
                         B[v_i_i_init] = T.float32(0.0)
             for k, i in T.grid(4, 3):
                 with T.block("B"):
                     v_i_i, v_k_i = T.axis.remap("SR", [i, k])
-                    T.reads(B[v_i_i], A[v_i_i, v_k_i])
-                    T.writes(B[v_i_i])
                     B[v_i_i] = B[v_i_i] + A[v_i_i, v_k_i]
         """,
     )
@@ -244,18 +216,12 @@ def test_a_bias_in_the_init_is_read_by_it():
             with T.block("C_o"):
                 v_i_o, v_j_o = T.axis.remap("SS", [i, j])
                 v_k_o = T.axis.reduce(1, 0)
-                T.reads(bias[v_j_o], A[v_i_o, 0:2], B[0:2, v_j_o])
-                T.writes(D[v_i_o, v_j_o])
                 with T.init():
                     with T.block("C_init"):
-                        T.reads(bias[v_j_o])
-                        T.writes(D[v_i_o, v_j_o])
                         D[v_i_o, v_j_o] = bias[v_j_o]
                 for k in range(2):
                     with T.block("C"):
                         v_k_i = T.axis.reduce(2, k)
-                        T.reads(D[v_i_o, v_j_o], A[v_i_o, v_k_i], B[v_k_i, v_j_o])
-                        T.writes(D[v_i_o, v_j_o])
                         D[v_i_o, v_j_o] = D[v_i_o, v_j_o] + A[v_i_o, v_k_i] * B[v_k_i, v_j_o]
         """,
     )
@@ -284,13 +250,9 @@ def test_symbolic_loops_outside():
         for i, j_0 in T.grid(n, 4):
             with T.block("B_o"):
                 vi_o, vj_o = T.axis.remap("SS", [i, j_0])
-                T.reads(A[vi_o, vj_o * 4:vj_o * 4 + 4])
-                T.writes(B[vi_o, vj_o * 4:vj_o * 4 + 4])
                 for j_1 in range(4):
                     with T.block("B"):
                         vj_i = T.axis.spatial(4, j_1)
-                        T.reads(A[vi_o, vj_o * 4 + vj_i])
-                        T.writes(B[vi_o, vj_o * 4 + vj_i])
                         B[vi_o, vj_o * 4 + vj_i] = A[vi_o, vj_o * 4 + vj_i] * T.float32(2.0)
         """,
     )
@@ -310,25 +272,17 @@ def test_list_under_a_loop():
         for i in range(16):
             with T.block("B"):
                 v_i = T.axis.spatial(16, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i_0 in range(4):
             with T.block("outer_C_D_"):
                 v_i_0 = T.axis.spatial(4, i_0)
-                T.reads(B[v_i_0 * 4:v_i_0 * 4 + 4], C[v_i_0 * 4:v_i_0 * 4 + 4])
-                T.writes(C[v_i_0 * 4:v_i_0 * 4 + 4], D[v_i_0 * 4:v_i_0 * 4 + 4])
                 for i_1 in range(4):
                     with T.block("C"):
                         v_i = T.axis.spatial(16, v_i_0 * 4 + i_1)
-                        T.reads(B[v_i])
-                        T.writes(C[v_i])
                         C[v_i] = B[v_i] + T.float32(1.0)
                 for ax0 in range(4):
                     with T.block("D"):
                         v_i = T.axis.spatial(16, v_i_0 * 4 + ax0)
-                        T.reads(B[v_i], C[v_i])
-                        T.writes(D[v_i])
                         D[v_i] = B[v_i] - C[v_i]
         """,
     )
@@ -342,25 +296,17 @@ def test_list_of_root_blocks():
         """
         B = T.alloc_buffer((4,))
         with T.block("outer_B_C_D_"):
-            T.reads(A[0:4], B[0:4], C[0:4])
-            T.writes(B[0:4], C[0:4], D[0:4])
             for i in range(4):
                 with T.block("B"):
                     v_i = T.axis.spatial(4, i)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for i in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(4, i)
-                    T.reads(B[v_i])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + T.float32(1.0)
             for i in range(4):
                 with T.block("D"):
                     v_i = T.axis.spatial(4, i)
-                    T.reads(B[v_i], C[v_i])
-                    T.writes(D[v_i])
                     D[v_i] = B[v_i] - C[v_i]
         """,
     )
@@ -378,27 +324,19 @@ def test_list_with_tiles_that_do_not_divide():
         for i in range(10):
             with T.block("B"):
                 v_i = T.axis.spatial(10, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i_0 in range(3):
             with T.block("outer_C_D_"):
                 v_i_0 = T.axis.spatial(3, i_0)
-                T.reads(B[v_i_0 * 4:v_i_0 * 4 + 4], C[v_i_0 * 4:v_i_0 * 4 + 4])
-                T.writes(C[v_i_0 * 4:v_i_0 * 4 + 4], D[v_i_0 * 4:v_i_0 * 4 + 4])
                 for i_1 in range(4):
                     with T.block("C"):
                         v_i = T.axis.spatial(10, v_i_0 * 4 + i_1)
                         T.where(v_i_0 * 4 + i_1 < 10)
-                        T.reads(B[v_i])
-                        T.writes(C[v_i])
                         C[v_i] = B[v_i] + T.float32(1.0)
                 for ax0 in range(4):
                     with T.block("D"):
                         v_i = T.axis.spatial(10, v_i_0 * 4 + ax0)
                         T.where(v_i_0 * 4 + ax0 < 10)
-                        T.reads(B[v_i], C[v_i])
-                        T.writes(D[v_i])
                         D[v_i] = B[v_i] - C[v_i]
         """,
     )
@@ -426,18 +364,12 @@ def test_list_of_one():
         for i_0, i_1 in T.grid(2, 4):
             with T.block("outer_B_"):
                 v_i_0, v_i_1 = T.axis.remap("SS", [i_0, i_1])
-                T.reads(A[v_i_0 * 4 + v_i_1])
-                T.writes(B[v_i_0 * 4 + v_i_1])
                 with T.block("B"):
                     v_i = T.axis.spatial(8, v_i_0 * 4 + v_i_1)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(8):
             with T.block("C"):
                 v_i = T.axis.spatial(8, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )

@@ -63,14 +63,10 @@ def test_set_dtype():
         for i in range(4):
             with T.block("B"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = T.Cast("float64", A[v_i] * T.float32(2.0))
         for i in range(4):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = T.Cast("float32", B[v_i]) + T.float32(1.0)
         """,
     )
@@ -89,30 +85,22 @@ def test_set_dtype_of_a_reduction_with_several_readers():
         for i, k in T.grid(2, 3):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
         for i, j in T.grid(2, 3):
             with T.block("E"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j], M[v_i])
-                T.writes(E[v_i, v_j])
                 E[v_i, v_j] = T.Cast("float64", T.exp(A[v_i, v_j] - M[v_i]))
         for i, r in T.grid(2, 3):
             with T.block("S"):
                 v_i, v_r = T.axis.remap("SR", [i, r])
-                T.reads(E[v_i, v_r])
-                T.writes(S[v_i])
                 with T.init():
                     S[v_i] = T.float64(0.0)
                 S[v_i] = T.Cast("float64", T.Cast("float32", S[v_i]) + T.Cast("float32", E[v_i, v_r]))
         for i, j in T.grid(2, 3):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(E[v_i, v_j], S[v_i])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.Cast("float32", E[v_i, v_j]) / T.Cast("float32", S[v_i])
         """,  # noqa: E501
     )
@@ -128,14 +116,10 @@ def test_set_dtype_of_a_symbolic_shape():
         for i, j in T.grid(n, 4):
             with T.block("B"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = T.Cast("float64", A[v_i, v_j] * T.float32(2.0))
         for i, j in T.grid(n, 4):
             with T.block("C"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(B[v_i, v_j])
-                T.writes(C[v_i, v_j])
                 C[v_i, v_j] = T.Cast("float32", B[v_i, v_j]) + T.float32(1.0)
         """,
     )
@@ -176,30 +160,22 @@ def test_set_axis_separator():
         for i, k in T.grid(2, 3):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
         for i, j in T.grid(2, 3):
             with T.block("E"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j], M[v_i])
-                T.writes(E[v_i, v_j])
                 E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
         for i, r in T.grid(2, 3):
             with T.block("S"):
                 v_i, v_r = T.axis.remap("SR", [i, r])
-                T.reads(E[v_i, v_r])
-                T.writes(S[v_i])
                 with T.init():
                     S[v_i] = T.float32(0.0)
                 S[v_i] = S[v_i] + E[v_i, v_r]
         for i, j in T.grid(2, 3):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(E[v_i, v_j], S[v_i])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = E[v_i, v_j] / S[v_i]
         """,
     )
@@ -214,8 +190,6 @@ def test_set_axis_separator_of_a_parameter():
         for i, j in T.grid(4, 4):
             with T.block("B"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )
@@ -272,7 +246,6 @@ def test_annotate_buffer_access():
             with T.block("up"):
                 v = T.axis.spatial(16, i)
                 T.reads(A[v // 2])
-                T.writes(B[v])
                 T.block_attr({"explicit_read_region": [0]})
                 B[v] = A[T.Cast("int32", T.floor(T.Cast("float32", v) * T.float32(0.5)))]
         """,
@@ -290,14 +263,11 @@ def test_annotate_buffer_access_wider_than_needed():
         for i in range(6):
             with T.block("B"):
                 v_i = T.axis.spatial(6, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(4):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
                 T.reads(B[v_i:v_i + 4])
-                T.writes(C[v_i])
                 T.block_attr({"explicit_read_region": [0]})
                 C[v_i] = B[v_i] + B[v_i + 1] + B[v_i + 2]
         """,

@@ -28,14 +28,10 @@ def test_cache_read_of_a_parameter():
         for ax0, ax1 in T.grid(4, 4):
             with T.block("A_shared"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(A[v0, v1])
-                T.writes(A_shared[v0, v1])
                 A_shared[v0, v1] = A[v0, v1]
         for i, j, k in T.grid(4, 4, 4):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(A_shared[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A_shared[v_i, v_k] * B[v_k, v_j]
@@ -54,20 +50,14 @@ def test_cache_read_goes_behind_the_producer():
         for i in range(6):
             with T.block("B"):
                 v_i = T.axis.spatial(6, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for ax0 in range(6):
             with T.block("B_local"):
                 v0 = T.axis.spatial(6, ax0)
-                T.reads(B[v0])
-                T.writes(B_local[v0])
                 B_local[v0] = B[v0]
         for i in range(4):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(B_local[v_i:v_i + 3])
-                T.writes(C[v_i])
                 C[v_i] = B_local[v_i] + B_local[v_i + 1] + B_local[v_i + 2]
         """,
     )
@@ -87,36 +77,26 @@ def test_cache_read_for_one_of_two_readers():
         for i, k in T.grid(2, 3):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
         for i, j in T.grid(2, 3):
             with T.block("E"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j], M[v_i])
-                T.writes(E[v_i, v_j])
                 E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
         for ax0, ax1 in T.grid(2, 3):
             with T.block("E_shared"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(E[v0, v1])
-                T.writes(E_shared[v0, v1])
                 E_shared[v0, v1] = E[v0, v1]
         for i, r in T.grid(2, 3):
             with T.block("S"):
                 v_i, v_r = T.axis.remap("SR", [i, r])
-                T.reads(E_shared[v_i, v_r])
-                T.writes(S[v_i])
                 with T.init():
                     S[v_i] = T.float32(0.0)
                 S[v_i] = S[v_i] + E_shared[v_i, v_r]
         for i, j in T.grid(2, 3):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(E[v_i, v_j], S[v_i])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = E[v_i, v_j] / S[v_i]
         """,
     )
@@ -139,16 +119,12 @@ def test_cache_read_then_compute_at():
                 with T.block("B_local"):
                     v0 = T.axis.spatial(8, k_0 * 2 + ax0)
                     v1 = T.axis.spatial(8, j_0 * 4 + ax1)
-                    T.reads(B[v0, v1])
-                    T.writes(B_local[v0, v1])
                     B_local[v0, v1] = B[v0, v1]
             for j_1, k_1 in T.grid(4, 2):
                 with T.block("C"):
                     v_i = T.axis.spatial(8, i)
                     v_j = T.axis.spatial(8, j_0 * 4 + j_1)
                     v_k = T.axis.reduce(8, k_0 * 2 + k_1)
-                    T.reads(A[v_i, v_k], B_local[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     with T.init():
                         C[v_i, v_j] = T.float32(0.0)
                     C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B_local[v_k, v_j]
@@ -167,16 +143,12 @@ def test_cache_write_of_a_reduction():
         for i, j, k in T.grid(4, 4, 4):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C_local[v_i, v_j])
                 with T.init():
                     C_local[v_i, v_j] = T.float32(0.0)
                 C_local[v_i, v_j] = C_local[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         for ax0, ax1 in T.grid(4, 4):
             with T.block("C_local"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(C_local[v0, v1])
-                T.writes(C[v0, v1])
                 C[v0, v1] = C_local[v0, v1]
         """,
     )
@@ -196,8 +168,6 @@ def test_cache_write_stands_before_readers_in_the_same_loop():
         for i, k in T.grid(2, 3):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
@@ -205,29 +175,21 @@ def test_cache_write_stands_before_readers_in_the_same_loop():
             for j in range(3):
                 with T.block("E"):
                     v_i, v_j = T.axis.remap("SS", [i, j])
-                    T.reads(A[v_i, v_j], M[v_i])
-                    T.writes(E_local[v_i, v_j])
                     E_local[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
             for ax0, ax1 in T.grid(1, 3):
                 with T.block("E_local"):
                     v0 = T.axis.spatial(2, i + ax0)
                     v1 = T.axis.spatial(3, ax1)
-                    T.reads(E_local[v0, v1])
-                    T.writes(E[v0, v1])
                     E[v0, v1] = E_local[v0, v1]
             for ax0 in range(3):
                 with T.block("S"):
                     v_i, v_r = T.axis.remap("SR", [i, ax0])
-                    T.reads(E[v_i, v_r])
-                    T.writes(S[v_i])
                     with T.init():
                         S[v_i] = T.float32(0.0)
                     S[v_i] = S[v_i] + E[v_i, v_r]
         for i, j in T.grid(2, 3):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(E[v_i, v_j], S[v_i])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = E[v_i, v_j] / S[v_i]
         """,
     )
@@ -247,14 +209,10 @@ def test_cache_write_after_an_imperfect_split():
                 v_i = T.axis.spatial(7, i_0 * 4 + i_1)
                 v_j = T.axis.spatial(3, j)
                 T.where(i_0 * 4 + i_1 < 7)
-                T.reads(A[v_i, v_j])
-                T.writes(B_local[v_i, v_j])
                 B_local[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         for ax0, ax1 in T.grid(7, 3):
             with T.block("B_local"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(B_local[v0, v1])
-                T.writes(B[v0, v1])
                 B[v0, v1] = B_local[v0, v1]
         """,
     )
@@ -272,20 +230,14 @@ def test_cache_write_with_consumers():
         for i in range(4):
             with T.block("B"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(A[v_i])
-                T.writes(B_local[v_i])
                 B_local[v_i] = A[v_i] * T.float32(2.0)
         for i in range(4):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(B_local[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B_local[v_i] + T.float32(1.0)
         for ax0 in range(4):
             with T.block("B_local"):
                 v0 = T.axis.spatial(4, ax0)
-                T.reads(B_local[v0])
-                T.writes(B[v0])
                 B[v0] = B_local[v0]
         """,
     )
@@ -301,14 +253,10 @@ def test_set_scope():
         for i in range(4):
             with T.block("B"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(4):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )

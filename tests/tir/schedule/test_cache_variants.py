@@ -110,20 +110,14 @@ def test_cache_inplace():
             for ax0 in range(8):
                 with T.block("X_local"):
                     v0 = T.axis.spatial(32, i * 8 + ax0)
-                    T.reads(X[v0])
-                    T.writes(X_local[v0])
                     X_local[v0] = X[v0]
             with T.block("scale"):
                 v = T.axis.spatial(4, i)
-                T.reads(X_local[v * 8:v * 8 + 8])
-                T.writes(X_local[v * 8:v * 8 + 8])
                 for j in range(8):
                     X_local[v * 8 + j] = X_local[v * 8 + j] * T.float32(2.0)
             for ax0 in range(8):
                 with T.block("X_local"):
                     v0 = T.axis.spatial(32, i * 8 + ax0)
-                    T.reads(X_local[v0])
-                    T.writes(X[v0])
                     X[v0] = X_local[v0]
         """,
     )
@@ -140,8 +134,6 @@ def test_cache_inplace_of_predicated_instances_that_write_some_elements():
             for ax0 in range(3):
                 with T.block("X_shared"):
                     v0 = T.axis.spatial(10, i_0 * 4 + i_1 + ax0)
-                    T.reads(X[v0])
-                    T.writes(X_shared[v0])
                     X_shared[v0] = X[v0]
             with T.block("scale"):
                 v = T.axis.spatial(7, i_0 * 4 + i_1)
@@ -154,8 +146,6 @@ def test_cache_inplace_of_predicated_instances_that_write_some_elements():
                 with T.block("X_shared"):
                     v0 = T.axis.spatial(10, i_0 * 4 + i_1 + ax0)
                     T.where(i_0 * 4 + i_1 + ax0 < 9)
-                    T.reads(X_shared[v0])
-                    T.writes(X[v0])
                     X[v0] = X_shared[v0]
         """,
     )
@@ -173,21 +163,15 @@ def test_cache_inplace_of_a_symbolic_number_of_rows():
                 with T.block("X_local"):
                     v0 = T.axis.spatial(n, i + ax0)
                     v1 = T.axis.spatial(4, ax1)
-                    T.reads(X[v0, v1])
-                    T.writes(X_local[v0, v1])
                     X_local[v0, v1] = X[v0, v1]
             with T.block("scale"):
                 v = T.axis.spatial(n, i)
-                T.reads(X_local[v, 0:4])
-                T.writes(X_local[v, 0:4])
                 for j in range(4):
                     X_local[v, j] = X_local[v, j] * T.float32(2.0)
             for ax0, ax1 in T.grid(1, 4):
                 with T.block("X_local"):
                     v0 = T.axis.spatial(n, i + ax0)
                     v1 = T.axis.spatial(4, ax1)
-                    T.reads(X_local[v0, v1])
-                    T.writes(X[v0, v1])
                     X[v0, v1] = X_local[v0, v1]
         """,
     )
@@ -205,20 +189,15 @@ def test_cache_index():
         for ax0, ax1 in T.grid(8, 8):
             with T.block("index_0"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads()
-                T.writes(index_var_0[v0, v1])
                 index_var_0[v0, v1] = v0 // 4 + v1 // 4
         for ax0 in range(8):
             with T.block("index_1"):
                 v0 = T.axis.spatial(8, ax0)
-                T.reads()
-                T.writes(index_var_1[v0])
                 index_var_1[v0] = v0 // 2
         for i0, i1, i2, i3 in T.grid(1, 2, 8, 8):
             with T.block("A"):
                 n, c, vi, vj = T.axis.remap("SSSS", [i0, i1, i2, i3])
                 T.reads(A[n, c, vi // 4 + vj // 4, vj // 2], index_var_0[vi, vj], index_var_1[vj])
-                T.writes(B[n, c, vi, vj])
                 B[n, c, vi, vj] = A[n, c, index_var_0[vi, vj], index_var_1[vj]]
         """,
     )
@@ -234,14 +213,11 @@ def test_cache_index_only_what_is_repeated():
         for ax0 in range(8):
             with T.block("index_0"):
                 v0 = T.axis.spatial(8, ax0)
-                T.reads()
-                T.writes(index_var_0[v0])
                 index_var_0[v0] = v0 // 2 + 1
         for i in range(8):
             with T.block("B"):
                 v = T.axis.spatial(8, i)
                 T.reads(A[T.min(v // 2, (v // 2 + 1) % 3):T.min(v // 2, (v // 2 + 1) % 3) + (T.max(v // 2 - (v // 2 + 1) % 3, 0) + 2)], index_var_0[v])
-                T.writes(B[v])
                 B[v] = A[index_var_0[v]] * A[v // 2] + A[index_var_0[v] % 3]
         """,  # noqa: E501
     )
@@ -257,14 +233,11 @@ def test_cache_index_of_a_reduction():
         for ax0, ax1 in T.grid(6, 3):
             with T.block("index_0"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads()
-                T.writes(index_var_0[v0, v1])
                 index_var_0[v0, v1] = v0 + v1
         for i, k in T.grid(6, 3):
             with T.block("C"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
                 T.reads(A[v_i + v_k], W[v_k], index_var_0[v_i, v_k])
-                T.writes(C[v_i])
                 with T.init():
                     C[v_i] = T.float32(0.0)
                 C[v_i] = C[v_i] + A[index_var_0[v_i, v_k]] * W[v_k]
@@ -282,14 +255,10 @@ def test_cache_index_of_nothing():
         for i in range(4):
             with T.block("B"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(4):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )

@@ -231,20 +231,14 @@ def test_a_condition_may_leave_an_iteration_without_a_write():
             with T.block("B"):
                 v = T.axis.spatial(8, i)
                 T.where(i < 5)
-                T.reads(A[v])
-                T.writes(B_local[v])
                 B_local[v] = A[v] * T.float32(2.0)
             for ax0 in range(1):
                 with T.block("B_local"):
                     v0 = T.axis.spatial(8, i + ax0)
                     T.where(i < 5)
-                    T.reads(B_local[v0])
-                    T.writes(B[v0])
                     B[v0] = B_local[v0]
             with T.block("C"):
                 v = T.axis.spatial(8, i)
-                T.reads(A[v], B[v])
-                T.writes(C[v])
                 C[v] = A[v] + B[v]
         """,
     )

@@ -38,14 +38,10 @@ def test_tile():
             for ax0 in range(4):
                 with T.block("B"):
                     v_i = T.axis.spatial(16, i_0 * 4 + ax0)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for i_1 in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(16, i_0 * 4 + i_1)
-                    T.reads(B[v_i])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -62,13 +58,9 @@ def test_single_element_needs_no_loop():
         for i in range(16):
             with T.block("B"):
                 v_i = T.axis.spatial(16, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
             with T.block("C"):
                 v_i = T.axis.spatial(16, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -86,13 +78,9 @@ def test_unit_loops_are_kept_on_request():
             for ax0 in range(1):
                 with T.block("B"):
                     v_i = T.axis.spatial(16, i + ax0)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             with T.block("C"):
                 v_i = T.axis.spatial(16, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -110,14 +98,10 @@ def test_border_is_made_again():
             for ax0 in range(6):
                 with T.block("B"):
                     v_i = T.axis.spatial(14, i_0 * 4 + ax0)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for i_1 in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(12, i_0 * 4 + i_1)
-                    T.reads(B[v_i:v_i + 3])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + B[v_i + 1] + B[v_i + 2]
         """,
     )
@@ -136,15 +120,11 @@ def test_imperfect_tiles_get_a_predicate():
                 with T.block("B"):
                     v_i = T.axis.spatial(10, i_0 * 4 + ax0)
                     T.where(i_0 * 4 + ax0 < 10)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for i_1 in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(10, i_0 * 4 + i_1)
                     T.where(i_0 * 4 + i_1 < 10)
-                    T.reads(B[v_i])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -162,16 +142,12 @@ def test_reduction_goes_under_its_consumer():
             for ax0, ax1 in T.grid(4, 4):
                 with T.block("C"):
                     v_i, v_j, v_k = T.axis.remap("SSR", [i, ax0, ax1])
-                    T.reads(A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     with T.init():
                         C[v_i, v_j] = T.float32(0.0)
                     C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
             for j in range(4):
                 with T.block("D"):
                     v_i, v_j = T.axis.remap("SS", [i, j])
-                    T.reads(C[v_i, v_j])
-                    T.writes(D[v_i, v_j])
                     D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -188,13 +164,9 @@ def test_under_a_reduction_loop():
         for i, k in T.grid(6, 2):
             with T.block("pad"):
                 v_i = T.axis.spatial(7, i + k)
-                T.reads(A[v_i - 1])
-                T.writes(pad[v_i])
                 pad[v_i] = T.if_then_else(1 <= v_i, A[v_i - 1], T.float32(0.0))
             with T.block("C"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(pad[v_i + v_k])
-                T.writes(C[v_i])
                 with T.init():
                     C[v_i] = T.float32(0.0)
                 C[v_i] = C[v_i] + pad[v_i + v_k]
@@ -218,30 +190,22 @@ def test_several_consumers_under_one_loop():
             for ax0 in range(6):
                 with T.block("M"):
                     v_i, v_k = T.axis.remap("SR", [i, ax0])
-                    T.reads(A[v_i, v_k])
-                    T.writes(M[v_i])
                     with T.init():
                         M[v_i] = T.float32("-inf")
                     M[v_i] = T.max(M[v_i], A[v_i, v_k])
             for ax0 in range(6):
                 with T.block("E"):
                     v_i, v_j = T.axis.remap("SS", [i, ax0])
-                    T.reads(A[v_i, v_j], M[v_i])
-                    T.writes(E[v_i, v_j])
                     E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
             for ax0 in range(6):
                 with T.block("S"):
                     v_i, v_r = T.axis.remap("SR", [i, ax0])
-                    T.reads(E[v_i, v_r])
-                    T.writes(S[v_i])
                     with T.init():
                         S[v_i] = T.float32(0.0)
                     S[v_i] = S[v_i] + E[v_i, v_r]
             for j in range(6):
                 with T.block("D"):
                     v_i, v_j = T.axis.remap("SS", [i, j])
-                    T.reads(E[v_i, v_j], S[v_i])
-                    T.writes(D[v_i, v_j])
                     D[v_i, v_j] = E[v_i, v_j] / S[v_i]
         """,
     )
@@ -334,15 +298,11 @@ def test_symbolic_tile():
                 with T.block("B"):
                     v_i = T.axis.spatial(n, i_0 * T.int64(4) + ax0)
                     T.where(i_0 * T.int64(4) + ax0 < n)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for i_1 in range(T.int64(4)):
                 with T.block("C"):
                     v_i = T.axis.spatial(n, i_0 * T.int64(4) + i_1)
                     T.where(i_0 * T.int64(4) + i_1 < n)
-                    T.reads(B[v_i])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -359,15 +319,11 @@ def test_symbolic_reduction():
             for ax0 in range(n):
                 with T.block("C"):
                     v_i, v_j, v_k = T.axis.remap("SSR", [i, j, ax0])
-                    T.reads(A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     with T.init():
                         C[v_i, v_j] = T.float32(0.0)
                     C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(C[v_i, v_j])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -400,18 +356,12 @@ def test_places_by_number():
         for i in range(4):
             with T.block("B"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
             with T.block("D"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(B[v_i], C[v_i])
-                T.writes(D[v_i])
                 D[v_i] = B[v_i] - C[v_i]
         """,
     )

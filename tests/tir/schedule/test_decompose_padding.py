@@ -118,14 +118,10 @@ def test_one_dimension():
         for i in range(12):
             with T.block("P_pad_const"):
                 v_i = T.axis.spatial(12, i)
-                T.reads()
-                T.writes(P[v_i])
                 P[v_i] = T.float32(0.0)
         for i in range(8):
             with T.block("P"):
                 v_i = T.axis.spatial(8, i)
-                T.reads(A[v_i])
-                T.writes(P[v_i + 3])
                 P[v_i + 3] = A[v_i]
         """,
     )
@@ -141,14 +137,10 @@ def test_a_value_other_than_zero():
         for i in range(7):
             with T.block("P_pad_const"):
                 v_i = T.axis.spatial(7, i)
-                T.reads()
-                T.writes(P[v_i])
                 P[v_i] = T.float32(-1.5)
         for i in range(5):
             with T.block("P"):
                 v_i = T.axis.spatial(5, i)
-                T.reads(A[v_i])
-                T.writes(P[v_i + 1])
                 P[v_i + 1] = A[v_i]
         """,
     )
@@ -165,8 +157,6 @@ def test_inside_a_loop():
                 with T.block("block_pad_const"):
                     vb = T.axis.spatial(T.int64(1), T.int64(0))
                     vi, vj = T.axis.remap("SS", [i, j])
-                    T.reads()
-                    T.writes(y[vb, vi, vj])
                     y[vb, vi, vj] = 0
             for j in range(T.int64(4)):
                 with T.block("block"):
@@ -174,8 +164,6 @@ def test_inside_a_loop():
                     vi = T.axis.spatial(T.int64(6), i)
                     vj = T.axis.spatial(T.int64(4), j)
                     T.where(i < T.int64(6))
-                    T.reads(x[vb, vi, vj])
-                    T.writes(y[vb, vi, vj])
                     y[vb, vi, vj] = x[vb, vi, vj]
         """,
     )
@@ -191,20 +179,14 @@ def test_two_dimensions():
         for i, j in T.grid(6, 6):
             with T.block("pad_pad_const"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads()
-                T.writes(pad[v_i, v_j])
                 pad[v_i, v_j] = T.float32(0.0)
         for i, j in T.grid(4, 4):
             with T.block("pad"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j])
-                T.writes(pad[v_i + 1, v_j + 1])
                 pad[v_i + 1, v_j + 1] = A[v_i, v_j]
         for i, j, a, b in T.grid(4, 4, 3, 3):
             with T.block("C"):
                 v_i, v_j, v_a, v_b = T.axis.remap("SSRR", [i, j, a, b])
-                T.reads(pad[v_i + v_a, v_j + v_b])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + pad[v_i + v_a, v_j + v_b]
@@ -227,23 +209,17 @@ def test_in_tiles():
                 with T.block("pad_pad_const"):
                     v_i = T.axis.spatial(6, i_0 * 2 + ax0)
                     v_j = T.axis.spatial(6, ax1)
-                    T.reads()
-                    T.writes(pad[v_i, v_j])
                     pad[v_i, v_j] = T.float32(0.0)
             for ax0, ax1 in T.grid(4, 4):
                 with T.block("pad"):
                     v_i = T.axis.spatial(4, i_0 * 2 + ax0 - 1)
                     v_j = T.axis.spatial(4, ax1)
                     T.where(1 <= i_0 * 2 + ax0 and i_0 * 2 + ax0 < 5)
-                    T.reads(A[v_i, v_j])
-                    T.writes(pad[v_i + 1, v_j + 1])
                     pad[v_i + 1, v_j + 1] = A[v_i, v_j]
             for i_1, j, a, b in T.grid(2, 4, 3, 3):
                 with T.block("C"):
                     v_i = T.axis.spatial(4, i_0 * 2 + i_1)
                     v_j, v_a, v_b = T.axis.remap("SRR", [j, a, b])
-                    T.reads(pad[v_i + v_a, v_j + v_b])
-                    T.writes(C[v_i, v_j])
                     with T.init():
                         C[v_i, v_j] = T.float32(0.0)
                     C[v_i, v_j] = C[v_i, v_j] + pad[v_i + v_a, v_j + v_b]
@@ -265,8 +241,6 @@ def test_filled_before_the_tiles():
             with T.block("pad_pad_const"):
                 v_i = T.axis.spatial(6, i_0 * 2 + ax0)
                 v_j = T.axis.spatial(6, ax1)
-                T.reads()
-                T.writes(pad[v_i, v_j])
                 pad[v_i, v_j] = T.float32(0.0)
         for i_0 in range(2):
             for ax0, ax1 in T.grid(4, 4):
@@ -274,15 +248,11 @@ def test_filled_before_the_tiles():
                     v_i = T.axis.spatial(4, i_0 * 2 + ax0 - 1)
                     v_j = T.axis.spatial(4, ax1)
                     T.where(1 <= i_0 * 2 + ax0 and i_0 * 2 + ax0 < 5)
-                    T.reads(A[v_i, v_j])
-                    T.writes(pad[v_i + 1, v_j + 1])
                     pad[v_i + 1, v_j + 1] = A[v_i, v_j]
             for i_1, j, a, b in T.grid(2, 4, 3, 3):
                 with T.block("C"):
                     v_i = T.axis.spatial(4, i_0 * 2 + i_1)
                     v_j, v_a, v_b = T.axis.remap("SRR", [j, a, b])
-                    T.reads(pad[v_i + v_a, v_j + v_b])
-                    T.writes(C[v_i, v_j])
                     with T.init():
                         C[v_i, v_j] = T.float32(0.0)
                     C[v_i, v_j] = C[v_i, v_j] + pad[v_i + v_a, v_j + v_b]
@@ -303,22 +273,16 @@ def test_tiles_that_do_not_divide():
                 v_i = T.axis.spatial(7, i_0 * 3 + i_1)
                 v_j = T.axis.spatial(7, j)
                 T.where(i_0 * 3 + i_1 < 7)
-                T.reads()
-                T.writes(pad[v_i, v_j])
                 pad[v_i, v_j] = T.float32(0.0)
         for i_0, i_1, j in T.grid(3, 3, 5):
             with T.block("pad"):
                 v_i = T.axis.spatial(5, i_0 * 3 + i_1 - 1)
                 v_j = T.axis.spatial(5, j)
                 T.where(1 <= i_0 * 3 + i_1 and i_0 * 3 + i_1 < 6 and i_0 * 3 + i_1 < 7)
-                T.reads(A[v_i, v_j])
-                T.writes(pad[v_i + 1, v_j + 1])
                 pad[v_i + 1, v_j + 1] = A[v_i, v_j]
         for i, j, a, b in T.grid(5, 5, 3, 3):
             with T.block("C"):
                 v_i, v_j, v_a, v_b = T.axis.remap("SSRR", [i, j, a, b])
-                T.reads(pad[v_i + v_a, v_j + v_b])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + pad[v_i + v_a, v_j + v_b]
@@ -335,14 +299,10 @@ def test_symbolic_extent():
         for i in range(n + 3):
             with T.block("B_pad_const"):
                 v = T.axis.spatial(n + 3, i)
-                T.reads()
-                T.writes(B[v])
                 B[v] = T.float32(0.0)
         for i in range(n):
             with T.block("B"):
                 v = T.axis.spatial(n, i)
-                T.reads(A[v])
-                T.writes(B[v + 2])
                 B[v + 2] = A[v]
         """,
     )
@@ -361,15 +321,11 @@ def test_both_can_be_vectorized():
             for i_1 in T.vectorized(4):
                 with T.block("P_pad_const"):
                     v_i = T.axis.spatial(16, i_0 * 4 + i_1)
-                    T.reads()
-                    T.writes(P[v_i])
                     P[v_i] = T.float32(0.0)
         for i_0 in range(2):
             for i_1 in T.vectorized(4):
                 with T.block("P"):
                     v_i = T.axis.spatial(8, i_0 * 4 + i_1)
-                    T.reads(A[v_i])
-                    T.writes(P[v_i + 4])
                     P[v_i + 4] = A[v_i]
         """,
     )

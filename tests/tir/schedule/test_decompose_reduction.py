@@ -25,14 +25,10 @@ def test_before_the_reduction():
         for i, j in T.grid(4, 4):
             with T.block("C_init"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads()
-                T.writes(C[v_i, v_j])
                 C[v_i, v_j] = T.float32(0.0)
             for k in range(4):
                 with T.block("C_update"):
                     v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                    T.reads(C[v_i, v_j], A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         """,
     )
@@ -48,14 +44,10 @@ def test_before_all_loops():
         for i_init, j_init in T.grid(4, 4):
             with T.block("C_init"):
                 v_i, v_j = T.axis.remap("SS", [i_init, j_init])
-                T.reads()
-                T.writes(C[v_i, v_j])
                 C[v_i, v_j] = T.float32(0.0)
         for i, j, k in T.grid(4, 4, 4):
             with T.block("C_update"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(C[v_i, v_j], A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         """,
     )
@@ -77,8 +69,6 @@ def test_tile_keeps_the_kinds_of_its_loops():
                 with T.block("C_init"):
                     v_i = T.axis.spatial(4, i)
                     v_j = T.axis.spatial(8, j_0 * 4 + j_1_init)
-                    T.reads()
-                    T.writes(C[v_i, v_j])
                     C[v_i, v_j] = T.float32(0.0)
             for k_0, k_1 in T.grid(2, 4):
                 for j_1 in T.vectorized(4):
@@ -87,8 +77,6 @@ def test_tile_keeps_the_kinds_of_its_loops():
                         v_j = T.axis.spatial(8, j_0 * 4 + j_1)
                         v_k = T.axis.reduce(6, k_0 * 4 + k_1)
                         T.where(k_0 * 4 + k_1 < 6)
-                        T.reads(C[v_i, v_j], A[v_i, v_k], B[v_k, v_j])
-                        T.writes(C[v_i, v_j])
                         C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         """,
     )
@@ -140,20 +128,14 @@ def test_symbolic():
         for i, j in T.grid(n, T.int64(4)):
             with T.block("C_init"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads()
-                T.writes(C[v_i, v_j])
                 C[v_i, v_j] = T.float32(0.0)
             for k in range(n):
                 with T.block("C_update"):
                     v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                    T.reads(C[v_i, v_j], A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         for i, j in T.grid(n, T.int64(4)):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(C[v_i, v_j])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -173,8 +155,6 @@ def test_predicates_of_spatial_and_reduce_axes():
                 v_i = T.axis.spatial(3, i_0 * 2 + i_1)
                 v_j = T.axis.spatial(2, j)
                 T.where(i_0 * 2 + i_1 < 3)
-                T.reads()
-                T.writes(C[v_i, v_j])
                 C[v_i, v_j] = T.float32(0.0)
             for k_0, k_1 in T.grid(3, 2):
                 with T.block("C_update"):
@@ -182,8 +162,6 @@ def test_predicates_of_spatial_and_reduce_axes():
                     v_j = T.axis.spatial(2, j)
                     v_k = T.axis.reduce(5, k_0 * 2 + k_1)
                     T.where(i_0 * 2 + i_1 < 3 and k_0 * 2 + k_1 < 5)
-                    T.reads(C[v_i, v_j], A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         """,
     )
@@ -201,16 +179,12 @@ def test_fused_loops():
             with T.block("C_init"):
                 v_i = T.axis.spatial(3, i_j_fused_init // 2)
                 v_j = T.axis.spatial(2, i_j_fused_init % 2)
-                T.reads()
-                T.writes(C[v_i, v_j])
                 C[v_i, v_j] = T.float32(0.0)
         for i_j_fused, k in T.grid(6, 4):
             with T.block("C_update"):
                 v_i = T.axis.spatial(3, i_j_fused // 2)
                 v_j = T.axis.spatial(2, i_j_fused % 2)
                 v_k = T.axis.reduce(4, k)
-                T.reads(C[v_i, v_j], A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         """,
     )
@@ -230,8 +204,6 @@ def test_beside_another_block():
         for i, k in T.grid(2, 3):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
@@ -239,25 +211,17 @@ def test_beside_another_block():
             for j in range(3):
                 with T.block("E"):
                     v_i, v_j = T.axis.remap("SS", [i, j])
-                    T.reads(A[v_i, v_j], M[v_i])
-                    T.writes(E[v_i, v_j])
                     E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
             with T.block("S_init"):
                 v_i = T.axis.spatial(2, i)
-                T.reads()
-                T.writes(S[v_i])
                 S[v_i] = T.float32(0.0)
             for ax0 in range(3):
                 with T.block("S_update"):
                     v_i, v_r = T.axis.remap("SR", [i, ax0])
-                    T.reads(S[v_i], E[v_i, v_r])
-                    T.writes(S[v_i])
                     S[v_i] = S[v_i] + E[v_i, v_r]
         for i, j in T.grid(2, 3):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(E[v_i, v_j], S[v_i])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = E[v_i, v_j] / S[v_i]
         """,
     )

@@ -36,16 +36,12 @@ def test_a_loop_of_one_iteration_is_its_number():
                 with T.block("B"):
                     v_n = T.axis.spatial(1, 0)
                     v_i = T.axis.spatial(12, i_0 * 2 + ax0)
-                    T.reads(A[v_n, v_i])
-                    T.writes(B[v_n, v_i])
                     B[v_n, v_i] = A[v_n, v_i] * T.float32(2.0)
             for i_1, k in T.grid(2, 3):
                 with T.block("C"):
                     v_n = T.axis.spatial(1, n)
                     v_i = T.axis.spatial(8, i_0 * 2 + i_1)
                     v_k = T.axis.reduce(3, k)
-                    T.reads(B[v_n, v_i + v_k])
-                    T.writes(C[v_n, v_i])
                     with T.init():
                         C[v_n, v_i] = T.float32(0.0)
                     C[v_n, v_i] = C[v_n, v_i] + B[v_n, v_i + v_k]
@@ -110,8 +106,6 @@ def test_compute_inline_into_a_predicate():
             with T.block("C"):
                 v_i = T.axis.spatial(8, i)
                 T.where(A[i] * T.float32(2.0) < T.float32(10.0))
-                T.reads(A[v_i])
-                T.writes(C[v_i])
                 C[v_i] = A[v_i] * T.float32(2.0) + T.float32(1.0)
         """,
     )
@@ -156,15 +150,11 @@ def test_decompose_padding_inside_of_a_loop_of_one_iteration():
                 with T.block("B_pad_const"):
                     v_n = T.axis.spatial(1, 0)
                     v_i = T.axis.spatial(8, i)
-                    T.reads()
-                    T.writes(B[v_n, v_i])
                     B[v_n, v_i] = T.float32(0.0)
             for i in range(6):
                 with T.block("B"):
                     v_n = T.axis.spatial(1, 0)
                     v_i = T.axis.spatial(6, i)
-                    T.reads(A[v_n, v_i])
-                    T.writes(B[v_n, v_i])
                     B[v_n, v_i] = A[v_n, v_i]
         """,
     )

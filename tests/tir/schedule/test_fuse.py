@@ -30,8 +30,6 @@ def test_two_loops():
             with T.block("B"):
                 v_i = T.axis.spatial(6, i_j_fused // 4)
                 v_j = T.axis.spatial(4, i_j_fused % 4)
-                T.reads(A[v_i, v_j])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )
@@ -48,8 +46,6 @@ def test_three_loops_with_a_reduction():
                 v_i = T.axis.spatial(2, i_j_k_fused // 12)
                 v_j = T.axis.spatial(3, i_j_k_fused % 12 // 4)
                 v_k = T.axis.reduce(4, i_j_k_fused % 4)
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -67,8 +63,6 @@ def test_split_then_fuse_gives_the_old_text():
         for i_0_i_1_fused, j in T.grid(8, 4):
             with T.block("B"):
                 v_i, v_j = T.axis.remap("SS", [i_0_i_1_fused, j])
-                T.reads(A[v_i, v_j])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )
@@ -85,8 +79,6 @@ def test_fuse_then_split():
             with T.block("B"):
                 v_i = T.axis.spatial(6, i_j_fused_0 * 2 + i_j_fused_1 // 4)
                 v_j = T.axis.spatial(4, i_j_fused_1 % 4)
-                T.reads(A[v_i, v_j])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )
@@ -155,8 +147,6 @@ def test_predicates_follow():
                 v_i = T.axis.spatial(7, i_0 * 4 + i_1_j_fused // 5)
                 v_j = T.axis.spatial(5, i_1_j_fused % 5)
                 T.where(i_0 * 4 + i_1_j_fused // 5 < 7)
-                T.reads(A[v_i, v_j])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )
@@ -173,14 +163,10 @@ def test_tiles_that_do_not_divide_put_together_again():
             with T.block("B"):
                 v_i = T.axis.spatial(10, i_0_i_1_fused)
                 T.where(i_0_i_1_fused < 10)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(10):
             with T.block("C"):
                 v_i = T.axis.spatial(10, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -201,16 +187,12 @@ def test_several_blocks_inside():
                     v_i = T.axis.spatial(3, i_j_fused // 4)
                     v_j = T.axis.spatial(4, i_j_fused % 4)
                     v_k = T.axis.reduce(2, k)
-                    T.reads(A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     with T.init():
                         C[v_i, v_j] = T.float32(0.0)
                     C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
             with T.block("D"):
                 v_i = T.axis.spatial(3, i_j_fused // 4)
                 v_j = T.axis.spatial(4, i_j_fused % 4)
-                T.reads(C[v_i, v_j])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -230,8 +212,6 @@ def test_symbolic_extents():
                 v_i = T.axis.spatial(n, i_j_k_fused // (n * T.int64(4)))
                 v_j = T.axis.spatial(T.int64(4), i_j_k_fused % (n * T.int64(4)) // n)
                 v_k = T.axis.reduce(n, i_j_k_fused % n)
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -239,8 +219,6 @@ def test_symbolic_extents():
             with T.block("D"):
                 v_i = T.axis.spatial(n, i_j_fused // T.int64(4))
                 v_j = T.axis.spatial(T.int64(4), i_j_fused % T.int64(4))
-                T.reads(C[v_i, v_j])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )

@@ -132,8 +132,6 @@ def test_bias():
         for i, j, k in T.grid(4, 4, 4):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(bias[v_j], A[v_i, v_k], B[v_k, v_j])
-                T.writes(D[v_i, v_j])
                 with T.init():
                     D[v_i, v_j] = bias[v_j]
                 D[v_i, v_j] = D[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -155,8 +153,6 @@ def test_bias_on_the_left_in_tiles_that_do_not_divide():
                 v_j = T.axis.spatial(3, j)
                 v_k = T.axis.reduce(4, k_0 * 3 + k_1)
                 T.where(i_0 * 2 + i_1 < 5 and k_0 * 3 + k_1 < 4)
-                T.reads(bias[v_j], A[v_i, v_k], B[v_k, v_j])
-                T.writes(D[v_i, v_j])
                 with T.init():
                     D[v_i, v_j] = bias[v_j]
                 D[v_i, v_j] = D[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -173,8 +169,6 @@ def test_integers_are_exact():
         for i, j, k in T.grid(4, 4, 4):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(bias[v_j], A[v_i, v_k], B[v_k, v_j])
-                T.writes(D[v_i, v_j])
                 with T.init():
                     D[v_i, v_j] = bias[v_j]
                 D[v_i, v_j] = D[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -191,8 +185,6 @@ def test_transposed():
         for i, j, k in T.grid(2, 3, 4):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(X[v_j, v_i], A[v_i, v_j, v_k])
-                T.writes(D[v_j, v_i])
                 with T.init():
                     D[v_j, v_i] = X[v_j, v_i]
                 D[v_j, v_i] = D[v_j, v_i] + A[v_i, v_j, v_k]
@@ -209,8 +201,6 @@ def test_a_maximum_with_something():
         for i, k in T.grid(4, 6):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(D[v_i])
                 with T.init():
                     D[v_i] = T.float32(0.0)
                 D[v_i] = T.max(D[v_i], A[v_i, v_k])
@@ -227,8 +217,6 @@ def test_a_start_that_is_not_neutral_is_kept():
         for i, k in T.grid(4, 6):
             with T.block("C"):
                 v, r = T.axis.remap("SR", [i, k])
-                T.reads(A[v, r])
-                T.writes(D[v])
                 with T.init():
                     D[v] = T.float32(9.0)
                 D[v] = D[v] + A[v, r]
@@ -247,14 +235,10 @@ def test_then_decomposed():
         for i, j in T.grid(4, 4):
             with T.block("C_init"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(bias[v_j])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = bias[v_j]
             for k in range(4):
                 with T.block("C_update"):
                     v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                    T.reads(D[v_i, v_j], A[v_i, v_k], B[v_k, v_j])
-                    T.writes(D[v_i, v_j])
                     D[v_i, v_j] = D[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         """,
     )

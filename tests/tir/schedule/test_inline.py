@@ -47,8 +47,6 @@ def test_elementwise():
         for i in range(16):
             with T.block("C"):
                 v_i = T.axis.spatial(16, i)
-                T.reads(A[v_i])
-                T.writes(C[v_i])
                 C[v_i] = A[v_i] * T.float32(2.0) + T.float32(1.0)
         """,
     )
@@ -66,8 +64,6 @@ def test_into_several_places():
         for i in range(4):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(A[v_i:v_i + 3])
-                T.writes(C[v_i])
                 C[v_i] = A[v_i] * T.float32(2.0) + A[v_i + 2] * T.float32(2.0)
         """,
     )
@@ -84,24 +80,18 @@ def test_into_several_blocks():
         for i, k in T.grid(4, 6):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
         for i, r in T.grid(4, 6):
             with T.block("S"):
                 v_i, v_r = T.axis.remap("SR", [i, r])
-                T.reads(A[v_i, v_r], M[v_i])
-                T.writes(S[v_i])
                 with T.init():
                     S[v_i] = T.float32(0.0)
                 S[v_i] = S[v_i] + T.exp(A[v_i, v_r] - M[v_i])
         for i, j in T.grid(4, 6):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j], M[v_i], S[v_i])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i]) / S[v_i]
         """,
     )
@@ -116,8 +106,6 @@ def test_padding_becomes_a_condition():
         for i, k in T.grid(6, 2):
             with T.block("C"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i + v_k - 1])
-                T.writes(C[v_i])
                 with T.init():
                     C[v_i] = T.float32(0.0)
                 C[v_i] = C[v_i] + T.if_then_else(1 <= v_i + v_k, A[v_i + v_k - 1], T.float32(0.0))
@@ -134,8 +122,6 @@ def test_reversed_index():
         for i in range(8):
             with T.block("C"):
                 v_i = T.axis.spatial(8, i)
-                T.reads(A[7 - v_i])
-                T.writes(C[v_i])
                 C[v_i] = A[7 - v_i] + T.float32(1.0)
         """,
     )
@@ -150,8 +136,6 @@ def test_layout_is_undone():
         for i, j in T.grid(4, 6):
             with T.block("C"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j])
-                T.writes(C[v_i, v_j])
                 C[v_i, v_j] = A[v_i, v_j] * T.float32(2.0) + T.float32(1.0)
         """,
     )
@@ -166,8 +150,6 @@ def test_reverse_elementwise():
         for i in range(16):
             with T.block("B"):
                 v_i = T.axis.spatial(16, i)
-                T.reads(A[v_i])
-                T.writes(C[v_i])
                 C[v_i] = A[v_i] * T.float32(2.0) + T.float32(1.0)
         """,
     )
@@ -182,8 +164,6 @@ def test_reverse_through_a_layout():
         for o, i, q in T.grid(3, 4, 2):
             with T.block("B"):
                 v_o, v_i, v_q = T.axis.remap("SSS", [o, i, q])
-                T.reads(A[v_i, v_o * 2 + v_q])
-                T.writes(C[v_i, v_o * 2 + v_q])
                 C[v_i, v_o * 2 + v_q] = A[v_i, v_o * 2 + v_q] * T.float32(2.0) + T.float32(1.0)
         """,
     )
@@ -202,8 +182,6 @@ def test_reverse_of_a_part_gets_a_predicate():
             with T.block("B"):
                 v_i = T.axis.spatial(8, i)
                 T.where(2 <= i and i < 6)
-                T.reads(A[v_i])
-                T.writes(C[v_i - 2])
                 C[v_i - 2] = A[v_i] * T.float32(2.0) + T.float32(1.0)
         """,
     )
@@ -223,15 +201,11 @@ def test_epilogue_of_a_tiled_reduction():
             for k in range(4):
                 with T.block("C"):
                     v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                    T.reads(A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C_local[v_i, v_j])
                     with T.init():
                         C_local[v_i, v_j] = T.float32(0.0)
                     C_local[v_i, v_j] = C_local[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
             with T.block("C_local"):
                 v0, v1 = T.axis.remap("SS", [i, j])
-                T.reads(C_local[v0, v1])
-                T.writes(D[v0, v1])
                 D[v0, v1] = T.max(C_local[v0, v1], T.float32(0.0))
         """,
     )
@@ -332,8 +306,6 @@ def test_symbolic():
         for i in range(n):
             with T.block("C"):
                 v_i = T.axis.spatial(n, i)
-                T.reads(A[v_i])
-                T.writes(C[v_i])
                 C[v_i] = A[v_i] * T.float32(2.0) + T.float32(1.0)
         """,
     )
@@ -350,8 +322,6 @@ def test_reverse_symbolic():
             with T.block("B"):
                 v_i = T.axis.spatial(n, i_0 * T.int64(4) + i_1)
                 T.where(i_0 * T.int64(4) + i_1 < n)
-                T.reads(A[v_i])
-                T.writes(C[v_i])
                 C[v_i] = A[v_i] * T.float32(2.0) + T.float32(1.0)
         """,
     )
@@ -369,8 +339,6 @@ def test_into_a_reduction_with_a_predicate():
                 v_i = T.axis.spatial(6, i_0 * 4 + i_1)
                 v_k = T.axis.reduce(2, k)
                 T.where(i_0 * 4 + i_1 < 6)
-                T.reads(A[v_i + v_k - 1])
-                T.writes(C[v_i])
                 with T.init():
                     C[v_i] = T.float32(0.0)
                 C[v_i] = C[v_i] + T.if_then_else(1 <= v_i + v_k, A[v_i + v_k - 1], T.float32(0.0))
@@ -388,8 +356,6 @@ def test_a_producer_in_tiles_that_do_not_divide():
         for i in range(10):
             with T.block("C"):
                 v_i = T.axis.spatial(10, i)
-                T.reads(A[v_i])
-                T.writes(C[v_i])
                 C[v_i] = A[v_i] * T.float32(2.0) + T.float32(1.0)
         """,
     )
@@ -404,14 +370,10 @@ def test_into_two_consumers_one_after_the_other():
         for i in range(4):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(A[v_i])
-                T.writes(C[v_i])
                 C[v_i] = A[v_i] * T.float32(2.0) + T.float32(1.0)
         for i in range(4):
             with T.block("D"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(A[v_i], C[v_i])
-                T.writes(D[v_i])
                 D[v_i] = A[v_i] * T.float32(2.0) - C[v_i]
         """,
     )
@@ -450,8 +412,6 @@ def main(A: T.Buffer((8, 6), "float32"), C: T.Buffer((1, 2, 4, 6), "float32")):
         for i, j in T.grid(8, 6):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(C[0, vi // 4, vi % 4, vj])
                 C[0, vi // 4, vi % 4, vj] = A[vi, vj] * T.float32(2.0) + T.float32(1.0)
         """,
     )

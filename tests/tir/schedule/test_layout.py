@@ -46,14 +46,10 @@ def test_buffer_in_the_middle():
         for i in range(16):
             with T.block("B"):
                 v_i = T.axis.spatial(16, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i // 4, v_i % 4])
                 B[v_i // 4, v_i % 4] = A[v_i] * T.float32(2.0)
         for i in range(16):
             with T.block("C"):
                 v_i = T.axis.spatial(16, i)
-                T.reads(B[v_i // 4, v_i % 4])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i // 4, v_i % 4] + T.float32(1.0)
         """,
     )
@@ -76,14 +72,10 @@ def test_padding_is_filled_by_the_producer():
         for ax0, ax1 in T.grid(3, 4):
             with T.block("B"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(A[v0 * 4 + v1])
-                T.writes(B[v0, v1])
                 B[v0, v1] = T.if_then_else(v0 == 2 and 2 <= v1, T.float32(0.0), A[v0 * 4 + v1] * T.float32(2.0))
         for i in range(10):
             with T.block("C"):
                 v_i = T.axis.spatial(10, i)
-                T.reads(B[v_i // 4, v_i % 4])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i // 4, v_i % 4] + T.float32(1.0)
         """,  # noqa: E501
     )
@@ -101,13 +93,9 @@ def test_the_padded_producer_can_be_moved_and_inlined():
             with T.block("B"):
                 v0 = T.axis.spatial(3, i // 4)
                 v1 = T.axis.spatial(4, i % 4)
-                T.reads(A[v0 * 4 + v1])
-                T.writes(B[v0, v1])
                 B[v0, v1] = T.if_then_else(v0 == 2 and 2 <= v1, T.float32(0.0), A[v0 * 4 + v1] * T.float32(2.0))
             with T.block("C"):
                 v_i = T.axis.spatial(10, i)
-                T.reads(B[v_i // 4, v_i % 4])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i // 4, v_i % 4] + T.float32(1.0)
         """,  # noqa: E501
     )
@@ -129,22 +117,16 @@ def test_padding_of_a_reduction_is_filled_behind_it():
         for i, k in T.grid(3, 5):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
         for i, j in T.grid(3, 5):
             with T.block("E"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j], M[v_i])
-                T.writes(E[v_i, v_j])
                 E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
         for i, r in T.grid(3, 5):
             with T.block("S"):
                 v_i, v_r = T.axis.remap("SR", [i, r])
-                T.reads(E[v_i, v_r])
-                T.writes(S[v_i // 2, v_i % 2])
                 with T.init():
                     S[v_i // 2, v_i % 2] = T.float32(0.0)
                 S[v_i // 2, v_i % 2] = S[v_i // 2, v_i % 2] + E[v_i, v_r]
@@ -152,14 +134,10 @@ def test_padding_of_a_reduction_is_filled_behind_it():
             with T.block("S_pad"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
                 T.where(ax0 == 1 and 1 <= ax1)
-                T.reads()
-                T.writes(S[v0, v1])
                 S[v0, v1] = T.float32(1.0)
         for i, j in T.grid(3, 5):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(E[v_i, v_j], S[v_i // 2, v_i % 2])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = E[v_i, v_j] / S[v_i // 2, v_i % 2]
         """,
     )
@@ -202,14 +180,10 @@ def test_a_symbolic_shape_is_laid_out_and_padded():
         for ax0, ax1 in T.grid((n + 3) // 4, 4):
             with T.block("B"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(A[v0 * 4 + v1])
-                T.writes(B[v0, v1])
                 B[v0, v1] = T.if_then_else(n <= v0 * 4 + v1, T.float32(0.0), A[v0 * 4 + v1] * T.float32(2.0))
         for i in range(n):
             with T.block("C"):
                 v_i = T.axis.spatial(n, i)
-                T.reads(B[v_i // 4, v_i % 4])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i // 4, v_i % 4] + T.float32(1.0)
         """,  # noqa: E501
     )
@@ -226,14 +200,10 @@ def test_a_swizzle_is_tried_for_every_index():
         for ax0, ax1 in T.grid(4, 4):
             with T.block("A_shared"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(A[v0, v1])
-                T.writes(A_shared[v0, v1 ^ v0])
                 A_shared[v0, v1 ^ v0] = A[v0, v1]
         for i, j in T.grid(4, 4):
             with T.block("B"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A_shared[v_i, v_j ^ v_i])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A_shared[v_i, v_j ^ v_i] * T.float32(2.0)
         """,
     )
@@ -277,8 +247,6 @@ def test_block_of_a_reduction():
         for ax0, ax1, ax2, ax3 in T.grid(4, 2, 4, 2):
             with T.block("C"):
                 v0, v1, v2, v3 = T.axis.remap("RSSS", [ax0, ax1, ax2, ax3])
-                T.reads(A[v1 * 2 + v3, v0], B[v0, v2])
-                T.writes(C[v1 * 2 + v3, v2])
                 with T.init():
                     C[v1 * 2 + v3, v2] = T.float32(0.0)
                 C[v1 * 2 + v3, v2] = C[v1 * 2 + v3, v2] + A[v1 * 2 + v3, v0] * B[v0, v2]
@@ -296,8 +264,6 @@ def test_block_with_padding():
             with T.block("B"):
                 v0, v1, v2 = T.axis.remap("SSS", [ax0, ax1, ax2])
                 T.where(ax0 * 4 + ax2 < 6)
-                T.reads(A[v0 * 4 + v2, v1])
-                T.writes(B[v0 * 4 + v2, v1])
                 B[v0 * 4 + v2, v1] = A[v0 * 4 + v2, v1] * T.float32(2.0)
         """,
     )
@@ -312,8 +278,6 @@ def test_block_axes_fused():
         for ax0 in range(24):
             with T.block("B"):
                 v0 = T.axis.spatial(24, ax0)
-                T.reads(A[v0 // 4, v0 % 4])
-                T.writes(B[v0 // 4, v0 % 4])
                 B[v0 // 4, v0 % 4] = A[v0 // 4, v0 % 4] * T.float32(2.0)
         """,
     )
@@ -331,20 +295,14 @@ def test_reindex_of_an_input():
         for i in range(5):
             with T.block("pad"):
                 v_i = T.axis.spatial(5, i)
-                T.reads(A[v_i - 1])
-                T.writes(pad[v_i])
                 pad[v_i] = T.if_then_else(1 <= v_i, A[v_i - 1], T.float32(0.0))
         for ax0, ax1 in T.grid(4, 2):
             with T.block("pad_reindex"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(pad[v0 + v1])
-                T.writes(pad_reindex[v0, v1])
                 pad_reindex[v0, v1] = pad[v0 + v1]
         for i, k in T.grid(4, 2):
             with T.block("C"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(pad_reindex[v_i, v_k])
-                T.writes(C[v_i])
                 with T.init():
                     C[v_i] = T.float32(0.0)
                 C[v_i] = C[v_i] + pad_reindex[v_i, v_k]
@@ -363,16 +321,12 @@ def test_reindex_of_an_output():
         for i, j, k in T.grid(4, 4, 4):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C_reindex[v_i, v_j])
                 with T.init():
                     C_reindex[v_i, v_j] = T.float32(0.0)
                 C_reindex[v_i, v_j] = C_reindex[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         for ax0, ax1 in T.grid(4, 4):
             with T.block("C_reindex"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(C_reindex[v0, v1])
-                T.writes(C[v0, v1])
                 C[v0, v1] = C_reindex[v0, v1]
         """,
     )

@@ -101,14 +101,10 @@ def test_a_cache_of_a_layout_by_drawn_sizes():
         for ax0, ax1 in T.grid(4, 12):
             with T.block("A_global"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(A[v0, v1])
-                T.writes(A_global[v1 // 4, v0, v1 % 4])
                 A_global[v1 // 4, v0, v1 % 4] = A[v0, v1]
         for i, j in T.grid(4, 12):
             with T.block("B"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A_global[v_j // 4, v_i, v_j % 4])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A_global[v_j // 4, v_i, v_j % 4] * T.float32(2.0)
         """,
     )

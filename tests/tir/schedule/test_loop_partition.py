@@ -67,36 +67,22 @@ def test_without_none_the_rest_is_one_part_more():
         T.reads()
         T.writes()
         with T.block("B_i_common"):
-            T.reads(A[0:8, 0:8])
-            T.writes(B[0:8, 0:8])
             with T.block("B_i0_partition"):
-                T.reads(A[0:2, 0:8])
-                T.writes(B[0:2, 0:8])
                 for i0, j in T.grid(2, 8):
                     with T.block("B_i0"):
                         v_i, v_j = T.axis.remap("SS", [i0, j])
-                        T.reads(A[v_i, v_j])
-                        T.writes(B[v_i, v_j])
                         B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
             with T.block("B_i1_partition"):
-                T.reads(A[2, 0:8])
-                T.writes(B[2, 0:8])
                 for i1 in range(2, 3):
                     for j in range(8):
                         with T.block("B_i1"):
                             v_i, v_j = T.axis.remap("SS", [i1, j])
-                            T.reads(A[v_i, v_j])
-                            T.writes(B[v_i, v_j])
                             B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
             with T.block("B_i2_partition"):
-                T.reads(A[3:8, 0:8])
-                T.writes(B[3:8, 0:8])
                 for i2 in range(3, 8):
                     for j in range(8):
                         with T.block("B_i2"):
                             v_i, v_j = T.axis.remap("SS", [i2, j])
-                            T.reads(A[v_i, v_j])
-                            T.writes(B[v_i, v_j])
                             B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )
@@ -112,26 +98,16 @@ def test_none_is_what_remains():
         T.reads()
         T.writes()
         with T.block("B_i_common"):
-            T.reads(A[0:8, 0:8])
-            T.writes(B[0:8, 0:8])
             with T.block("B_i0_partition"):
-                T.reads(A[0:6, 0:8])
-                T.writes(B[0:6, 0:8])
                 for i0, j in T.grid(6, 8):
                     with T.block("B_i0"):
                         v_i, v_j = T.axis.remap("SS", [i0, j])
-                        T.reads(A[v_i, v_j])
-                        T.writes(B[v_i, v_j])
                         B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
             with T.block("B_i1_partition"):
-                T.reads(A[6:8, 0:8])
-                T.writes(B[6:8, 0:8])
                 for i1 in range(6, 8):
                     for j in range(8):
                         with T.block("B_i1"):
                             v_i, v_j = T.axis.remap("SS", [i1, j])
-                            T.reads(A[v_i, v_j])
-                            T.writes(B[v_i, v_j])
                             B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )
@@ -149,40 +125,22 @@ def test_parts_of_parts():
         """
         for i in range(8):
             with T.block("B_j_common"):
-                T.reads(A[i, 0:8])
-                T.writes(B[i, 0:8])
                 with T.block("B_j0_partition"):
-                    T.reads(A[i, 0:5])
-                    T.writes(B[i, 0:5])
                     for j0 in range(5):
                         with T.block("B_j0"):
                             v_i, v_j = T.axis.remap("SS", [i, j0])
-                            T.reads(A[v_i, v_j])
-                            T.writes(B[v_i, v_j])
                             B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
                 with T.block("B_j1_partition"):
-                    T.reads(A[i, 5:8])
-                    T.writes(B[i, 5:8])
                     with T.block("B_j1_j1_common"):
-                        T.reads(A[i, 5:8])
-                        T.writes(B[i, 5:8])
                         with T.block("B_j1_j10_partition"):
-                            T.reads(A[i, 5])
-                            T.writes(B[i, 5])
                             for j10 in range(5, 6):
                                 with T.block("B_j1_j10"):
                                     v_i, v_j = T.axis.remap("SS", [i, j10])
-                                    T.reads(A[v_i, v_j])
-                                    T.writes(B[v_i, v_j])
                                     B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
                         with T.block("B_j1_j11_partition"):
-                            T.reads(A[i, 6:8])
-                            T.writes(B[i, 6:8])
                             for j11 in range(6, 8):
                                 with T.block("B_j1_j11"):
                                     v_i, v_j = T.axis.remap("SS", [i, j11])
-                                    T.reads(A[v_i, v_j])
-                                    T.writes(B[v_i, v_j])
                                     B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )
@@ -199,27 +157,18 @@ def test_reduction_begins_in_the_first_part_only():
         for i in range(2):
             with T.block("B_k_common"):
                 T.reads(A[i, 0:8])
-                T.writes(B[i])
                 with T.block("B_k0_partition"):
-                    T.reads(A[i, 0:5])
-                    T.writes(B[i])
                     for k0 in range(5):
                         with T.block("B_k0"):
                             v_i = T.axis.spatial(2, i)
                             v_k = T.axis.reduce(8, k0)
-                            T.reads(A[v_i, v_k])
-                            T.writes(B[v_i])
                             with T.init():
                                 B[v_i] = T.float32(0.0)
                             B[v_i] = B[v_i] + A[v_i, v_k]
                 with T.block("B_k1_partition"):
-                    T.reads(B[i], A[i, 5:8])
-                    T.writes(B[i])
                     for k1 in range(5, 8):
                         with T.block("B_k1"):
                             v_i, v_k = T.axis.remap("SR", [i, k1])
-                            T.reads(B[v_i], A[v_i, v_k])
-                            T.writes(B[v_i])
                             B[v_i] = B[v_i] + A[v_i, v_k]
         """,
     )
@@ -243,28 +192,18 @@ def test_spatial_loop_of_a_reduction():
         T.reads()
         T.writes()
         with T.block("C_i_common"):
-            T.reads(A[0:6, 0:2], B[0:2, 0:2])
-            T.writes(C[0:6, 0:2])
             with T.block("C_i0_partition"):
-                T.reads(A[0:4, 0:2], B[0:2, 0:2])
-                T.writes(C[0:4, 0:2])
                 for i0, j, k in T.grid(4, 2, 2):
                     with T.block("C_i0"):
                         v_i, v_j, v_k = T.axis.remap("SSR", [i0, j, k])
-                        T.reads(A[v_i, v_k], B[v_k, v_j])
-                        T.writes(C[v_i, v_j])
                         with T.init():
                             C[v_i, v_j] = T.float32(0.0)
                         C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
             with T.block("C_i1_partition"):
-                T.reads(A[4:6, 0:2], B[0:2, 0:2])
-                T.writes(C[4:6, 0:2])
                 for i1 in range(4, 6):
                     for j, k in T.grid(2, 2):
                         with T.block("C_i1"):
                             v_i, v_j, v_k = T.axis.remap("SSR", [i1, j, k])
-                            T.reads(A[v_i, v_k], B[v_k, v_j])
-                            T.writes(C[v_i, v_j])
                             with T.init():
                                 C[v_i, v_j] = T.float32(0.0)
                             C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -281,17 +220,11 @@ def test_predicates_stay():
         """
         B = T.alloc_buffer((10,))
         with T.block("B_i_0_common"):
-            T.reads(A[0:10])
-            T.writes(B[0:10])
             with T.block("B_i_00_partition"):
-                T.reads(A[0:8])
-                T.writes(B[0:8])
                 for i_00, i_1 in T.grid(2, 4):
                     with T.block("B_i_00"):
                         v_i = T.axis.spatial(8, i_00 * 4 + i_1)
                         T.where(i_00 * 4 + i_1 < 10)
-                        T.reads(A[v_i])
-                        T.writes(B[v_i])
                         B[v_i] = A[v_i] * T.float32(2.0)
             with T.block("B_i_01_partition"):
                 T.reads(A[8:10])
@@ -301,14 +234,10 @@ def test_predicates_stay():
                         with T.block("B_i_01"):
                             v_i = T.axis.spatial((8, 10), i_01 * 4 + i_1)
                             T.where(i_01 * 4 + i_1 < 10)
-                            T.reads(A[v_i])
-                            T.writes(B[v_i])
                             B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(10):
             with T.block("C"):
                 v_i = T.axis.spatial(10, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -323,32 +252,18 @@ def test_opaque_block():
         T.reads()
         T.writes()
         with T.block("opaque_i_common"):
-            T.reads(A[0:8, 0:4])
-            T.writes(B[0:8, 0:4])
             with T.block("opaque_i0_partition"):
-                T.reads(A[0:5, 0:4])
-                T.writes(B[0:5, 0:4])
                 for i0, j in T.grid(5, 4):
                     with T.block("opaque_i0"):
-                        T.reads(A[i0, j])
-                        T.writes(B[i0, j])
                         with T.block("B_i0"):
                             vi, vj = T.axis.remap("SS", [i0, j])
-                            T.reads(A[vi, vj])
-                            T.writes(B[vi, vj])
                             B[vi, vj] = A[vi, vj] * T.float32(2.0)
             with T.block("opaque_i1_partition"):
-                T.reads(A[5:8, 0:4])
-                T.writes(B[5:8, 0:4])
                 for i1 in range(5, 8):
                     for j in range(4):
                         with T.block("opaque_i1"):
-                            T.reads(A[i1, j])
-                            T.writes(B[i1, j])
                             with T.block("B_i1"):
                                 vi, vj = T.axis.remap("SS", [i1, j])
-                                T.reads(A[vi, vj])
-                                T.writes(B[vi, vj])
                                 B[vi, vj] = A[vi, vj] * T.float32(2.0)
         """,
     )
@@ -363,35 +278,21 @@ def test_several_blocks():
         T.reads()
         T.writes()
         with T.block("B_i_common"):
-            T.reads(A[0:8], B[0:8])
-            T.writes(B[0:8], C[0:8])
             with T.block("B_i0_partition"):
-                T.reads(A[0:3], B[0:3])
-                T.writes(B[0:3], C[0:3])
                 for i0 in range(3):
                     with T.block("B_i0"):
                         v = T.axis.spatial(3, i0)
-                        T.reads(A[v])
-                        T.writes(B[v])
                         B[v] = A[v] * T.float32(2.0)
                     with T.block("C_i0"):
                         v = T.axis.spatial(3, i0)
-                        T.reads(B[v])
-                        T.writes(C[v])
                         C[v] = B[v] + T.float32(1.0)
             with T.block("B_i1_partition"):
-                T.reads(A[3:8], B[3:8])
-                T.writes(B[3:8], C[3:8])
                 for i1 in range(3, 8):
                     with T.block("B_i1"):
                         v = T.axis.spatial((3, 8), i1)
-                        T.reads(A[v])
-                        T.writes(B[v])
                         B[v] = A[v] * T.float32(2.0)
                     with T.block("C_i1"):
                         v = T.axis.spatial((3, 8), i1)
-                        T.reads(B[v])
-                        T.writes(C[v])
                         C[v] = B[v] + T.float32(1.0)
         """,
     )
@@ -418,22 +319,14 @@ def test_symbolic_extent():
             T.reads(A[0:n])
             T.writes(B[0:n])
             with T.block("B_i0_partition"):
-                T.reads(A[0:n // 4 * 4])
-                T.writes(B[0:n // 4 * 4])
                 for i0 in range(n // 4 * 4):
                     with T.block("B_i0"):
                         v = T.axis.spatial(n, i0)
-                        T.reads(A[v])
-                        T.writes(B[v])
                         B[v] = A[v] * T.float32(2.0)
             with T.block("B_i1_partition"):
-                T.reads(A[n // 4 * 4:n // 4 * 4 + (n - n // 4 * 4)])
-                T.writes(B[n // 4 * 4:n // 4 * 4 + (n - n // 4 * 4)])
                 for i1 in range(n // 4 * 4, n // 4 * 4 + (n - n // 4 * 4)):
                     with T.block("B_i1"):
                         v = T.axis.spatial(n, i1)
-                        T.reads(A[v])
-                        T.writes(B[v])
                         B[v] = A[v] * T.float32(2.0)
         """,
     )
@@ -452,27 +345,17 @@ def test_the_parts_are_scheduled_apart():
         T.reads()
         T.writes()
         with T.block("B_i_common"):
-            T.reads(A[0:9, 0:4])
-            T.writes(B[0:9, 0:4])
             with T.block("B_i0_partition"):
-                T.reads(A[0:8, 0:4])
-                T.writes(B[0:8, 0:4])
                 for i0 in T.parallel(8):
                     for j in T.vectorized(4):
                         with T.block("B_i0"):
                             v_i, v_j = T.axis.remap("SS", [i0, j])
-                            T.reads(A[v_i, v_j])
-                            T.writes(B[v_i, v_j])
                             B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
             with T.block("B_i1_partition"):
-                T.reads(A[8, 0:4])
-                T.writes(B[8, 0:4])
                 for i1 in range(8, 9):
                     for j in T.unroll(4):
                         with T.block("B_i1"):
                             v_i, v_j = T.axis.remap("SS", [i1, j])
-                            T.reads(A[v_i, v_j])
-                            T.writes(B[v_i, v_j])
                             B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )

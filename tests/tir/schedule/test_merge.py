@@ -123,13 +123,9 @@ def test_producer_and_consumer():
         for i_m in range(16):
             with T.block("B"):
                 v_i = T.axis.spatial(16, i_m)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
             with T.block("C"):
                 v_i = T.axis.spatial(16, i_m)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -147,15 +143,11 @@ def test_two_levels():
                 with T.block("C"):
                     vi = T.axis.spatial(16, i_0_m * 4 + i_1)
                     vj = T.axis.spatial(16, j_0_m * 4 + j_1)
-                    T.reads(A[vi, vj])
-                    T.writes(C[vi, vj])
                     C[vi, vj] = A[vi, vj] + T.float32(1.0)
             for i_1, j_1 in T.grid(2, 2):
                 with T.block("D"):
                     vi = T.axis.spatial(8, i_0_m * 2 + i_1)
                     vj = T.axis.spatial(8, j_0_m * 2 + j_1)
-                    T.reads(A[vi, vj])
-                    T.writes(D[vi, vj])
                     D[vi, vj] = A[vi, vj] + T.float32(2.0)
         """,
     )
@@ -172,15 +164,11 @@ def test_epilogue_beside_a_reduction():
             for k in range(4):
                 with T.block("C"):
                     v_i, v_j, v_k = T.axis.remap("SSR", [i_m, j_m, k])
-                    T.reads(A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     with T.init():
                         C[v_i, v_j] = T.float32(0.0)
                     C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i_m, j_m])
-                T.reads(C[v_i, v_j])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -200,29 +188,21 @@ def test_under_a_shared_loop():
         for i, k in T.grid(2, 3):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
         for i, j_m in T.grid(2, 3):
             with T.block("E"):
                 v_i, v_j = T.axis.remap("SS", [i, j_m])
-                T.reads(A[v_i, v_j], M[v_i])
-                T.writes(E[v_i, v_j])
                 E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
             with T.block("S"):
                 v_i, v_r = T.axis.remap("SR", [i, j_m])
-                T.reads(E[v_i, v_r])
-                T.writes(S[v_i])
                 with T.init():
                     S[v_i] = T.float32(0.0)
                 S[v_i] = S[v_i] + E[v_i, v_r]
         for i, j in T.grid(2, 3):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(E[v_i, v_j], S[v_i])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = E[v_i, v_j] / S[v_i]
         """,
     )
@@ -242,15 +222,11 @@ def test_imperfect_tiles_keep_their_predicates():
                 with T.block("B"):
                     v_i = T.axis.spatial(10, i_0_m * 4 + i_1)
                     T.where(i_0_m * 4 + i_1 < 10)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for i_1 in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(10, i_0_m * 4 + i_1)
                     T.where(i_0_m * 4 + i_1 < 10)
-                    T.reads(B[v_i])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -266,14 +242,10 @@ def test_symbolic_extent():
             for j in range(4):
                 with T.block("B"):
                     vi, vj = T.axis.remap("SS", [i_m, j])
-                    T.reads(A[vi, vj])
-                    T.writes(B[vi, vj])
                     B[vi, vj] = A[vi, vj] + T.float32(1.0)
             for j in range(4):
                 with T.block("C"):
                     vi, vj = T.axis.remap("SS", [i_m, j])
-                    T.reads(B[vi, vj], A[vi, 3 - vj])
-                    T.writes(C[vi, vj])
                     C[vi, vj] = B[vi, vj] * A[vi, 3 - vj]
         """,
     )
@@ -292,8 +264,6 @@ def test_three_loops():
         for i, k in T.grid(2, 3):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
@@ -301,22 +271,16 @@ def test_three_loops():
             for j in range(3):
                 with T.block("E"):
                     v_i, v_j = T.axis.remap("SS", [i_m, j])
-                    T.reads(A[v_i, v_j], M[v_i])
-                    T.writes(E[v_i, v_j])
                     E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
             for r in range(3):
                 with T.block("S"):
                     v_i, v_r = T.axis.remap("SR", [i_m, r])
-                    T.reads(E[v_i, v_r])
-                    T.writes(S[v_i])
                     with T.init():
                         S[v_i] = T.float32(0.0)
                     S[v_i] = S[v_i] + E[v_i, v_r]
             for j in range(3):
                 with T.block("D"):
                     v_i, v_j = T.axis.remap("SS", [i_m, j])
-                    T.reads(E[v_i, v_j], S[v_i])
-                    T.writes(D[v_i, v_j])
                     D[v_i, v_j] = E[v_i, v_j] / S[v_i]
         """,
     )
@@ -332,13 +296,9 @@ def test_earlier_neighbours_are_there():
         for i_m in range(8):
             with T.block("B"):
                 v_i = T.axis.spatial(8, i_m)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
             with T.block("C"):
                 v_i = T.axis.spatial(8, i_m)
-                T.reads(B[v_i - 1:v_i - 1 + 2])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.if_then_else(1 <= v_i and v_i < 9, B[v_i - 1], T.float32(0.0))
         """,
     )

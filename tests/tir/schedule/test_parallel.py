@@ -38,8 +38,6 @@ def test_kinds():
                 for j in T.vectorized(4):
                     with T.block("C"):
                         v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                        T.reads(A[v_i, v_k], B[v_k, v_j])
-                        T.writes(C[v_i, v_j])
                         with T.init():
                             C[v_i, v_j] = T.float32(0.0)
                         C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -59,8 +57,6 @@ def test_thread_axes():
             for j in T.thread_binding(8, thread="threadIdx.x"):
                 with T.block("B"):
                     v_i, v_j = T.axis.remap("SS", [i, j])
-                    T.reads(A[v_i, v_j])
-                    T.writes(B[v_i, v_j])
                     B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )
@@ -79,8 +75,6 @@ def test_fused_loop_is_parallel():
                     v_i = T.axis.spatial(4, i_j_fused // 6)
                     v_j = T.axis.spatial(6, i_j_fused % 6)
                     v_k = T.axis.reduce(2, k)
-                    T.reads(A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     with T.init():
                         C[v_i, v_j] = T.float32(0.0)
                     C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -102,14 +96,10 @@ def test_each_iteration_has_its_own_intermediate():
             for ax0 in range(6):
                 with T.block("B"):
                     v_i = T.axis.spatial(14, i_0 * 4 + ax0)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for i_1 in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(12, i_0 * 4 + i_1)
-                    T.reads(B[v_i:v_i + 3])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + B[v_i + 1] + B[v_i + 2]
         """,
     )
@@ -148,15 +138,11 @@ def test_update_after_decompose_is_still_parallel_in_space():
             for j_init in range(4):
                 with T.block("C_init"):
                     v_i, v_j = T.axis.remap("SS", [i, j_init])
-                    T.reads()
-                    T.writes(C[v_i, v_j])
                     C[v_i, v_j] = T.float32(0.0)
             for k in range(4):
                 for j in T.vectorized(4):
                     with T.block("C_update"):
                         v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                        T.reads(C[v_i, v_j], A[v_i, v_k], B[v_k, v_j])
-                        T.writes(C[v_i, v_j])
                         C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         """,
     )
@@ -234,16 +220,12 @@ def test_symbolic_loops():
                 for k in T.unroll(n):
                     with T.block("C"):
                         v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                        T.reads(A[v_i, v_k], B[v_k, v_j])
-                        T.writes(C[v_i, v_j])
                         with T.init():
                             C[v_i, v_j] = T.float32(0.0)
                         C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         for i, j in T.grid(n, T.int64(4)):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(C[v_i, v_j])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -263,14 +245,10 @@ def test_tiles_that_do_not_divide():
                 with T.block("B"):
                     v_i = T.axis.spatial(10, i_0 * 4 + i_1)
                     T.where(i_0 * 4 + i_1 < 10)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(10):
             with T.block("C"):
                 v_i = T.axis.spatial(10, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -288,19 +266,13 @@ def test_several_blocks_in_one_iteration():
         for i in range(4):
             with T.block("B"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i in T.thread_binding(4, thread="threadIdx.x"):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
             with T.block("D"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(B[v_i], C[v_i])
-                T.writes(D[v_i])
                 D[v_i] = B[v_i] - C[v_i]
         """,
     )

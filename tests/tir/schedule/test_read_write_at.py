@@ -78,8 +78,6 @@ def test_read():
         for k_0 in range(2):
             with T.block("A_local"):
                 v0 = T.axis.spatial(2, k_0)
-                T.reads(A[0:4, v0 * 4:v0 * 4 + 4])
-                T.writes(A_local[0:4, v0 * 4:v0 * 4 + 4])
                 T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(4, 4):
                     A_local[ax0, v0 * 4 + ax1] = A[ax0, v0 * 4 + ax1]
@@ -87,8 +85,6 @@ def test_read():
                 with T.block("C"):
                     v_i, v_j = T.axis.remap("SS", [i, j])
                     v_k = T.axis.reduce(8, k_0 * 4 + k_1)
-                    T.reads(A_local[v_i, v_k], B[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     with T.init():
                         C[v_i, v_j] = T.float32(0.0)
                     C[v_i, v_j] = C[v_i, v_j] + A_local[v_i, v_k] * B[v_k, v_j]
@@ -108,22 +104,16 @@ def test_read_of_neighbours():
         for i in range(14):
             with T.block("B"):
                 v_i = T.axis.spatial(14, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i_0 in range(3):
             with T.block("B_shared"):
                 v0 = T.axis.spatial(3, i_0)
-                T.reads(B[v0 * 4:v0 * 4 + 6])
-                T.writes(B_shared[v0 * 4:v0 * 4 + 6])
                 T.block_attr({"auto_copy": True})
                 for ax0 in range(6):
                     B_shared[v0 * 4 + ax0] = B[v0 * 4 + ax0]
             for i_1 in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(12, i_0 * 4 + i_1)
-                    T.reads(B_shared[v_i:v_i + 3])
-                    T.writes(C[v_i])
                     C[v_i] = B_shared[v_i] + B_shared[v_i + 1] + B_shared[v_i + 2]
         """,
     )
@@ -141,8 +131,6 @@ def test_read_in_tiles_that_do_not_divide():
         for i in range(13):
             with T.block("B"):
                 v_i = T.axis.spatial(13, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i_0 in range(3):
             with T.block("B_local"):
@@ -156,8 +144,6 @@ def test_read_in_tiles_that_do_not_divide():
                 with T.block("C"):
                     v_i = T.axis.spatial(11, i_0 * 4 + i_1)
                     T.where(i_0 * 4 + i_1 < 11)
-                    T.reads(B_local[v_i:v_i + 3])
-                    T.writes(C[v_i])
                     C[v_i] = B_local[v_i] + B_local[v_i + 1] + B_local[v_i + 2]
         """,
     )
@@ -178,38 +164,28 @@ def test_read_beside_other_blocks():
         for i, k in T.grid(2, 3):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
         for i in range(2):
             with T.block("A_local"):
                 v0 = T.axis.spatial(2, i)
-                T.reads(A[v0, 0:3])
-                T.writes(A_local[v0, 0:3])
                 T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(1, 3):
                     A_local[v0 + ax0, ax1] = A[v0 + ax0, ax1]
             for j in range(3):
                 with T.block("E"):
                     v_i, v_j = T.axis.remap("SS", [i, j])
-                    T.reads(A_local[v_i, v_j], M[v_i])
-                    T.writes(E[v_i, v_j])
                     E[v_i, v_j] = T.exp(A_local[v_i, v_j] - M[v_i])
             for ax0 in range(3):
                 with T.block("S"):
                     v_i, v_r = T.axis.remap("SR", [i, ax0])
-                    T.reads(E[v_i, v_r])
-                    T.writes(S[v_i])
                     with T.init():
                         S[v_i] = T.float32(0.0)
                     S[v_i] = S[v_i] + E[v_i, v_r]
         for i, j in T.grid(2, 3):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(E[v_i, v_j], S[v_i])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = E[v_i, v_j] / S[v_i]
         """,
     )
@@ -230,8 +206,6 @@ def test_read_into_shared_memory_for_all_threads():
             for i_1 in T.thread_binding(2, thread="threadIdx.x"):
                 with T.block("A_shared"):
                     v0 = T.axis.spatial(2, i_0)
-                    T.reads(A[v0 * 2:v0 * 2 + 2, 0:4])
-                    T.writes(A_shared[v0 * 2:v0 * 2 + 2, 0:4])
                     T.block_attr({"auto_copy": True})
                     for ax0, ax1 in T.grid(2, 4):
                         A_shared[v0 * 2 + ax0, ax1] = A[v0 * 2 + ax0, ax1]
@@ -239,8 +213,6 @@ def test_read_into_shared_memory_for_all_threads():
                     with T.block("C"):
                         v_i = T.axis.spatial(4, i_0 * 2 + i_1)
                         v_j, v_k = T.axis.remap("SR", [j, k])
-                        T.reads(A_shared[v_i, v_k], B[v_k, v_j])
-                        T.writes(C[v_i, v_j])
                         with T.init():
                             C[v_i, v_j] = T.float32(0.0)
                         C[v_i, v_j] = C[v_i, v_j] + A_shared[v_i, v_k] * B[v_k, v_j]
@@ -265,15 +237,11 @@ def test_write():
                     v_i = T.axis.spatial(4, i)
                     v_j = T.axis.spatial(4, j_0 * 2 + j_1)
                     v_k = T.axis.reduce(4, k)
-                    T.reads(A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C_local[v_i, v_j])
                     with T.init():
                         C_local[v_i, v_j] = T.float32(0.0)
                     C_local[v_i, v_j] = C_local[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
             with T.block("C_local"):
                 v0, v1 = T.axis.remap("SS", [i, j_0])
-                T.reads(C_local[v0, v1 * 2:v1 * 2 + 2])
-                T.writes(C[v0, v1 * 2:v1 * 2 + 2])
                 T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(1, 2):
                     C[v0 + ax0, v1 * 2 + ax1] = C_local[v0 + ax0, v1 * 2 + ax1]
@@ -293,19 +261,13 @@ def test_write_of_init_and_update():
         for i in range(4):
             with T.block("B_init"):
                 v_i = T.axis.spatial(4, i)
-                T.reads()
-                T.writes(B_local[v_i])
                 B_local[v_i] = T.float32(0.0)
             for k in range(6):
                 with T.block("B_update"):
                     v_i, v_k = T.axis.remap("SR", [i, k])
-                    T.reads(B_local[v_i], A[v_i, v_k])
-                    T.writes(B_local[v_i])
                     B_local[v_i] = B_local[v_i] + A[v_i, v_k]
             with T.block("B_local"):
                 v0 = T.axis.spatial(4, i)
-                T.reads(B_local[v0])
-                T.writes(B[v0])
                 T.block_attr({"auto_copy": True})
                 for ax0 in range(1):
                     B[v0 + ax0] = B_local[v0 + ax0]
@@ -327,8 +289,6 @@ def test_write_in_tiles_that_do_not_divide():
                 with T.block("B"):
                     v_i = T.axis.spatial(10, i_0 * 4 + i_1)
                     T.where(i_0 * 4 + i_1 < 10)
-                    T.reads(A[v_i])
-                    T.writes(B_local[v_i])
                     B_local[v_i] = A[v_i] * T.float32(2.0)
             with T.block("B_local"):
                 v0 = T.axis.spatial(3, i_0)
@@ -340,8 +300,6 @@ def test_write_in_tiles_that_do_not_divide():
         for i in range(10):
             with T.block("C"):
                 v_i = T.axis.spatial(10, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -359,8 +317,6 @@ def test_a_condition_on_the_loop_is_one_of_the_copy():
             with T.block("B"):
                 v = T.axis.spatial(8, i)
                 T.where(i < 5)
-                T.reads(A[v])
-                T.writes(B_local[v])
                 B_local[v] = A[v] * T.float32(2.0)
             with T.block("B_local"):
                 v0 = T.axis.spatial(8, i)
@@ -372,8 +328,6 @@ def test_a_condition_on_the_loop_is_one_of_the_copy():
                     B[v0 + ax0] = B_local[v0 + ax0]
             with T.block("C"):
                 v = T.axis.spatial(8, i)
-                T.reads(A[v], B[v])
-                T.writes(C[v])
                 C[v] = A[v] + B[v]
         """,
     )
@@ -391,37 +345,27 @@ def test_inside_a_block_without_axes():
         for i_0, i_1 in T.grid(2, 2):
             with T.block("B_k_common"):
                 T.reads(A[i_0 * 2 + i_1, 0:6])
-                T.writes(B[i_0 * 2 + i_1])
                 with T.block("B_k0_partition"):
-                    T.reads(A[i_0 * 2 + i_1, 0:2])
-                    T.writes(B[i_0 * 2 + i_1])
                     for k0 in range(2):
                         with T.block("B_k0"):
                             v_i = T.axis.spatial(4, i_0 * 2 + i_1)
                             v_k = T.axis.reduce(6, k0)
-                            T.reads(A[v_i, v_k])
-                            T.writes(B[v_i])
                             with T.init():
                                 B[v_i] = T.float32(0.0)
                             B[v_i] = B[v_i] + A[v_i, v_k]
                 with T.block("B_k1_partition"):
                     T.reads(B[i_0 * 2 + i_1], A[i_0 * 2 + i_1, 2:6])
-                    T.writes(B[i_0 * 2 + i_1])
                     A_local = T.alloc_buffer((4, 6), scope="local")
                     for k1 in range(2, 6):
                         with T.block("A_local"):
                             v0 = T.axis.spatial(4, i_0 * 2 + i_1)
                             v1 = T.axis.spatial((2, 6), k1)
-                            T.reads(A[v0, v1])
-                            T.writes(A_local[v0, v1])
                             T.block_attr({"auto_copy": True})
                             for ax0, ax1 in T.grid(1, 1):
                                 A_local[v0 + ax0, v1 + ax1] = A[v0 + ax0, v1 + ax1]
                         with T.block("B_k1"):
                             v_i = T.axis.spatial(4, i_0 * 2 + i_1)
                             v_k = T.axis.reduce((2, 6), k1)
-                            T.reads(B[v_i], A_local[v_i, v_k])
-                            T.writes(B[v_i])
                             B[v_i] = B[v_i] + A_local[v_i, v_k]
         """,
     )
@@ -441,23 +385,17 @@ def test_readers_behind_the_copy_read_the_old_buffer():
             for j, k in T.grid(4, 4):
                 with T.block("C"):
                     v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                    T.reads(A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C_local[v_i, v_j])
                     with T.init():
                         C_local[v_i, v_j] = T.float32(0.0)
                     C_local[v_i, v_j] = C_local[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
             with T.block("C_local"):
                 v0 = T.axis.spatial(4, i)
-                T.reads(C_local[v0, 0:4])
-                T.writes(C[v0, 0:4])
                 T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(1, 4):
                     C[v0 + ax0, ax1] = C_local[v0 + ax0, ax1]
             for ax0 in range(4):
                 with T.block("D"):
                     v_i, v_j = T.axis.remap("SS", [i, ax0])
-                    T.reads(C[v_i, v_j])
-                    T.writes(D[v_i, v_j])
                     D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -486,8 +424,6 @@ def test_symbolic_shape():
                     vi = T.axis.spatial(n, i_0 * 4 + i_1)
                     vj = T.axis.spatial(4, j)
                     T.where(i_0 * 4 + i_1 < n)
-                    T.reads(A_local[vi, vj])
-                    T.writes(B_local[vi, vj])
                     B_local[vi, vj] = A_local[vi, vj] + T.float32(1.0)
             with T.block("B_local"):
                 v0 = T.axis.spatial((n + 3) // 4, i_0)
@@ -512,23 +448,17 @@ def test_read_then_written():
         C_local = T.alloc_buffer((4, 3), scope="local")
         for i in range(4):
             with T.block("B_local"):
-                T.reads(B[0:2, 0:3])
-                T.writes(B_local[0:2, 0:3])
                 T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(2, 3):
                     B_local[ax0, ax1] = B[ax0, ax1]
             for j, k in T.grid(3, 2):
                 with T.block("C"):
                     v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                    T.reads(A[v_i, v_k], B_local[v_k, v_j])
-                    T.writes(C_local[v_i, v_j])
                     with T.init():
                         C_local[v_i, v_j] = T.float32(0.0)
                     C_local[v_i, v_j] = C_local[v_i, v_j] + A[v_i, v_k] * B_local[v_k, v_j]
             with T.block("C_local"):
                 v0 = T.axis.spatial(4, i)
-                T.reads(C_local[v0, 0:3])
-                T.writes(C[v0, 0:3])
                 T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(1, 3):
                     C[v0 + ax0, ax1] = C_local[v0 + ax0, ax1]

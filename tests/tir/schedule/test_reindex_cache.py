@@ -48,14 +48,10 @@ def test_reindex_cache_read():
         for ax0, ax1 in T.grid(4, 6):
             with T.block("A_local"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(A[v0, v1])
-                T.writes(A_local[v1, v0])
                 A_local[v1, v0] = A[v0, v1]
         for i, j in T.grid(4, 6):
             with T.block("B"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A_local[v_j, v_i])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A_local[v_j, v_i] * T.float32(2.0)
         """,
     )
@@ -71,14 +67,10 @@ def test_reindex_cache_read_of_a_reduction():
         for ax0, ax1 in T.grid(6, 3):
             with T.block("A_shared"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(A[v0 + v1])
-                T.writes(A_shared[v1, v0])
                 A_shared[v1, v0] = A[v0 + v1]
         for i, k in T.grid(6, 3):
             with T.block("C"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A_shared[v_k, v_i], W[v_k])
-                T.writes(C[v_i])
                 with T.init():
                     C[v_i] = T.float32(0.0)
                 C[v_i] = C[v_i] + A_shared[v_k, v_i] * W[v_k]
@@ -96,14 +88,10 @@ def test_reindex_cache_read_leaves_out_axes_that_do_not_index():
         for ax0, ax1 in T.grid(3, 2):
             with T.block("B_local"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(B[v1, v0])
-                T.writes(B_local[v0, v1])
                 B_local[v0, v1] = B[v1, v0]
         for i, j, k in T.grid(4, 3, 2):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(A[v_i, v_k], B_local[v_j, v_k])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B_local[v_j, v_k]
@@ -121,14 +109,10 @@ def test_reindex_cache_read_into_a_padded_layout():
         for ax0, ax1 in T.grid(5, 3):
             with T.block("A_local"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(A[v0, v1])
-                T.writes(A_local[v0 // 2, v1, v0 % 2])
                 A_local[v0 // 2, v1, v0 % 2] = A[v0, v1]
         for i, j in T.grid(5, 3):
             with T.block("B"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A_local[v_i // 2, v_j, v_i % 2])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A_local[v_i // 2, v_j, v_i % 2] * T.float32(2.0)
         """,
     )
@@ -145,16 +129,12 @@ def test_reindex_cache_read_after_an_imperfect_split():
         for ax0, ax1 in T.grid(5, 3):
             with T.block("A_local"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(A[v0, v1])
-                T.writes(A_local[v1, v0])
                 A_local[v1, v0] = A[v0, v1]
         for i_0, i_1, j in T.grid(3, 2, 3):
             with T.block("B"):
                 v_i = T.axis.spatial(5, i_0 * 2 + i_1)
                 v_j = T.axis.spatial(3, j)
                 T.where(i_0 * 2 + i_1 < 5)
-                T.reads(A_local[v_j, v_i])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A_local[v_j, v_i] * T.float32(2.0)
         """,
     )
@@ -171,20 +151,14 @@ def test_reindex_cache_read_of_a_symbolic_shape():
         for i, j in T.grid(n, 4):
             with T.block("B"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         for ax0, ax1 in T.grid(n, 4):
             with T.block("B_local"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(B[v0, v1])
-                T.writes(B_local[v1, v0])
                 B_local[v1, v0] = B[v0, v1]
         for i, j in T.grid(n, 4):
             with T.block("C"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(B_local[v_j, v_i])
-                T.writes(C[v_i, v_j])
                 C[v_i, v_j] = B_local[v_j, v_i] + T.float32(1.0)
         """,
     )
@@ -200,14 +174,10 @@ def test_reindex_cache_write():
         for i, j in T.grid(4, 6):
             with T.block("B"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j])
-                T.writes(B_local[v_i // 2, v_i % 2, v_j])
                 B_local[v_i // 2, v_i % 2, v_j] = A[v_i, v_j] * T.float32(2.0)
         for ax0, ax1 in T.grid(4, 6):
             with T.block("B_local"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(B_local[v0 // 2, v0 % 2, v1])
-                T.writes(B[v0, v1])
                 B[v0, v1] = B_local[v0 // 2, v0 % 2, v1]
         """,
     )
@@ -223,16 +193,12 @@ def test_reindex_cache_write_of_a_reduction():
         for i, j, k in T.grid(4, 3, 2):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C_local[v_j, v_i])
                 with T.init():
                     C_local[v_j, v_i] = T.float32(0.0)
                 C_local[v_j, v_i] = C_local[v_j, v_i] + A[v_i, v_k] * B[v_k, v_j]
         for ax0, ax1 in T.grid(4, 3):
             with T.block("C_local"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(C_local[v1, v0])
-                T.writes(C[v0, v1])
                 C[v0, v1] = C_local[v1, v0]
         """,
     )
@@ -249,20 +215,14 @@ def test_reindex_cache_write_with_readers():
         for i in range(4):
             with T.block("B"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(A[v_i])
-                T.writes(B_shared[v_i % 2, v_i // 2])
                 B_shared[v_i % 2, v_i // 2] = A[v_i] * T.float32(2.0)
         for ax0 in range(4):
             with T.block("B_shared"):
                 v0 = T.axis.spatial(4, ax0)
-                T.reads(B_shared[v0 % 2, v0 // 2])
-                T.writes(B[v0])
                 B[v0] = B_shared[v0 % 2, v0 // 2]
         for i in range(4):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )

@@ -42,8 +42,6 @@ def test_reduction_moves_outside():
         for k, i, j in T.grid(4, 2, 3):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -69,8 +67,6 @@ def test_parts_of_a_reduction_may_change_places():
             with T.block("C"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
                 v_k = T.axis.reduce(8, k_0 * 4 + k_1)
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -100,22 +96,16 @@ def test_spatial_loops_of_one_of_several_blocks():
         for i, k in T.grid(4, 6):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
         for i, j in T.grid(4, 6):
             with T.block("E"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j], M[v_i])
-                T.writes(E[v_i, v_j])
                 E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
         for i, r in T.grid(4, 6):
             with T.block("S"):
                 v_i, v_r = T.axis.remap("SR", [i, r])
-                T.reads(E[v_i, v_r])
-                T.writes(S[v_i])
                 with T.init():
                     S[v_i] = T.float32(0.0)
                 S[v_i] = S[v_i] + E[v_i, v_r]
@@ -123,8 +113,6 @@ def test_spatial_loops_of_one_of_several_blocks():
             with T.block("D"):
                 v_i = T.axis.spatial(4, i)
                 v_j = T.axis.spatial(6, j_0 * 3 + j_1)
-                T.reads(E[v_i, v_j], S[v_i])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = E[v_i, v_j] / S[v_i]
         """,
     )
@@ -165,13 +153,9 @@ def test_tiles_that_recompute_their_border_may_change_places():
             for ax0 in range(3):
                 with T.block("B"):
                     v_i = T.axis.spatial(14, i_0 * 4 + i_1 + ax0)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             with T.block("C"):
                 v_i = T.axis.spatial(12, i_0 * 4 + i_1)
-                T.reads(B[v_i:v_i + 3])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + B[v_i + 1] + B[v_i + 2]
         """,
     )
@@ -224,8 +208,6 @@ def test_predicates_stay():
                 v_i = T.axis.spatial(7, i_0 * 4 + i_1)
                 v_j = T.axis.spatial(5, j)
                 T.where(i_0 * 4 + i_1 < 7)
-                T.reads(A[v_i, v_j])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )
@@ -242,16 +224,12 @@ def test_symbolic_extents():
         for k, j, i in T.grid(n, T.int64(4), n):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         for i, j in T.grid(n, T.int64(4)):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(C[v_i, v_j])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )

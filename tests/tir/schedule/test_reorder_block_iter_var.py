@@ -17,8 +17,6 @@ def test_axes_of_a_reduction():
         for i, j, k in T.grid(2, 3, 4):
             with T.block("C"):
                 v_k, v_i, v_j = T.axis.remap("RSS", [k, i, j])
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -39,8 +37,6 @@ def test_after_tiles_that_do_not_divide():
                 v_i = T.axis.spatial(5, i_0 * 2 + i_1)
                 v_k = T.axis.reduce(4, k)
                 T.where(i_0 * 2 + i_1 < 5)
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]

@@ -54,14 +54,10 @@ def test_tile():
             for i_1 in range(4):
                 with T.block("B"):
                     v_i = T.axis.spatial(16, i_0 * 4 + i_1)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for ax0 in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(16, i_0 * 4 + ax0)
-                    T.reads(B[v_i])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -79,15 +75,11 @@ def test_epilogue_of_a_reduction():
             for k in range(4):
                 with T.block("C"):
                     v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                    T.reads(A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     with T.init():
                         C[v_i, v_j] = T.float32(0.0)
                     C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(C[v_i, v_j])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -106,15 +98,11 @@ def test_imperfect_tiles_get_a_predicate():
                 with T.block("B"):
                     v_i = T.axis.spatial(10, i_0 * 4 + i_1)
                     T.where(i_0 * 4 + i_1 < 10)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for ax0 in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(10, i_0 * 4 + ax0)
                     T.where(i_0 * 4 + ax0 < 10)
-                    T.reads(B[v_i])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -132,15 +120,11 @@ def test_shifted_read():
             for i_1 in range(2):
                 with T.block("B"):
                     v_i = T.axis.spatial(10, i_0 * 2 + i_1)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for ax0 in range(2):
                 with T.block("C"):
                     v_i = T.axis.spatial(8, i_0 * 2 - 2 + ax0)
                     T.where(2 <= i_0 * 2 + ax0)
-                    T.reads(B[v_i + 2])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i + 2] + T.float32(1.0)
         """,
     )
@@ -158,14 +142,10 @@ def test_reads_another_layout():
             for i in range(4):
                 with T.block("B"):
                     v_o, v_i = T.axis.remap("SS", [o, i])
-                    T.reads(A[v_o * 4 + v_i])
-                    T.writes(B[v_o, v_i])
                     B[v_o, v_i] = A[v_o * 4 + v_i] * T.float32(2.0)
             for ax0 in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(8, o * 4 + ax0)
-                    T.reads(B[v_i // 4, v_i % 4])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i // 4, v_i % 4] + T.float32(1.0)
         """,
     )
@@ -184,29 +164,21 @@ def test_reduction_follows_its_input():
         for i, k in T.grid(2, 3):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
         for i, j in T.grid(2, 3):
             with T.block("E"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i, v_j], M[v_i])
-                T.writes(E[v_i, v_j])
                 E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
             with T.block("S"):
                 v_i, v_r = T.axis.remap("SR", [i, j])
-                T.reads(E[v_i, v_r])
-                T.writes(S[v_i])
                 with T.init():
                     S[v_i] = T.float32(0.0)
                 S[v_i] = S[v_i] + E[v_i, v_r]
         for i, j in T.grid(2, 3):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(E[v_i, v_j], S[v_i])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = E[v_i, v_j] / S[v_i]
         """,
     )
@@ -226,8 +198,6 @@ def test_other_inputs_stay_where_they_are():
         for i, k in T.grid(2, 3):
             with T.block("M"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(M[v_i])
                 with T.init():
                     M[v_i] = T.float32("-inf")
                 M[v_i] = T.max(M[v_i], A[v_i, v_k])
@@ -235,22 +205,16 @@ def test_other_inputs_stay_where_they_are():
             for j in range(3):
                 with T.block("E"):
                     v_i, v_j = T.axis.remap("SS", [i, j])
-                    T.reads(A[v_i, v_j], M[v_i])
-                    T.writes(E[v_i, v_j])
                     E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
             for ax0 in range(3):
                 with T.block("S"):
                     v_i, v_r = T.axis.remap("SR", [i, ax0])
-                    T.reads(E[v_i, v_r])
-                    T.writes(S[v_i])
                     with T.init():
                         S[v_i] = T.float32(0.0)
                     S[v_i] = S[v_i] + E[v_i, v_r]
             for ax0 in range(3):
                 with T.block("D"):
                     v_i, v_j = T.axis.remap("SS", [i, ax0])
-                    T.reads(E[v_i, v_j], S[v_i])
-                    T.writes(D[v_i, v_j])
                     D[v_i, v_j] = E[v_i, v_j] / S[v_i]
         """,
     )
@@ -270,15 +234,11 @@ def test_under_a_parallel_loop():
                 for k in range(4):
                     with T.block("C"):
                         v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                        T.reads(A[v_i, v_k], B[v_k, v_j])
-                        T.writes(C[v_i, v_j])
                         with T.init():
                             C[v_i, v_j] = T.float32(0.0)
                         C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
                 with T.block("D"):
                     v_i, v_j = T.axis.remap("SS", [i, j])
-                    T.reads(C[v_i, v_j])
-                    T.writes(D[v_i, v_j])
                     D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -370,15 +330,11 @@ def test_symbolic_tile():
                 with T.block("B"):
                     v_i = T.axis.spatial(n, i_0 * T.int64(4) + i_1)
                     T.where(i_0 * T.int64(4) + i_1 < n)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for ax0 in range(T.int64(4)):
                 with T.block("C"):
                     v_i = T.axis.spatial(n, i_0 * T.int64(4) + ax0)
                     T.where(i_0 * T.int64(4) + ax0 < n)
-                    T.reads(B[v_i])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -395,16 +351,12 @@ def test_symbolic_epilogue():
             for j, k in T.grid(T.int64(4), n):
                 with T.block("C"):
                     v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                    T.reads(A[v_i, v_k], B[v_k, v_j])
-                    T.writes(C[v_i, v_j])
                     with T.init():
                         C[v_i, v_j] = T.float32(0.0)
                     C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
             for ax0 in range(T.int64(4)):
                 with T.block("D"):
                     v_i, v_j = T.axis.remap("SS", [i, ax0])
-                    T.reads(C[v_i, v_j])
-                    T.writes(D[v_i, v_j])
                     D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -423,20 +375,14 @@ def test_one_of_two_consumers():
             for i_1 in range(4):
                 with T.block("B"):
                     v_i = T.axis.spatial(8, i_0 * 4 + i_1)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i])
                     B[v_i] = A[v_i] * T.float32(2.0)
             for ax0 in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(8, i_0 * 4 + ax0)
-                    T.reads(B[v_i])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + T.float32(1.0)
             for ax0 in range(4):
                 with T.block("D"):
                     v_i = T.axis.spatial(8, i_0 * 4 + ax0)
-                    T.reads(B[v_i], C[v_i])
-                    T.writes(D[v_i])
                     D[v_i] = B[v_i] - C[v_i]
         """,
     )
@@ -453,14 +399,10 @@ def test_unit_loops_are_kept_on_request():
         for i in range(4):
             with T.block("B"):
                 v_i = T.axis.spatial(4, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
             for ax0 in range(1):
                 with T.block("C"):
                     v_i = T.axis.spatial(4, i + ax0)
-                    T.reads(B[v_i])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -527,22 +469,16 @@ def test_issue_15911_as_it_was_meant():
                 with T.block("C"):
                     v_i = T.axis.spatial(n, i_0 * 32 + ax0)
                     T.where(i_0 * 32 + ax0 < n)
-                    T.reads(A[v_i], B[v_i])
-                    T.writes(C[v_i])
                     C[v_i] = A[v_i] + B[v_i]
             for i_1 in range(32):
                 with T.block("D"):
                     v_i = T.axis.spatial(n, i_0 * 32 + i_1)
                     T.where(i_0 * 32 + i_1 < n)
-                    T.reads(C[v_i])
-                    T.writes(D[v_i])
                     D[v_i] = C[v_i] + C[v_i]
             for ax0 in range(32):
                 with T.block("E"):
                     v_i = T.axis.spatial(n, i_0 * 32 + ax0)
                     T.where(i_0 * 32 + ax0 < n)
-                    T.reads(D[v_i], A[v_i])
-                    T.writes(E[v_i])
                     E[v_i] = D[v_i] + A[v_i]
         """,
     )

@@ -51,16 +51,12 @@ def test_inner_part():
         for i, k_0, k_1 in T.grid(4, 2, 4):
             with T.block("B_rf"):
                 v_k_1, v_i, v_k_0 = T.axis.remap("SSR", [k_1, i, k_0])
-                T.reads(A[v_i, v_k_0 * 4 + v_k_1])
-                T.writes(B_rf[v_k_1, v_i])
                 with T.init():
                     B_rf[v_k_1, v_i] = T.float32(0.0)
                 B_rf[v_k_1, v_i] = B_rf[v_k_1, v_i] + A[v_i, v_k_0 * 4 + v_k_1]
         for i, k_1 in T.grid(4, 4):
             with T.block("B"):
                 v_k_1, v_i = T.axis.remap("RS", [k_1, i])
-                T.reads(B_rf[v_k_1, v_i])
-                T.writes(B[v_i])
                 with T.init():
                     B[v_i] = T.float32(0.0)
                 B[v_i] = B[v_i] + B_rf[v_k_1, v_i]
@@ -80,16 +76,12 @@ def test_outer_part_and_last_axis():
             with T.block("B_rf"):
                 v_k_0, v_i, v_k_1 = T.axis.remap("SSR", [k_0, i, k_1])
                 T.where(k_0 * 3 + k_1 < 8)
-                T.reads(A[v_i, v_k_0 * 3 + v_k_1])
-                T.writes(B_rf[v_i, v_k_0])
                 with T.init():
                     B_rf[v_i, v_k_0] = T.float32(0.0)
                 B_rf[v_i, v_k_0] = B_rf[v_i, v_k_0] + A[v_i, v_k_0 * 3 + v_k_1]
         for i, k_0 in T.grid(4, 3):
             with T.block("B"):
                 v_k_0, v_i = T.axis.remap("RS", [k_0, i])
-                T.reads(B_rf[v_i, v_k_0])
-                T.writes(B[v_i])
                 with T.init():
                     B[v_i] = T.float32(0.0)
                 B[v_i] = B[v_i] + B_rf[v_i, v_k_0]
@@ -170,22 +162,16 @@ def test_symbolic():
         for i, j, k in T.grid(n, T.int64(4), n):
             with T.block("C_rf"):
                 v_k, v_i, v_j = T.axis.remap("SSS", [k, i, j])
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C_rf[v_k, v_i, v_j])
                 C_rf[v_k, v_i, v_j] = A[v_i, v_k] * B[v_k, v_j]
         for i, j, k in T.grid(n, T.int64(4), n):
             with T.block("C"):
                 v_k, v_i, v_j = T.axis.remap("RSS", [k, i, j])
-                T.reads(C_rf[v_k, v_i, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + C_rf[v_k, v_i, v_j]
         for i, j in T.grid(n, T.int64(4)):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(C[v_i, v_j])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -221,8 +207,6 @@ def test_predicates_of_spatial_axes():
                 v_i = T.axis.spatial(3, i_0 * 2 + i_1)
                 v_j = T.axis.spatial(2, j)
                 T.where(i_0 * 2 + i_1 < 3)
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C_rf[v_i, v_k, v_j])
                 C_rf[v_i, v_k, v_j] = A[v_i, v_k] * B[v_k, v_j]
         for i_0, i_1, j, k in T.grid(2, 2, 2, 4):
             with T.block("C"):
@@ -230,8 +214,6 @@ def test_predicates_of_spatial_axes():
                 v_i = T.axis.spatial(3, i_0 * 2 + i_1)
                 v_j = T.axis.spatial(2, j)
                 T.where(i_0 * 2 + i_1 < 3)
-                T.reads(C_rf[v_i, v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + C_rf[v_i, v_k, v_j]
@@ -297,7 +279,6 @@ def test_the_place_of_the_largest():
             with T.block("arg_rf"):
                 v_k_1, vi, v_k_0 = T.axis.remap("SSR", [k_1, i, k_0])
                 T.reads(idx[vi, v_k_0 * 4 + v_k_1], val[vi, v_k_0 * 4 + v_k_1])
-                T.writes(v0_rf[vi, v_k_1], v1_rf[vi, v_k_1])
                 with T.init():
                     v0_rf[vi, v_k_1] = -1
                     v1_rf[vi, v_k_1] = -9
@@ -309,7 +290,6 @@ def test_the_place_of_the_largest():
             with T.block("arg"):
                 v_k_1, vi = T.axis.remap("RS", [k_1, i])
                 T.reads(v0_rf[vi, v_k_1], v1_rf[vi, v_k_1])
-                T.writes(v0[vi], v1[vi])
                 with T.init():
                     v0[vi] = -1
                     v1[vi] = -9
@@ -423,23 +403,17 @@ def main(A: T.Buffer((4, 8)), C: T.Buffer((4,)), D: T.Buffer((4, 8))):
         for i, k in T.grid(4, 8):
             with T.block("C_rf"):
                 v_k, vi = T.axis.remap("SS", [k, i])
-                T.reads(A[vi, v_k])
-                T.writes(C_rf[v_k, vi])
                 C_rf[v_k, vi] = A[vi, v_k]
         for i in range(4):
             for k in range(8):
                 with T.block("C"):
                     v_k, vi = T.axis.remap("RS", [k, i])
-                    T.reads(C_rf[v_k, vi])
-                    T.writes(C[vi])
                     with T.init():
                         C[vi] = T.float32(0.0)
                     C[vi] = C[vi] + C_rf[v_k, vi]
             for j in range(8):
                 with T.block("D"):
                     vi, vj = T.axis.remap("SS", [i, j])
-                    T.reads(C[vi])
-                    T.writes(D[vi, vj])
                     D[vi, vj] = C[vi] + T.float32(1.0)
         """,
     )
@@ -461,16 +435,12 @@ def test_a_loop_that_runs_once():
         for i, u, k in T.grid(4, 1, 8):
             with T.block("B_rf"):
                 v_u, v_i, v_k = T.axis.remap("SSR", [u, i, k])
-                T.reads(A[v_i, v_k])
-                T.writes(B_rf[v_u, v_i])
                 with T.init():
                     B_rf[v_u, v_i] = T.float32(0.0)
                 B_rf[v_u, v_i] = B_rf[v_u, v_i] + A[v_i, v_k]
         for i, u in T.grid(4, 1):
             with T.block("B"):
                 v_u, v_i = T.axis.remap("RS", [u, i])
-                T.reads(B_rf[v_u, v_i])
-                T.writes(B[v_i])
                 with T.init():
                     B[v_i] = T.float32(0.0)
                 B[v_i] = B[v_i] + B_rf[v_u, v_i]

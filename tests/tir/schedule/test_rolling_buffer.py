@@ -86,14 +86,11 @@ def test_stencil():
                 with T.block("B"):
                     v_i = T.axis.opaque(14, i_0 * 4 + ax0)
                     T.where(i_0 < 1 or 2 <= ax0)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i % 6])
                     B[v_i % 6] = A[v_i] * T.float32(2.0)
             for i_1 in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(12, i_0 * 4 + i_1)
                     T.reads(B[0:6])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i % 6] + B[(v_i + 1) % 6] + B[(v_i + 2) % 6]
         """,
     )
@@ -112,15 +109,12 @@ def test_tiles_that_do_not_divide():
                 with T.block("B"):
                     v_i = T.axis.opaque(13, i_0 * 4 + ax0)
                     T.where(i_0 * 4 + ax0 < 13 and (i_0 < 1 or 2 <= ax0))
-                    T.reads(A[v_i])
-                    T.writes(B[v_i % 6])
                     B[v_i % 6] = A[v_i] * T.float32(2.0)
             for i_1 in range(4):
                 with T.block("C"):
                     v_i = T.axis.spatial(11, i_0 * 4 + i_1)
                     T.where(i_0 * 4 + i_1 < 11)
                     T.reads(B[0:6])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i % 6] + B[(v_i + 1) % 6] + B[(v_i + 2) % 6]
         """,
     )
@@ -141,8 +135,6 @@ def test_rows_of_pools():
                     v_i = T.axis.opaque(6, i_0 * 2 + ax0)
                     v_j, v_y, v_x = T.axis.remap("SRR", [ax1, ax2, ax3])
                     T.where(i_0 < 1 or 2 <= ax0)
-                    T.reads(A[v_c, v_i + v_y, v_j + v_x])
-                    T.writes(B[v_c, v_i % 4, v_j])
                     with T.init():
                         B[v_c, v_i % 4, v_j] = T.float32("-inf")
                     B[v_c, v_i % 4, v_j] = T.max(B[v_c, v_i % 4, v_j], A[v_c, v_i + v_y, v_j + v_x])
@@ -152,8 +144,6 @@ def test_rows_of_pools():
                     v_i = T.axis.opaque(4, i_0 * 2 + i_1)
                     v_j = T.axis.spatial(4, j_0 * 4 + j_1)
                     v_y, v_x = T.axis.remap("RR", [y, x])
-                    T.reads(B[v_c, (v_i + v_y) % 4, v_j + v_x])
-                    T.writes(C[v_c, v_i, v_j])
                     with T.init():
                         C[v_c, v_i, v_j] = T.float32("-inf")
                     C[v_c, v_i, v_j] = T.max(C[v_c, v_i, v_j], B[v_c, (v_i + v_y) % 4, v_j + v_x])
@@ -177,8 +167,6 @@ def test_two_dimensions_overlap_and_one_is_rolled():
                     v_j = T.axis.spatial(6, j_0 * 2 + ax1)
                     v_y, v_x = T.axis.remap("RR", [ax2, ax3])
                     T.where((i_0 < 1 or 2 <= ax0) and (j_0 < 1 or 2 <= ax1))
-                    T.reads(A[v_c, v_i + v_y, v_j + v_x])
-                    T.writes(B[v_c, v_i % 4, v_j])
                     with T.init():
                         B[v_c, v_i % 4, v_j] = T.float32("-inf")
                     B[v_c, v_i % 4, v_j] = T.max(B[v_c, v_i % 4, v_j], A[v_c, v_i + v_y, v_j + v_x])
@@ -188,8 +176,6 @@ def test_two_dimensions_overlap_and_one_is_rolled():
                     v_i = T.axis.opaque(4, i_0 * 2 + i_1)
                     v_j = T.axis.spatial(4, j_0 * 2 + j_1)
                     v_y, v_x = T.axis.remap("RR", [y, x])
-                    T.reads(B[v_c, (v_i + v_y) % 4, v_j + v_x])
-                    T.writes(C[v_c, v_i, v_j])
                     with T.init():
                         C[v_c, v_i, v_j] = T.float32("-inf")
                     C[v_c, v_i, v_j] = T.max(C[v_c, v_i, v_j], B[v_c, (v_i + v_y) % 4, v_j + v_x])
@@ -225,14 +211,11 @@ def test_half_a_step():
                 with T.block("B"):
                     v_i = T.axis.opaque(6, i_0 // 2 + ax0)
                     T.where(i_0 < 1 or 2 <= ax0)
-                    T.reads(A[v_i])
-                    T.writes(B[v_i % 3])
                     B[v_i % 3] = A[v_i] * T.float32(2.0)
             for i_1 in range(1):
                 with T.block("C"):
                     v_i = T.axis.spatial(8, i_0 + i_1)
                     T.reads(B[0:3])
-                    T.writes(C[v_i])
                     C[v_i] = B[v_i // 2 % 3] + B[(v_i // 2 + 1) % 3] + B[(v_i // 2 + 2) % 3]
         """,
     )

@@ -91,8 +91,6 @@ def test_a_symbolic_loop_is_one_tile():
         for i_0, i_1 in T.grid(n, 1):
             with T.block("B"):
                 v = T.axis.spatial(n, i_0 + i_1)
-                T.reads(A[v])
-                T.writes(B[v])
                 B[v] = A[v] * T.float32(2.0)
         """,
     )

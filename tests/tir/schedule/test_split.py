@@ -35,8 +35,6 @@ def test_two_factors():
             with T.block("B"):
                 v_i = T.axis.spatial(8, i_0 * 4 + i_1)
                 v_j = T.axis.spatial(8, j)
-                T.reads(A[v_i, v_j])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )
@@ -53,8 +51,6 @@ def test_none_is_what_remains():
             with T.block("C"):
                 v_i = T.axis.spatial(8, i_0 * 4 + i_1 * 2 + i_2)
                 v_j, v_k = T.axis.remap("SR", [j, k])
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -74,14 +70,10 @@ def test_nested_splits_print_as_one_sum():
         for i_0, i_1_0, i_1_1 in T.grid(2, 4, 8):
             with T.block("B"):
                 v_i = T.axis.spatial(64, i_0 * 32 + i_1_0 * 8 + i_1_1)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(64):
             with T.block("C"):
                 v_i = T.axis.spatial(64, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -100,8 +92,6 @@ def test_factors_that_do_not_divide_get_a_predicate():
                 v_i = T.axis.spatial(7, i_0 * 4 + i_1)
                 v_j = T.axis.spatial(5, j_0 * 3 + j_1)
                 T.where(i_0 * 4 + i_1 < 7 and j_0 * 3 + j_1 < 5)
-                T.reads(A[v_i, v_j])
-                T.writes(B[v_i, v_j])
                 B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
         """,
     )
@@ -118,8 +108,6 @@ def test_reduction_with_predicate():
                 v_i, v_j = T.axis.remap("SS", [i, j])
                 v_k = T.axis.reduce(5, k_0 * 2 + k_1)
                 T.where(k_0 * 2 + k_1 < 5)
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
@@ -214,14 +202,10 @@ def test_symbolic_program():
             with T.block("B"):
                 v_i = T.axis.spatial(n, i_0 * T.int64(4) + i_1)
                 T.where(i_0 * T.int64(4) + i_1 < n)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(n):
             with T.block("C"):
                 v_i = T.axis.spatial(n, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -239,16 +223,12 @@ def test_symbolic_reduction():
                 v_i, v_j = T.axis.remap("SS", [i, j])
                 v_k = T.axis.reduce(n, k_0 * ((n + T.int64(1)) // T.int64(2)) + k_1)
                 T.where(k_0 * ((n + T.int64(1)) // T.int64(2)) + k_1 < n)
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         for i, j in T.grid(n, T.int64(4)):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(C[v_i, v_j])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -278,16 +258,12 @@ def test_symbolic_factors():
             with T.block("C"):
                 v_i = T.axis.spatial(n, i_0 + i_1)
                 v_j, v_k = T.axis.remap("SR", [j, k])
-                T.reads(A[v_i, v_k], B[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
         for i, j in T.grid(n, T.int64(4)):
             with T.block("D"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(C[v_i, v_j])
-                T.writes(D[v_i, v_j])
                 D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
         """,
     )
@@ -313,14 +289,10 @@ def test_factor_larger_than_the_loop():
             with T.block("B"):
                 v_i = T.axis.spatial(6, i_0 * 16 + i_1)
                 T.where(i_0 * 16 + i_1 < 6)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(6):
             with T.block("C"):
                 v_i = T.axis.spatial(6, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )
@@ -338,21 +310,15 @@ def test_all_blocks_under_the_loop_are_guarded():
         for i in range(10):
             with T.block("B"):
                 v_i = T.axis.spatial(10, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i_0, i_1 in T.grid(3, 4):
             with T.block("C"):
                 v_i = T.axis.spatial(10, i_0 * 4 + i_1)
                 T.where(i_0 * 4 + i_1 < 10)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
             with T.block("D"):
                 v_i = T.axis.spatial(10, i_0 * 4 + i_1)
                 T.where(i_0 * 4 + i_1 < 10)
-                T.reads(B[v_i], C[v_i])
-                T.writes(D[v_i])
                 D[v_i] = B[v_i] - C[v_i]
         """,
     )
@@ -370,14 +336,10 @@ def test_a_predicate_over_a_predicate():
             with T.block("B"):
                 v_i = T.axis.spatial(10, i_0 * 4 + i_1_0 * 3 + i_1_1)
                 T.where(i_0 * 4 + i_1_0 * 3 + i_1_1 < 10 and i_1_0 * 3 + i_1_1 < 4)
-                T.reads(A[v_i])
-                T.writes(B[v_i])
                 B[v_i] = A[v_i] * T.float32(2.0)
         for i in range(10):
             with T.block("C"):
                 v_i = T.axis.spatial(10, i)
-                T.reads(B[v_i])
-                T.writes(C[v_i])
                 C[v_i] = B[v_i] + T.float32(1.0)
         """,
     )

@@ -87,8 +87,6 @@ def test_row():
         for i, j_0 in T.grid(2, 2):
             with T.block("B_o"):
                 v_i_o, v_j_o = T.axis.remap("SS", [i, j_0])
-                T.reads(A[v_i_o, v_j_o * 4:v_j_o * 4 + 4])
-                T.writes(B[v_i_o, v_j_o * 4:v_j_o * 4 + 4])
                 A_1 = T.match_buffer(A[v_i_o, v_j_o * 4:v_j_o * 4 + 4], (4,))
                 B_1 = T.match_buffer(B[v_i_o, v_j_o * 4:v_j_o * 4 + 4], (4,))
                 for i_1 in T.vectorized(4):
@@ -147,8 +145,6 @@ def test_a_symbolic_number_of_rows():
             with T.block("B_o"):
                 v_i_o = T.axis.spatial(n, i)
                 v_j_o = T.axis.spatial(1, 0)
-                T.reads(A[v_i_o, 0:4])
-                T.writes(B[v_i_o, 0:4])
                 A_1 = T.match_buffer(A[v_i_o, 0:4], (4,))
                 B_1 = T.match_buffer(B[v_i_o, 0:4], (4,))
                 for i_1 in T.vectorized(4):
@@ -225,28 +221,20 @@ def test_pad_a_symbolic_product():
         for i0, i1 in T.grid((n + 3) // 4 * 4, 8):
             with T.block("A_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
-                T.reads(A[v0, v1])
-                T.writes(A_pad[v0, v1])
                 A_pad[v0, v1] = T.if_then_else(v0 < n and v1 < 5, A[v0, v1], T.float32(0.0))
         for i0, i1 in T.grid(8, 8):
             with T.block("B_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
-                T.reads(B[v0, v1])
-                T.writes(B_pad[v0, v1])
                 B_pad[v0, v1] = T.if_then_else(v0 < 5 and v1 < 6, B[v0, v1], T.float32(0.0))
         for i, j, k in T.grid((n + 3) // 4 * 4, 8, 8):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(A_pad[v_i, v_k], B_pad[v_k, v_j])
-                T.writes(C_pad[v_i, v_j])
                 with T.init():
                     C_pad[v_i, v_j] = T.float32(0.0)
                 C_pad[v_i, v_j] = C_pad[v_i, v_j] + A_pad[v_i, v_k] * B_pad[v_k, v_j]
         for i0, i1 in T.grid(n, 6):
             with T.block("C_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
-                T.reads(C_pad[v0, v1])
-                T.writes(C[v0, v1])
                 C[v0, v1] = C_pad[v0, v1]
         """,
     )
@@ -282,28 +270,20 @@ def test_pad_product():
         for i0, i1 in T.grid(4, 8):
             with T.block("A_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
-                T.reads(A[v0, v1])
-                T.writes(A_pad[v0, v1])
                 A_pad[v0, v1] = T.if_then_else(v0 < 3 and v1 < 6, A[v0, v1], T.float32(0.0))
         for i0, i1 in T.grid(8, 8):
             with T.block("B_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
-                T.reads(B[v0, v1])
-                T.writes(B_pad[v0, v1])
                 B_pad[v0, v1] = T.if_then_else(v0 < 6 and v1 < 5, B[v0, v1], T.float32(0.0))
         for i, j, k in T.grid(4, 8, 8):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(A_pad[v_i, v_k], B_pad[v_k, v_j])
-                T.writes(C_pad[v_i, v_j])
                 with T.init():
                     C_pad[v_i, v_j] = T.float32(0.0)
                 C_pad[v_i, v_j] = C_pad[v_i, v_j] + A_pad[v_i, v_k] * B_pad[v_k, v_j]
         for i0, i1 in T.grid(3, 5):
             with T.block("C_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
-                T.reads(C_pad[v0, v1])
-                T.writes(C[v0, v1])
                 C[v0, v1] = C_pad[v0, v1]
         """,
     )
@@ -357,20 +337,14 @@ def test_pad_a_reduction_alone():
         for i0, i1 in T.grid(4, 4):
             with T.block("A_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
-                T.reads(A[v0, v1])
-                T.writes(A_pad[v0, v1])
                 A_pad[v0, v1] = T.if_then_else(v1 < 3, A[v0, v1], T.float32(0.0))
         for i0, i1 in T.grid(4, 4):
             with T.block("B_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
-                T.reads(B[v0, v1])
-                T.writes(B_pad[v0, v1])
                 B_pad[v0, v1] = T.if_then_else(v0 < 3, B[v0, v1], T.float32(0.0))
         for i, j, k in T.grid(4, 4, 4):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
-                T.reads(A_pad[v_i, v_k], B_pad[v_k, v_j])
-                T.writes(C[v_i, v_j])
                 with T.init():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A_pad[v_i, v_k] * B_pad[v_k, v_j]

@@ -39,30 +39,22 @@ def test_cache_read():
         for i, j in T.grid(4, 4):
             with T.block("scope"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
-                T.reads(A[v_i * 4:v_i * 4 + 4, v_j * 4:v_j * 4 + 4], C[v_i * 4:v_i * 4 + 4, v_j * 4:v_j * 4 + 4])
-                T.writes(C[v_i * 4:v_i * 4 + 4, v_j * 4:v_j * 4 + 4], D[v_i * 4:v_i * 4 + 4, v_j * 4:v_j * 4 + 4])
                 C_local = T.alloc_buffer((4, 4), scope="local")
                 for x, y in T.grid(4, 4):
                     with T.block("C"):
                         v_x = T.axis.spatial(16, v_i * 4 + x)
                         v_y = T.axis.spatial(16, v_j * 4 + y)
-                        T.reads(A[v_x, v_y])
-                        T.writes(C[v_x, v_y])
                         C[v_x, v_y] = A[v_x, v_y] * T.float32(2.0)
                 for ax0, ax1 in T.grid(4, 4):
                     with T.block("C_local"):
                         v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                        T.reads(C[v_i * 4 + v0, v_j * 4 + v1])
-                        T.writes(C_local[v0, v1])
                         C_local[v0, v1] = C[v_i * 4 + v0, v_j * 4 + v1]
                 for x, y in T.grid(4, 4):
                     with T.block("D"):
                         v_x = T.axis.spatial(16, v_i * 4 + x)
                         v_y = T.axis.spatial(16, v_j * 4 + y)
-                        T.reads(C_local[v_x - v_i * 4, v_y - v_j * 4])
-                        T.writes(D[v_x, v_y])
                         D[v_x, v_y] = C_local[v_x - v_i * 4, v_y - v_j * 4] + T.float32(1.0)
-        """,  # noqa: E501
+        """,
     )
 
 
@@ -152,19 +144,13 @@ def test_cache_write_with_all_consumers_copies_at_the_end():
         for i in range(8):
             with T.block("B"):
                 v = T.axis.spatial(8, i)
-                T.reads(A[v])
-                T.writes(B_local[v])
                 B_local[v] = A[v] * T.float32(2.0)
             with T.block("C"):
                 v = T.axis.spatial(8, i)
-                T.reads(B_local[v])
-                T.writes(C[v])
                 C[v] = B_local[v] + T.float32(1.0)
         for ax0 in range(8):
             with T.block("B_local"):
                 v0 = T.axis.spatial(8, ax0)
-                T.reads(B_local[v0])
-                T.writes(B[v0])
                 B[v0] = B_local[v0]
         """,
     )

@@ -37,15 +37,11 @@ def test_the_dtype_of_views():
         for i, j in T.grid(4, 8):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(B[vi, vj])
                 V = T.match_buffer(B[vi, vj], (), "float64", offset_factor=1)
                 V[()] = T.Cast("float64", A[vi, vj] * T.float32(2.0))
         for i in range(4):
             with T.block("C"):
                 vi = T.axis.spatial(4, i)
-                T.reads(B[vi, 0:8])
-                T.writes(C[vi, 0:8])
                 W = T.match_buffer(B[vi, 0:8], (8,), "float64", offset_factor=1)
                 for j in range(8):
                     C[vi, j] = T.Cast("float32", W[j]) + T.float32(1.0)
@@ -67,15 +63,11 @@ def test_separators_of_views_count_their_own_dimensions(how):
         for i, j in T.grid(4, 8):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(B[vi, vj])
                 V = T.match_buffer(B[vi, vj], (), offset_factor=1, axis_separators=[0])
                 V[()] = A[vi, vj] * T.float32(2.0)
         for i in range(4):
             with T.block("C"):
                 vi = T.axis.spatial(4, i)
-                T.reads(B[vi, 0:8])
-                T.writes(C[vi, 0:8])
                 W = T.match_buffer(B[vi, 0:8], (8,), offset_factor=1, axis_separators=[0])
                 for j in range(8):
                     C[vi, j] = W[j] + T.float32(1.0)
