@@ -80,9 +80,7 @@ class _Operators:
 class IterVar(_Operators, Node):
     """A variable with its domain: an axis of a block or tensor expression, a GPU thread index.
 
-    The extent of `dom` may be symbolic; the variable has its dtype, int32 or int64.
-
-    In an expression it stands for its variable: `tx + 1`.
+    In an expression it stands for its variable: `tx + 1`. The extent of `dom` may be symbolic.
     """
 
     dom: Range

@@ -76,8 +76,9 @@ def test_sugar_asks_for_less_than_the_operator():
 def test_integers_are_not_filled_with_fractions():
     x, mask = Var("x", tensor_info([2], "int32")), Var("m", tensor_info([2], "bool"))
     assert relax.op.masked_fill(x, mask, 2.0).args[1].data == 2
-    with pytest.raises(TypeInferError, match="^masked_fill: 0.5 is no int32$"):
+    with pytest.raises(TypeInferError) as caught:
         relax.op.masked_fill(x, mask, 0.5)
+    assert caught.value.message == "masked_fill: 0.5 is no int32"
 
 
 def test_names_are_listed():
