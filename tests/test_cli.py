@@ -58,7 +58,7 @@ def test_help_lists_every_command(capsys):
         cli.main(["--help"])
     assert stop.value.code == 0
     out = capsys.readouterr().out
-    assert cli.command_names() == ["bench", "compile", "doctor", "lab", "run", "show"]
+    assert cli.command_names() == ["bench", "compile", "doctor", "lab", "run", "show", "tune"]
     assert all(f"\n    {name} " in out for name in cli.command_names())
 
 
@@ -308,6 +308,27 @@ def test_compile_and_run_the_file(model, x, tmp_path, capsys):
     code, out, err = call(capsys, "run", library, "--input", x)
     assert (code, err) == (0, "")
     assert out.startswith("float32 [1, 3]  min 1.8  mean 2.2  max 2.6\n")
+
+
+@pytest.mark.slow
+def test_tune_and_compile_with_what_was_found(model, tmp_path, capsys):
+    db = tmp_path / "db"
+    code, out, _ = call(capsys, "tune", model, "--db", db, "--trials", 2, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["ratio"] <= 1.0
+    assert [set(k) for k in found["kernels"]] == [
+        {"kernel", "calls", "default", "best", "ratio", "interval", "tried", "choices"}
+    ] * len(found["kernels"])
+    code, out, _ = call(capsys, "compile", model, "-o", tmp_path / "x.tar", "--db", db, "--json")
+    assert code == 0
+    assert any(
+        "tir.is_scheduled" in f.attrs
+        for f in mlcnb.load_module(tmp_path / "x.tar").mod.functions.values()
+    )
+    code, _, err = call(capsys, "compile", model, "-o", tmp_path / "x.tar", "--db", tmp_path / "no")
+    assert code == 2
+    assert "no file" in err
 
 
 def test_compile_without_winograd(model, tmp_path, capsys, monkeypatch):

@@ -8,10 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import mlcnb
 from mlcnb.cli import _model
+from mlcnb.meta_schedule import JSONDatabase
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="direct: never by Winograd's algorithm, which is faster and rounds more",
     )
+    parser.add_argument("--db", type=Path, metavar="DIR", help="what mlcnb tune has found")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -32,7 +36,9 @@ def run(args: argparse.Namespace) -> int:
     """Compile, write the file, and say how large it is and how long it took."""
     start = time.perf_counter()
     _model.check_output(args.output)
-    ex = mlcnb.compile(_model.load(args), target=args.target, convolution=args.convolution)
+    tuned: Any = JSONDatabase(work_dir=args.db, allow_missing=False) if args.db else nullcontext()
+    with tuned:
+        ex = mlcnb.compile(_model.load(args), target=args.target, convolution=args.convolution)
     ex.export_library(args.output)
     report = {
         "output": str(args.output),

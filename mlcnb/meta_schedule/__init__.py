@@ -1,4 +1,4 @@
-"""Schedules that were measured: records of them, databases, and their use when a model is compiled.
+"""Schedules that are searched and measured: `tune`, records, databases, their use in `compile`.
 
 db = mlc.meta_schedule.JSONDatabase(work_dir="tuned")     or MemoryDatabase()
 db.commit(sch, run_secs=[0.0012])                         what this schedule took
@@ -21,7 +21,9 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.database.apply": "MetaScheduleApplyDatabase",
         f"{_HERE}.tune": "tune ModelTuning",
         f"{_HERE}.search": "Tuning Trial",
+        f"{_HERE}.integration": "tune_tir compile_tir ExtractedTask",
         f"{_HERE}.space": "DefaultSpace FunctionSpace",
     },
     submodules=("database", "testing"),
+    elsewhere={_HERE: "relax_integration=integration tir_integration=integration"},
 )

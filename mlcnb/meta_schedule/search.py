@@ -144,11 +144,12 @@ class Search:
         self.start = time.perf_counter()
         self.rng = np.random.default_rng(self.seed)
         self.model = DecisionModel()
+        name = (database.find_workload(workload.mod) or workload).entry
         given = [self.space] if callable(self.space) else self.space
         self.points: Any = (
-            FunctionSpace(self.func, given, self.target)
+            FunctionSpace(self.func, given, name)
             if given
-            else DefaultSpace(self.func, self.target)
+            else DefaultSpace(self.func, self.target, name)
         )
         self.programs: set[str] = set()
         self.waiting: list[_Waiting] = []

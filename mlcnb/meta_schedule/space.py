@@ -22,6 +22,7 @@ from mlcnb.dlight.cpu import RULES
 from mlcnb.dlight.decide import Decisions, Point
 from mlcnb.dlight.survey import Survey
 from mlcnb.ir.json import save_json
+from mlcnb.ir.module import IRModule
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
@@ -70,14 +71,15 @@ class DefaultSpace:
     Args:
         func: a loop function that nobody has scheduled.
         target: what it is scheduled for.
+        name: of the function in the module that is scheduled.
 
     Raises:
         ScheduleError: no rule takes the function.
     """
 
-    def __init__(self, func: PrimFunc, target: Target) -> None:
-        self.func, self.target = func, target
-        self._fresh = Schedule(func)
+    def __init__(self, func: PrimFunc, target: Target, name: str = "main") -> None:
+        self.target = target
+        self._fresh = _schedule(func, name)
         self._survey = Survey.of(self._fresh)
         self._rules = {rule.__name__: rule for rule in RULES}
         self._own: str | None = None
@@ -147,13 +149,13 @@ class FunctionSpace:
         func: the loop function.
         functions: Schedule -> Schedule, list of schedules, or None (the one that was given); what
             they draw (`sample_perfect_tile`, `sample_categorical`, …) is drawn by the search.
-        target: what it is scheduled for.
+        name: of the function in the module that is scheduled.
     """
 
     def __init__(
-        self, func: PrimFunc, functions: Sequence[Callable[[Schedule], Any]], target: Target
+        self, func: PrimFunc, functions: Sequence[Callable[[Schedule], Any]], name: str = "main"
     ) -> None:
-        self.func, self.target = func, target
+        self.func, self.name = func, name
         self._functions = {
             f"{getattr(f, '__name__', 'space')} {n}": f for n, f in enumerate(functions, 1)
         }
@@ -161,13 +163,13 @@ class FunctionSpace:
 
     def first(self) -> Candidate:
         """The function as it is written."""
-        sch = Schedule(self.func)
+        sch = _schedule(self.func, self.name)
         return Candidate({}, (), sch, 1.0, save_json(sch.mod))
 
     def make(self, choices: Choices) -> Candidate | str:
         """The function of that name, with that seed of its draws."""
         function, seed = self._functions[choices["function"]], int(choices["draw"])
-        sch = Schedule(self.func, seed=seed)
+        sch = _schedule(self.func, self.name, seed)
         try:
             made = function(sch)
         except MLCError as error:
@@ -186,6 +188,12 @@ class FunctionSpace:
             self._seeds += 1
             for name in self._functions:
                 yield {"function": name, "draw": str(self._seeds)}, 1.0
+
+
+def _schedule(func: PrimFunc, name: str, seed: int | None = None) -> Schedule:
+    sch = Schedule(IRModule.make({name: func}), seed=seed)
+    sch.work_on(name)
+    return sch
 
 
 class DecisionModel:

@@ -163,7 +163,7 @@ def extract_tasks(mod: IRModule, target: Target) -> list[tuple[Workload, int]]:
     found: dict[str, tuple[Workload, int]] = {}
     for key, func in lowered.functions.items():
         if isinstance(func, PrimFunc) and calls[key] and not func.attrs.get("tir.is_scheduled"):
-            made = Workload.of(func)
+            made = Workload.of(IRModule.make({key.name_hint: func}))
             known, count = found.get(made.meaning, (made, 0))
             found[made.meaning] = (known, count + calls[key])
     return list(found.values())

@@ -98,6 +98,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.attach_global_symbol": "AttachGlobalSymbol",
         "mlcnb.observe.choice": "ChooseByMeasurement",
         "mlcnb.meta_schedule.database.apply": "MetaScheduleApplyDatabase",
+        "mlcnb.meta_schedule.integration": "MetaScheduleTuneIRMod MetaScheduleTuneTIR",
         f"{_HERE}.pipeline": "get_pipeline get_default_pipeline register_pipeline pipeline_names",
     },
 )
