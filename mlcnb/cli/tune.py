@@ -12,10 +12,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import mlcnb
 from mlcnb.cli import _model
 from mlcnb.core import display
 from mlcnb.meta_schedule import JSONDatabase
+from mlcnb.meta_schedule.tune import tune
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Tune, keep, and show a row for each kernel."""
     mod = _model.load(args)
-    found: Any = mlcnb.tune(
+    found: Any = tune(
         mod,
         args.target,
         args.seconds,

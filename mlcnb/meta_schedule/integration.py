@@ -198,6 +198,8 @@ def compile_relax(
 class MetaScheduleTuneIRMod(ModulePass):
     """Tune the loop functions of a module; it is given back as it was, the records are kept.
 
+    Functions are of any dtypes; their shapes are known.
+
     Args:
         params: values of the graph's parameters by name.
         work_dir: the folder of the database.
@@ -232,7 +234,15 @@ class MetaScheduleTuneIRMod(ModulePass):
 
 
 def MetaScheduleTuneTIR(work_dir: str, max_trials_global: int = 64) -> MetaScheduleTuneIRMod:
-    """Tune every loop function of a module (`MetaScheduleTuneIRMod` without parameters)."""
+    """Tune every loop function of a module: `MetaScheduleTuneIRMod` without parameters.
+
+    Args:
+        work_dir: the folder of the database.
+        max_trials_global: candidates in all, for functions of any dtypes and of known shapes.
+
+    Raises:
+        MLCError: (when it runs) a function has open sizes.
+    """
     return MetaScheduleTuneIRMod(None, work_dir, max_trials_global)
 
 

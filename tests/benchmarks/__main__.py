@@ -30,6 +30,7 @@ from tests.benchmarks import (
     schedule,
     singles,
     threads,
+    tuning,
 )
 from tests.benchmarks.case import Case
 from tests.benchmarks.contestants import (
@@ -168,6 +169,7 @@ APART: dict[str, Callable[[argparse.Namespace], None]] = {
     "quantized": quantized.run,
     "narrow": narrow.run,
     "torch": pytorch.run,
+    "tuning": tuning.run,
     "schedule": _schedule,
     "memory": _memory,
     "threads": _threads,

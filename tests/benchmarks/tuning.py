@@ -1,0 +1,99 @@
+"""What half a minute of search finds for each case, beside the default schedule and the best peer.
+
+python -m tests.benchmarks tuning --threads 1 --seconds 30 [--json FILE]
+
+For each case the kernels of its model are tuned, then default, tuned and peers take turns. `ratio`
+is the tuned time by the default's as these turns say, `search` what the search itself said (with
+its 95 % interval where there is one kernel), `by peer` the tuned time by that of the fastest peer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+import mlcnb as mlc
+from mlcnb.runtime.turns import interleaved
+from tests.benchmarks import gemm, machine, singles
+from tests.benchmarks.case import Case
+from tests.benchmarks.contestants import (
+    OURS,
+    NotForThis,
+    installed,
+    ready,
+    threads_of_all,
+    versions,
+)
+
+#: sizes of products that no tile divides
+ODD = ((1, 1001, 999), (100, 100, 100), (49, 119, 217), (112, 238, 310))
+#: the operators in which the default schedules stand furthest from the best peer, by parts of names
+WORST = (
+    "top 5 of", "top 100 of", "gather", "rows of a table", "pad by reflection", "stride 1",
+    "softmax", "5x5", "transpose",
+)  # fmt: skip
+
+
+def cases() -> Iterator[Case]:
+    """Products of odd sizes, then the worst operators."""
+    yield from (gemm.product("tuning", *size) for size in ODD)
+    for case in chain.from_iterable(singles.cases(suite) for suite in singles.SUITES):
+        if any(part in case.name for part in WORST):
+            yield case
+
+
+def run(args: argparse.Namespace) -> None:
+    """Tune each case; a row for each, and the geometric means."""
+    peers, _ = installed(("numpy", "torch", "onnxruntime"))
+    facts = machine.describe("llvmlite") | versions(peers)
+    print(machine.line(facts), f"load {os.getloadavg()[0]:.1f}", sep="\n")
+    heads = f"{'default':>12}{'tuned':>12}{'ratio':>8}{'search':>22}{'by peer':>9}{'tried':>7}"
+    print(f"{'case':44}{heads}")
+    rows = []
+    for threads in args.threads:
+        with threads_of_all(threads, peers):
+            for case in cases():
+                if not args.names or any(n in case.name for n in args.names):
+                    rows.append(_row(case, threads, peers, args.seconds or 30.0))
+    if rows:
+        ratio, peer = (statistics.geometric_mean(r[k] for r in rows) for k in ("ratio", "peer"))
+        print(f"geometric means: {ratio:.3f} of the default's time, {peer:.3f} of the peer's")
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump({"machine": facts, "rows": rows}, file, indent=1)
+
+
+def _row(case: Case, threads: int, peers: list[str], seconds: float) -> dict[str, Any]:
+    """Tune the kernels of a case, then let all take turns."""
+    mod = case.loops if case.loops is not None else mlc.from_onnx(case.model)
+    found: Any = mlc.tune(mod, seconds=seconds, threads=threads)
+    runs = {"default": ready(OURS, case, threads, {})}
+    with found.database:
+        runs["tuned"] = ready(OURS, case, threads, {})
+    for name in peers:
+        with suppress(NotForThis):
+            runs[name] = ready(name, case, threads, {})
+    times = {k: statistics.median(v) for k, v in interleaved(runs, 2.0).items()}
+    peer = min((times[p] for p in peers if p in times), default=times["default"])
+    ratio = times["tuned"] / times["default"]
+    told = f"{found.ratio:.3f}"
+    if hasattr(found, "interval"):
+        told += " [{:.3f}, {:.3f}]".format(*found.interval)
+    tasks = [t for t, _ in found.tasks] if hasattr(found, "tasks") else [found]
+    tried = sum(len(t.trials) for t in tasks)
+    print(
+        f"{case.name[:42]:44}{times['default'] * 1e6:>9.1f} us{times['tuned'] * 1e6:>9.1f} us"
+        f"{ratio:>8.3f}{told:>22}{times['tuned'] / peer:>9.2f}{tried:>7}",
+        flush=True,
+    )
+    return {
+        "case": case.name, "threads": threads, "default": times["default"],
+        "tuned": times["tuned"], "ratio": ratio, "search": found.ratio,
+        "peer": times["tuned"] / peer, "tried": tried,
+    }  # fmt: skip
