@@ -58,7 +58,9 @@ def test_help_lists_every_command(capsys):
         cli.main(["--help"])
     assert stop.value.code == 0
     out = capsys.readouterr().out
-    assert cli.command_names() == ["bench", "compile", "doctor", "lab", "run", "show", "tune"]
+    assert cli.command_names() == [
+        "bench", "compile", "doctor", "gpu", "lab", "run", "show", "tune",
+    ]  # fmt: skip
     assert all(f"\n    {name} " in out for name in cli.command_names())
 
 
