@@ -24,7 +24,7 @@ from mlcnb.relax.analysis.struct_info import (
     same_info,
     symbolic_vars,
 )
-from mlcnb.relax.analysis.variables import bound_vars, use_counts
+from mlcnb.relax.analysis.variables import bound_vars, leaves, use_counts
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
 from mlcnb.relax.expr import (
     Binding,
@@ -137,10 +137,19 @@ class Mutator:
 
     def visit_block(self, block: BindingBlock) -> BindingBlock:
         """All bindings of a block, rewritten."""
-        with self.emitter.scope(block_is_dataflow(block)) as bindings:
+        dataflow = block_is_dataflow(block)
+        with self.emitter.scope(dataflow) as bindings:
             for binding in block.bindings:
                 self._binding(binding)
+        if dataflow:
+            self._close(bindings)
         return with_bindings(block, tuple(bindings))
+
+    def _close(self, bindings: list[Binding]) -> None:
+        """What is made of variables of a dataflow block is not looked into after it."""
+        for binding in bindings:
+            if any(isinstance(part, DataflowVar) for part in leaves(binding.value)):
+                self.values.pop(binding.var, None)
 
     def _binding(self, binding: Binding) -> None:
         visiting(binding.var)

@@ -6,12 +6,14 @@ from typing import Any
 
 from mlcnb.core.node import replace
 from mlcnb.ir import assert_structural_equal
+from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.relax import op
 from mlcnb.relax.analysis import assert_well_formed
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Tuple, TupleGetItem, Var, const
 from mlcnb.relax.mutator import Mutator, Renamer
+from mlcnb.relax.transform import CanonicalizeBindings, SimplifyOps
 from mlcnb.script import relax as R
 from mlcnb.script import tir as T
 
@@ -146,6 +148,38 @@ def test_emitted_bindings_and_items_of_tuples() -> None:
     made = Replace("relax.nn.relu", pair).rewrite(main)
     assert_well_formed(made)
     assert {"both", "both1"} <= set(names(made))
+
+
+def test_a_closed_dataflow_block_is_not_looked_into() -> None:
+    @R.function
+    def two_blocks(x: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            lv = R.exp(x)
+            pair = (lv, lv)
+            both = R.add(lv, x)
+            R.output(pair, both)
+        with R.dataflow():
+            a = pair[0]
+            b = R.multiply(a, both)
+            R.output(b)
+        return b
+
+    seen: dict[str, str] = {}
+
+    class Look(Mutator):
+        def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+            whole = self.value_of(item.tuple_value)
+            return whole.fields[item.index] if isinstance(whole, Tuple) else None
+
+        def visit_call(self, call: Call, var: Var) -> Any:
+            seen[var.name_hint] = type(self.value_of(call.args[-1])).__name__
+
+    assert Look().rewrite(two_blocks) is two_blocks
+    assert seen == {"lv": "Var", "both": "Var", "b": "Var"}
+    for each in (SimplifyOps(), CanonicalizeBindings()):
+        made = each(IRModule({"two_blocks": two_blocks}))
+        assert_well_formed(made)
+        assert_structural_equal(made["two_blocks"], two_blocks)
 
 
 def test_renaming() -> None:
