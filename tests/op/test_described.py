@@ -31,6 +31,9 @@ def test_a_primitive_tells_what_it_refuses():
     assert tir.Schedule.get_loops.__doc__ == (
         "The loops around a block, outermost first, up to the block that holds it.\n"
         "\n"
+        "Loops of extent 1 are among them; `sch.get(loop).extent` may be an expression of symbolic "
+        "sizes.\n"
+        "\n"
         "Raises:\n"
         "    ScheduleError: `block` is no block; a handle whose block or loop a step took away."
     )
