@@ -86,7 +86,7 @@ class Lab:
         self.names = (f"n{number}.ipynb" for number in count())
         self.opened: list[Notebook] = []
         page.goto(f"{server.url}/lab?token={server.token}&reset")
-        page.wait_for_function("window.jupyterapp", timeout=60_000)
+        page.wait_for_function("window.jupyterapp", timeout=180_000)
         page.evaluate(_READY)
 
     def open(

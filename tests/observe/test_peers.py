@@ -11,13 +11,12 @@ import mlcnb as mlc
 from mlcnb.core.errors import MissingDependencyError
 from mlcnb.observe import peers
 from mlcnb.observe.peers import (
-    BURST,
     Comparison,
     as_list,
     difference,
-    interleaved,
     onnxruntime_session,
 )
+from mlcnb.runtime.turns import BURST, interleaved
 from tests.runtime.programs import random
 from tests.test_driver import classifier
 
