@@ -22,7 +22,7 @@ from tests.test_driver import classifier
 
 
 def test_contestants_take_turns(monkeypatch):
-    monkeypatch.setattr("mlcnb.observe.peers.WARM", 0)
+    monkeypatch.setattr("mlcnb.runtime.turns.WARM", 0)
     turns = []
     runners = {name: lambda name=name: turns.append(name) for name in ("a", "b", "c")}
     times = interleaved(runners, seconds=0, least=2 * BURST)
