@@ -9,7 +9,6 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.core.errors import MissingDependencyError
-from mlcnb.observe import peers
 from mlcnb.observe.peers import (
     Comparison,
     as_list,
@@ -32,7 +31,7 @@ def test_contestants_take_turns(monkeypatch):
 
 
 def test_a_slow_contestant_has_one_turn(monkeypatch):
-    monkeypatch.setattr(peers, "SLOW", -1.0)
+    monkeypatch.setattr("mlcnb.runtime.turns.SLOW", -1.0)
     turns = []
     runners = {name: lambda name=name: turns.append(name) for name in ("a", "b")}
     times = interleaved(runners, seconds=-1)
