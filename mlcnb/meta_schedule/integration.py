@@ -225,6 +225,8 @@ class MetaScheduleTuneIRMod(ModulePass):
             for name, f in funcs.items()
             if self.op_names is None or any(part in name for part in self.op_names)
         }
+        if not wanted:
+            return mod
         trials = _share(self.max_trials_global, len(wanted), self.max_trials_per_task)
         keep, where = JSONDatabase(work_dir=self.work_dir), Target.current() or "llvm"
         for func in wanted.values():

@@ -8,6 +8,7 @@ import pytest
 import mlcnb as mlc
 from mlcnb import meta_schedule as ms
 from mlcnb.core.errors import MLCError
+from mlcnb.ir import assert_structural_equal
 from mlcnb.ir.transform import Sequential
 from mlcnb.meta_schedule import integration
 from mlcnb.relax.frontend import nn
@@ -118,6 +119,16 @@ def test_passes_fill_the_database_and_leave_the_module(tmp_path):
         assert len(ms.JSONDatabase(work_dir=tmp_path)) == 1
         tuned = MetaScheduleApplyDatabase(work_dir=str(tmp_path))(mod)
     assert tuned["main"].attrs["tir.is_scheduled"]
+
+
+def test_what_is_not_wanted_is_not_tuned(tmp_path):
+    mod = from_source(MATMUL)
+    one = MetaScheduleTuneIRMod({}, str(tmp_path / "one"), 1)
+    assert_structural_equal(one(mod), mod)
+    assert len(ms.JSONDatabase(work_dir=tmp_path / "one")) == 1
+    none = MetaScheduleTuneIRMod({}, str(tmp_path / "none"), 1, op_names=["conv2d"])
+    assert none(mod) is mod
+    assert not (tmp_path / "none").exists()
 
 
 def test_customize_optimization_tunes_like_that(tmp_path):

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
+from mlcnb import relax
 from mlcnb.ir import assert_structural_equal
+from mlcnb.op.fast_math import FAST
 from mlcnb.relax.transform import FastMathTransform
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
+from tests.relax.harness import check_pass
 
 
 def module(call: str, dtype: str = "float32") -> mlc.IRModule:
@@ -77,4 +80,17 @@ def test_what_it_does_not_know_stays() -> None:
             b = R.sigmoid(y)
             return (a, b)
 
-    assert_structural_equal(FastMathTransform()(Others), Others)
+    check_pass(FastMathTransform(), Others, Others)
+
+
+def test_a_call_becomes_a_call_of_loops() -> None:
+    x = relax.Var("x", relax.TensorStructInfo((4,), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        y = builder.emit_te(FAST["relax.exp"][1], x, primfunc_name_hint="fast_exp")
+        builder.emit_func_output(y)
+    before = mlc.script.from_source(
+        "@I.ir_module\nclass Module:\n    @R.function\n"
+        "    def main(x: R.Tensor((4,), 'float32')):\n        y = R.exp(x)\n        return y\n"
+    )
+    assert_structural_equal(FastMathTransform()(before), builder.get())
