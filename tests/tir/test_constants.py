@@ -89,7 +89,7 @@ def test_every_backend_reads_it(kind, shape, seed):
     if array.dtype.kind == "f" and kind != "bfloat16":
         array.flat[0] = rng.choice([np.nan, np.inf, -0.0, 1e-45])
     func = looked_up(array)
-    assert structural_equal(parse(script(func)), func)
+    assert structural_equal(parse(script(func, show_meta=True)), func)
     stored = load_json(save_json(mlc.IRModule({"main": func})))["main"]
     index = rng.integers(0, array.size, 8).astype("int32")
     expected = array.reshape(-1)[index]
