@@ -20,6 +20,7 @@ from mlcnb.codegen.llvm.linked import Linked
 from mlcnb.codegen.races import races
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import FrozenDict, replace, rewrite, walk
+from mlcnb.dlight.decide import Point
 from mlcnb.ir.expr import Var
 from mlcnb.ir.instrument import PassStep, PassTrace, trace
 from mlcnb.ir.module import IRModule
@@ -29,6 +30,9 @@ from mlcnb.ir.transform import module_pass
 from mlcnb.machine.gpu import gpu
 from mlcnb.machine.roofline import Level, Roofline
 from mlcnb.meta_schedule import MemoryDatabase, TuningRecord
+from mlcnb.meta_schedule.search import Trial, Tuning
+from mlcnb.meta_schedule.space import Candidate, DecisionModel
+from mlcnb.meta_schedule.tune import ModelTuning
 from mlcnb.observe import access
 from mlcnb.observe.benchmark import Benchmark, Timing
 from mlcnb.observe.choice import Choices, Measured
@@ -173,6 +177,36 @@ def tuned(name: str | None = None) -> MemoryDatabase:
     return database
 
 
+def searched(name: str) -> Tuning:
+    """A search whose winner, losers and reasons have that name."""
+    db = tuned(name)
+    sch = scheduled()
+    point = Point(name, (name, "no"), (1.0, 1.1), 1, 0)
+    candidates = [
+        Candidate(choices, (point,), sch, 1.0, "")
+        for choices in ({}, {name: "no"}, {name: name}, {"tile": name})
+    ]
+    first, best, slow, bad = (Trial(n, c, 1.1, at=n) for n, c in enumerate(candidates))
+    first.ratio, first.seconds = 1.0, 1e-3
+    best.ratio, best.seconds = 0.8, 8e-4
+    slow.ratio, slow.seconds = 7.0, 7e-3
+    bad.reason = name
+    record = db.get_all_tuning_records()[0]
+    told, model = {name: name}, DecisionModel()
+    return Tuning(
+        name,
+        [first, best, slow, bad],
+        best,
+        0.8,
+        (0.7, 0.9),
+        told,
+        DecisionModel(),
+        record,
+        db,
+        3.0,
+    )
+
+
 def passes(name: str) -> PassTrace:
     """A run of passes, one of which says this name."""
 
@@ -245,6 +279,8 @@ def everything(name: str) -> dict[str, Any]:
         "pass": run.steps[0].pass_,
         "graph": graph(named_module(name)),
         "pattern": is_op("relax.add")(is_var(name), is_var(name)).explain(named_module(name)),
+        "tuning": searched(name),
+        "model tuning": ModelTuning([(searched(name), 2)], [name], tuned(name), 3.0),
         "choices": Choices((Measured(name, (name,), 1, {name: 1e-6}, {"blas": name}, name),)),
         "fused graph": graph(run["FuseOps"].after),
         "diff": diff(named_module("x"), named_module(name)),
