@@ -13,14 +13,11 @@ import atexit
 import json
 import os
 import platform
-import subprocess
-import tempfile
 import threading
 from typing import Any
 
-from mlcnb.codegen.llvm.apart import own_python
+from mlcnb.codegen.llvm.beside import ChildProcess
 from mlcnb.codegen.llvm.target_machine import Cpu
-from mlcnb.codegen.llvm.worker import read_frame, write_frame
 
 _MODULE = "mlcnb.meta_schedule.contest"
 _free: list[Child] = []
@@ -31,28 +28,22 @@ class Child:
     """A process that does jobs, one after the other; started anew when it has ended."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._words: Any = None
-        self._owner = os.getpid()
+        self._process: ChildProcess | None = None
 
     def ask(self, question: dict[str, Any], timeout: float) -> dict[str, Any]:
         """The answer; {"error": …} where the process ended, or was ended: it was late.
 
-        timeout: of one question.
+        timeout: seconds, of one question.
         """
-        try:
-            process = self._running()
-        except OSError as error:
-            return {"error": f"no second process: {error}"}
-        late = threading.Event()
+        if self._process is None or not self._process.is_there():
+            self.end()
+            self._process = ChildProcess(_MODULE)
+        process, late = self._process, threading.Event()
         timer = threading.Timer(timeout, _kill, (process, late))
         timer.daemon = True
         timer.start()
         try:
-            write_frame(process.stdin, json.dumps(question).encode())  # type: ignore[arg-type]
-            answer = read_frame(process.stdout)  # type: ignore[arg-type]
-        except OSError:
-            answer = None
+            answer = process.ask(json.dumps(question).encode())
         except BaseException:  # interrupted: its answer would be taken for the next one's
             self.end()
             raise
@@ -60,45 +51,21 @@ class Child:
             timer.cancel()
         if answer is not None:
             return json.loads(answer)  # type: ignore[no-any-return]
-        return {"error": self._last_words(late.is_set(), timeout)}
+        said = process.said().strip().splitlines()
+        code = self.end()
+        if late.is_set():
+            return {"error": f"took longer than {timeout:g} s"}
+        return {"error": f"the process ended with {code}{f': {said[-1][:200]}' if said else ''}"}
 
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._owner != os.getpid():  # of the process that this one was forked from
-            self._process, self._owner = None, os.getpid()
-        if self._process is None or self._process.poll() is not None:
-            self.end()
-            self._words = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
-            self._process = subprocess.Popen(
-                **own_python(_MODULE),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._words,
-            )
-        return self._process
-
-    def _last_words(self, late: bool, timeout: float) -> str:
-        assert self._process is not None
-        self._process.kill()
-        code = self._process.wait()
-        self._words.seek(0)
-        said = self._words.read().decode(errors="replace").strip().splitlines()
-        self.end()
-        if late:
-            return f"took longer than {timeout:g} s"
-        return f"the process ended with {code}{f': {said[-1][:200]}' if said else ''}"
-
-    def end(self) -> None:
-        """End the process."""
+    def end(self) -> int | None:
+        """End the process, if there is one, and give its exit code."""
         process, self._process = self._process, None
-        if process is not None and self._owner == os.getpid():
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout, self._words):
-                if pipe is not None:
-                    pipe.close()
+        if process is None or process.owner != os.getpid():
+            return None
+        return process.end()
 
 
-def _kill(process: subprocess.Popen[bytes], late: threading.Event) -> None:
+def _kill(process: ChildProcess, late: threading.Event) -> None:
     late.set()
     process.kill()
 

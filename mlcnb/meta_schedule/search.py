@@ -10,12 +10,14 @@ What ends the search early is Ctrl-C: what was measured stands, and the last rac
 
 from __future__ import annotations
 
+import base64
 import math
 import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -326,7 +328,7 @@ class Search:
 
 
 def interval(ratios: Sequence[float]) -> tuple[float, float]:
-    """95 % of the median of ratios, from their logarithms by Student's t (normal from 10 on)."""
+    """95 % of the mean of ratios, from their logarithms, by Student's t (2.1 from 10 on)."""
     logs = [math.log(r) for r in ratios]
     if len(logs) < 2:
         return (0.0, math.inf)
@@ -340,8 +342,6 @@ def interval(ratios: Sequence[float]) -> tuple[float, float]:
 
 def executor_of(runner: Any) -> Any:
     """What has `submit`, as a context: own threads end with it, others' stay."""
-    from contextlib import nullcontext
-
     if runner is None:
         return ThreadPoolExecutor(default_num_threads())
     if hasattr(runner, "get_executor"):  # a client of Dask; equal calls are not one call
@@ -356,8 +356,6 @@ def executor_of(runner: Any) -> Any:
 
 def _described(arg: Any) -> dict[str, Any]:
     """An argument as plain data: see `contest`."""
-    import base64
-
     if isinstance(arg, bool | int | float):
         return {"number": arg}
     array = np.ascontiguousarray(arg)

@@ -105,26 +105,28 @@ def _ended(cpu: Cpu, said: str, named: bool) -> MLCError:
     return TargetError(f"LLVM makes no code of this for {what}: {words[:300]}", hint=hint)
 
 
-class _Process:
-    """A process that compiles, one question after the other."""
+class ChildProcess:
+    """A process that runs a module of this package and answers frames, one after the other.
 
-    def __init__(self) -> None:
+    Raises:
+        CodegenError: there can be none.
+    """
+
+    def __init__(self, module: str) -> None:
         self.owner = os.getpid()
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
         try:
             self._process = subprocess.Popen(
-                **own_python("mlcnb.codegen.llvm.beside"),
+                **own_python(module),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._words,
             )
         except OSError as error:
-            raise CodegenError(
-                f"no second process for LLVM, which may end on this: {error}"
-            ) from error
+            raise CodegenError(f"no second process, for what may end this one: {error}") from error
 
     def ask(self, question: bytes) -> bytes | None:
-        """The answer; None where LLVM ended."""
+        """The answer; None where the process ended."""
         try:
             write_frame(self._process.stdin, question)  # type: ignore[arg-type]
             return read_frame(self._process.stdout)  # type: ignore[arg-type]
@@ -132,23 +134,32 @@ class _Process:
             return None
 
     def said(self) -> str:
-        """What LLVM wrote to its standard error since it was last asked."""
+        """What was written to its standard error since it was last asked."""
         self._words.seek(0)
         text = self._words.read().decode(errors="replace")
         self._words.seek(0)
         self._words.truncate()
         return text
 
-    def end(self) -> None:
-        """End it."""
+    def is_there(self) -> bool:
+        """False once it has ended, or in a process that was forked from its parent."""
+        return self.owner == os.getpid() and self._process.poll() is None
+
+    def kill(self) -> None:
+        """Let whatever it does stop; `ask` then has no answer."""
         self._process.kill()
-        self._process.wait()
+
+    def end(self) -> int:
+        """End it, and give its exit code."""
+        self._process.kill()
+        code = self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._words):
             if pipe is not None:
                 pipe.close()
+        return code
 
 
-_free: list[_Process] = []
+_free: list[ChildProcess] = []
 _lock = threading.Lock()
 
 
@@ -159,15 +170,15 @@ def _end() -> None:
         _free.pop().end()
 
 
-def _borrow() -> _Process:
+def _borrow() -> ChildProcess:
     with _lock:
         found = _free.pop() if _free else None
     if found is not None and found.owner != os.getpid():  # of the process that this was forked from
         found = None
-    return found or _Process()
+    return found or ChildProcess("mlcnb.codegen.llvm.beside")
 
 
-def _give_back(process: _Process) -> None:
+def _give_back(process: ChildProcess) -> None:
     """One waits for the next question; more would only take memory."""
     with _lock:
         if not _free:
