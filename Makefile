@@ -1,7 +1,8 @@
-# make lab    set up, and open JupyterLab on the tour
-# make test   set up, and check everything, one in four of the slow tests: what CI runs (SLOW=1: all)
+# make lab    set up what a reader needs, and open JupyterLab on a copy of the notebooks
+# make test   set up the rest too, and check everything, one in four of the slow tests: what CI runs (SLOW=1: all)
 # make browser  its part in a browser: Chromium (installed where it is missing), JupyterLab
 # make tour   set up, run the tour without a browser, write build/tour.html and print its results
+# make picture  the pictures of README.md, taken in JupyterLab
 # make bench  set up, and time the ten models beside the libraries that are installed
 # make bench-pages  the plots and tables of the documentation, from what `make bench` measured
 # make fuzz   10,000 random schedule steps, each checked; FUZZ="--steps 50000 --seed 3" for others
@@ -23,31 +24,38 @@ FUZZ   ?=
 TIMES  ?= 20
 
 BIN    := .venv/bin
+# what a reader needs, and what the tests need on top of it
+LAB    := .venv/.lab
 STAMP  := .venv/.installed
 PIP    := -m pip install --quiet --disable-pip-version-check --no-input
 FREEZE := -m pip freeze --all --exclude pip --exclude-editable
 TOUR   := notebooks/00_tour.ipynb
-# Tests of threads, interrupts and whole notebooks: they want the cores to themselves.
-ALONE  := tests/runtime tests/test_driver.py tests/test_notebooks.py tests/observe/test_benchmark.py
+# Tests of threads and interrupts: they want the cores to themselves. Notebooks run two at a time.
+ALONE  := tests/runtime tests/test_driver.py tests/observe/test_benchmark.py
 # NVIDIA's compiler, for the tests of CUDA kernels: there is none for macOS.
 CUDA   := $(if $(filter Darwin,$(shell uname -s)),,--requirement requirements-cuda.lock)
 
-.PHONY: lab test browser lint tour bench bench-pages fuzz seeds torch lock format clean
+# Hundreds of processes import the package here, each of which would compile it anew where its
+# byte code is not kept: 2 s of a core.
+export PYTHONDONTWRITEBYTECODE :=
 
-lab: $(STAMP)
-	$(BIN)/mlcnb lab notebooks
+.PHONY: lab test browser lint tour picture bench bench-pages fuzz seeds torch lock format clean
+
+lab: $(LAB)
+	@$(BIN)/mlcnb lab mlcnb-notebooks
 
 test: lint $(if $(PYTEST),,browser)
 ifdef PYTEST
 	$(BIN)/python -m pytest $(PYTEST)
 else
-	MLCNB_SLOW=$(SLOW) $(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore ,tests/browser $(ALONE))
+	MLCNB_SLOW=$(SLOW) $(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore ,tests/browser tests/test_notebooks.py $(ALONE))
 	$(BIN)/python -m pytest $(ALONE)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/test_notebooks.py
 endif
 
 browser: $(STAMP)
 	$(BIN)/python -m tests.browser.install_chromium
-	$(BIN)/python -m pytest -n 2 tests/browser
+	MLCNB_SLOW=$(SLOW) $(BIN)/python -m pytest -n 2 tests/browser
 
 lint: $(STAMP)
 	$(BIN)/ruff check --quiet .
@@ -55,8 +63,11 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 
-tour: $(STAMP)
+tour: $(LAB)
 	@$(BIN)/python tests/run_notebook.py $(TOUR) --html build/tour.html --print top-1: top-3: ratio
+
+picture: $(STAMP)
+	@$(BIN)/python -m tests.browser.picture
 
 bench: $(STAMP)
 	@$(BIN)/python -m tests.benchmarks $(BENCH) --json build/bench.json
@@ -93,11 +104,18 @@ clean:
 	rm -rf .venv build dist mlcnb.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One environment, made once, and again when the lock or the project file changes.
-$(STAMP): requirements.lock requirements-cuda.lock pyproject.toml
+# One environment, made once, and again when a lock or the project file changes. Modules are compiled
+# when they are first imported; before tests, where a warning of the compiler is an error, all are.
+$(LAB): binder/requirements.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "mlcnb needs Python 3.11 or newer: make PYTHON=/path/to/python3"; exit 1; }
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
-	    echo "making .venv (once, a minute or two)"; $(PYTHON) -m venv --clear .venv; }
-	@$(BIN)/python $(PIP) --requirement requirements.lock $(CUDA)
+	@echo "setting up .venv: once, 0.6 GB, half a minute to two; then comes what you asked for"
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
+	@$(BIN)/python $(PIP) --no-compile --requirement binder/requirements.txt
 	@$(BIN)/python $(PIP) --no-build-isolation --no-deps --editable .
+	@touch $(LAB)
+
+$(STAMP): $(LAB) requirements.lock requirements-cuda.lock
+	@echo "setting up what the tests need: once, 0.6 GB more, another minute"
+	@$(BIN)/python $(PIP) --requirement requirements.lock $(CUDA)
+	@$(BIN)/python -W ignore -m compileall -qq -j 0 .venv/lib || true
 	@touch $(STAMP)

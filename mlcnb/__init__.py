@@ -15,6 +15,7 @@ from mlcnb.core import above, errors
 from mlcnb.core import display as views
 from mlcnb.core import options as options
 from mlcnb.core.lazy import attach
+from mlcnb.core.paths import found_by_their_paths as _found_by_their_paths
 
 __version__ = "0.1.0"
 
@@ -26,7 +27,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.compat.error": "TVMError",
         "mlcnb.ir.dtype": "dtype DType DataType=DType",
         "mlcnb.core.errors": "MLCError",
-        "mlcnb.core.registry": "register_func get_global_func",
+        "mlcnb.core.registry": "register_func get_global_func register_global_func=register_func",
         "mlcnb.relax.frontend.onnx": "from_onnx",
         "mlcnb.relax.frontend.torch": "from_torch",
         "mlcnb.relax.transform.pipeline": "get_pipeline",
@@ -59,8 +60,8 @@ __getattr__, __dir__, __all__ = attach(
     },
     aside=(
         "DType DataType Device GlobalVar TVMError load_ipython_extension tirx s_tir arith codegen "
-        "contrib core driver error machine nd onnx_backend op peak peers runtime testing topi view "
-        "widgets"
+        "contrib core driver error machine nd onnx_backend op peak peers "
+        "register_global_func runtime testing topi view widgets"
     ).split(),
 )
 
@@ -96,6 +97,8 @@ above.answer(
         "compile": "mlcnb.driver:compile",
         "roofline": "mlcnb.observe.ceilings:roofline",
         "gpu_report": "mlcnb.observe.gpu:gpu_report",
+        "habits": "mlcnb.compat.habits:INSTEAD",
+        "tell replaced": "mlcnb.widgets.replaced:tell",
     }
 )
 errors.excerpt_view = "mlcnb.script.excerpt:excerpt"
@@ -113,3 +116,4 @@ def _register_views() -> None:
 
 
 _register_views()
+_found_by_their_paths()

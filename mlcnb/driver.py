@@ -9,23 +9,24 @@ plan            memory and one native call for each set of sizes       runtime.g
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from os import PathLike
 from typing import Any
 
 from mlcnb.codegen.kernel import backend_of, scheduled_by
 from mlcnb.codegen.llvm import backend, foresight
 from mlcnb.codegen.llvm.symbols import MATH_NAMES
 from mlcnb.codegen.llvm.workers import WORTHWHILE, Workers
-from mlcnb.core import display
 from mlcnb.core.errors import PassError, TargetError
 from mlcnb.core.garbage import collected_between
 from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.progress import progress_bar
 from mlcnb.core.recursion import roomy
+from mlcnb.core.text import kind_of
 from mlcnb.dlight.cpu import schedule_cpu
-from mlcnb.dlight.gpu import schedule_gpu
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.meta_schedule.database import Database
@@ -34,14 +35,18 @@ from mlcnb.relax.analysis.calls import check_calls
 from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
+from mlcnb.relax.transform.bind_symbolic_vars import BindSymbolicVars
 from mlcnb.relax.transform.pipeline import CONVOLUTIONS, get_pipeline
 from mlcnb.runtime import threads
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.pages import release_freed
+from mlcnb.runtime.versions import Versions
 from mlcnb.target import Target
 from mlcnb.tir.analysis.made import is_declared
 from mlcnb.tir.analysis.safety import secured
 from mlcnb.tir.function import PrimFunc
+
+__path__: list[str] = []  # TVM's `driver` is a package: `driver.build_module` is found
 
 
 @roomy
@@ -55,6 +60,7 @@ def compile(
     schedule: Any = "auto",
     bounds: str = "check",
     exec_mode: str = "bytecode",
+    specialize: int = 0,
 ) -> Executable:
     """Compile a module or a function.
 
@@ -80,6 +86,8 @@ def compile(
             refused) or "trust" (nothing is looked at: a wrong index ends the process). What
             certainly leaves its buffer is refused by both "check" and "prove".
         exec_mode: TVM's "bytecode" or "compiled"; a graph is native code here in both.
+        specialize: of a model with open sizes, how many sets of sizes that are met often are
+            compiled for themselves, in the background (`mlcnb.runtime.versions`); 0: none.
 
     Raises:
         TargetError: a target that programs are not made for.
@@ -94,9 +102,18 @@ def compile(
         )
     if exec_mode not in ("bytecode", "compiled"):
         raise TargetError(f"no exec_mode {exec_mode!r}", hint='"bytecode" or "compiled"')
+    again = partial(
+        compile,
+        target=where,
+        params=params,
+        relax_pipeline=relax_pipeline,
+        convolution=convolution,
+        schedule=schedule,
+        bounds=bounds,
+    )
     options = _pipeline_options(relax_pipeline, convolution)
     timings: list[tuple[str, float]] = []
-    module = _as_module(mod)
+    source = module = _as_module(mod)
     if bounds != "trust":
         check_calls(module)
     if where.kind != "interp":
@@ -112,7 +129,18 @@ def compile(
             module = _timed(timings, "tuning records", _apply_records, module, where)
         kernels = _timed(timings, "kernels", _kernels, module, where, schedule, workers)
     release_freed()
-    return Executable(module, kernels, where, timings)
+    made = Executable(module, kernels, where, timings)
+    if specialize > 0 and where.is_cpu and isinstance(module[made.entry], Function):
+        made.versions = Versions(
+            source, made.entry, specialize, partial(_version, again, made.entry)
+        )
+    return made
+
+
+def _version(again: Any, entry: str, mod: IRModule, sizes: Mapping[Any, int]) -> Executable:
+    """A module compiled again with numbers for the symbolic sizes of a function."""
+    made: Executable = again(BindSymbolicVars(sizes, entry)(mod))
+    return made
 
 
 #: TVM's name for compiling a module of loop functions
@@ -126,9 +154,10 @@ def _as_module(mod: Any) -> IRModule:
         return IRModule.from_expr(mod)
     if hasattr(mod, "mod") and isinstance(mod.mod, IRModule):
         return mod.mod
-    raise TargetError(
-        f"cannot compile a {type(mod).__name__}", hint="pass an IRModule, a Function or a PrimFunc"
-    )
+    hint = "pass an IRModule, a Function or a PrimFunc"
+    if isinstance(mod, str | PathLike):
+        hint = f"read it first: mlc.compile(mlc.from_onnx({str(mod)!r}))"
+    raise TargetError(f"cannot compile {kind_of(mod)}", hint=hint)
 
 
 def _secured(mod: IRModule, bounds: str) -> IRModule:
@@ -239,21 +268,19 @@ def _apply_records(mod: IRModule, target: Target) -> IRModule:
         return MetaScheduleApplyDatabase()(mod)
 
 
+def _default_rule(target: Target) -> Any:
+    if target.is_cpu:
+        return schedule_cpu
+    from mlcnb.dlight.gpu import schedule_gpu
+
+    return schedule_gpu
+
+
 def _kernels(mod: IRModule, target: Target, schedule: Any, workers: Workers) -> dict[str, Any]:
     """Every PrimFunc of the module, compiled."""
     funcs = {v.name_hint: f for v, f in mod.items() if isinstance(f, PrimFunc)}
-    default = schedule_cpu if target.is_cpu else schedule_gpu
-    rule = default if schedule == "default" else schedule
+    rule = _default_rule(target) if schedule == "default" else schedule
     with progress_bar("compiling kernels", len(funcs)) as bar:
         symbols = threads.symbols()
         made = backend_of(target.kind).build
         return made(funcs, target, rule, bar.update, symbols=symbols, workers=workers)
-
-
-def progress_bar(what: str, total: int) -> Any:
-    """A bar that appears after a second, in a notebook or a terminal, and goes when it is done."""
-    from tqdm.auto import tqdm
-
-    quiet = not (sys.stderr.isatty() or display.in_notebook())
-    form = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}"
-    return tqdm(total=total, desc=what, delay=1, leave=False, disable=quiet, bar_format=form)

@@ -19,7 +19,9 @@ from typing import Any
 
 from mlcnb.core.errors import TargetError
 from mlcnb.core.node import FrozenDict, Node, node
+from mlcnb.core.text import kind_of
 
+__path__: list[str] = []  # TVM's `target` is a package: `target.target` is found
 #: target kind -> what it is
 KINDS = {
     "llvm": "CPU code through LLVM",
@@ -27,6 +29,8 @@ KINDS = {
     "cuda-sim": "GPU code simulated on this CPU",
     "interp": "the reference interpreter, element by element",
 }
+#: GPUs that a module may name, for its virtual devices: no backend here compiles for them
+NAMED_GPUS = ("metal", "opencl", "rocm", "vulkan", "webgpu")
 _ATTRIBUTES = {
     "mcpu": str,
     "mtriple": str,
@@ -40,6 +44,7 @@ _ATTRIBUTES = {
     "max_shared_memory_per_block": int,
     "thread_warp_size": int,
     "opt-level": int,
+    "unroll-loops": int,
 }
 #: architecture -> LLVM's name of its plainest CPU: those that kernels can be written for
 PLAIN_CPUS = {
@@ -188,7 +193,7 @@ class Target(TargetNode):
     @property
     def is_cpu(self) -> bool:
         """True for kinds that are programmed as a CPU is: GPUs are not, real or simulated."""
-        return self.kind not in ("cuda", "cuda-sim")
+        return self.kind not in ("cuda", "cuda-sim", *NAMED_GPUS)
 
     @property
     def mcpu(self) -> str:
@@ -245,6 +250,13 @@ class Target(TargetNode):
         """
         return self.vector_bits == 512 and _cpu_name(self.mcpu) == "znver4"
 
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds of whole vectors that begin in a cycle; two where the CPU is not known."""
+        if self.halves_vectors or _cpu_name(self.mcpu) == "znver1":
+            return 1
+        return 4 if _cpu_name(self.mcpu) in _FOUR_MULTIPLY_ADDS else 2
+
     def sums_pairs(self, dtype: str) -> bool:
         """True if an instruction sums products of two and two values of `dtype` in float32."""
         return dtype == "bfloat16" and {"avx512bf16", "avx512f"} <= self.features
@@ -257,10 +269,34 @@ class Target(TargetNode):
     @property
     def caches(self) -> tuple[int, int, int]:
         """Bytes of L1 data, L2 and L3 (per core, per core, shared); usual sizes where not known."""
-        return _host_caches() if self.mcpu == "host" else _USUAL_CACHES
+        return self._levels[0]
+
+    @property
+    def cache_ways(self) -> tuple[int, int, int]:
+        """How many lines a set of L1 data, L2 and L3 holds; usual numbers where not known."""
+        return self._levels[1]
+
+    @property
+    def _levels(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        return _host_caches() if self.mcpu == "host" else _caches_of(self.mcpu)
 
 
-_USUAL_CACHES = (32 << 10, 1 << 20, 16 << 20)
+#: L1 data, L2 and L3: KiB, and lines of a set. Where L3 is in slices of cores, as a usual model of
+#: the family has it
+_USUAL_CACHES = "32/8 1024/8 16384/16"
+_CACHES = {
+    "haswell broadwell skylake": "32/8 256/8 8192/16",
+    "skylake-avx512 cascadelake": "32/8 1024/16 25344/11",
+    "icelake-server": "48/12 1280/20 49152/12",
+    "sapphirerapids": "48/12 2048/16 61440/15",
+    "znver1": "32/8 512/8 8192/16",
+    "znver2": "32/8 512/8 16384/16",
+    "znver3": "32/8 512/8 32768/16",
+    "znver4": "32/8 1024/8 32768/16",
+    "znver5": "48/12 1024/16 32768/16",
+    "apple-m1": "128/8 3072/12 8192/16",
+    "neoverse-n1 neoverse-v1": "64/4 1024/8 32768/16",
+}
 
 
 def available_cores() -> int:
@@ -282,9 +318,14 @@ def _parse(spec: Any) -> tuple[str, dict[str, Any]]:
     elif isinstance(spec, str):
         kind, given = _parse_string(spec)
     else:
-        raise TargetError(f"a target is a string or a dict, not {type(spec).__name__}")
-    if kind not in KINDS:
-        raise TargetError(f"no target kind {kind!r}", hint=f"there are {', '.join(KINDS)}")
+        raise TargetError(
+            f"a target is a string or a dict, not {kind_of(spec)}", hint='e.g. "llvm" or "cuda"'
+        )
+    if kind not in KINDS and kind not in NAMED_GPUS:
+        raise TargetError(
+            f"no target kind {kind!r}",
+            hint=f"there are {', '.join(KINDS)}: llvm is this CPU, cuda-sim a GPU simulated on it",
+        )
     return kind, {name: _attribute(name, value) for name, value in given.items()}
 
 
@@ -354,6 +395,10 @@ _DOT_PRODUCTS = {
 }
 
 
+#: CPUs that begin four multiply-adds, of 128 bits each, in a cycle
+_FOUR_MULTIPLY_ADDS = "apple-m1 apple-m2 apple-m3 apple-m4 neoverse-v1 neoverse-v2".split()
+
+
 @cache
 def _cpu_name(mcpu: str) -> str:
     """LLVM's name of the CPU, this computer's for "host"."""
@@ -387,28 +432,40 @@ def _features(mcpu: str, mattr: str, arch: str = "") -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
+def _caches_of(mcpu: str) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Bytes and ways of L1, L2 and L3 of a CPU by LLVM's name."""
+    told = next((text for names, text in _CACHES.items() if mcpu in names.split()), _USUAL_CACHES)
+    first, second, third = ([int(n) for n in level.split("/")] for level in told.split())
+    return (
+        (first[0] << 10, second[0] << 10, third[0] << 10),
+        (first[1], second[1], third[1]),
+    )
+
+
 @lru_cache(maxsize=1)
-def _host_caches() -> tuple[int, int, int]:
-    sizes = list(_USUAL_CACHES)
+def _host_caches() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    sizes, ways = map(list, _caches_of(_cpu_name("host")))
     folder = "/sys/devices/system/cpu/cpu0/cache"
     if os.path.isdir(folder):
         for entry in sorted(os.listdir(folder)):
             found = _cache_entry(os.path.join(folder, entry))
             if found is not None:
-                sizes[found[0] - 1] = found[1]
-    return sizes[0], sizes[1], sizes[2]
+                sizes[found[0] - 1], ways[found[0] - 1] = found[1:]
+    return (sizes[0], sizes[1], sizes[2]), (ways[0], ways[1], ways[2])
 
 
-def _cache_entry(path: str) -> tuple[int, int] | None:
-    """(level, bytes) of one entry in Linux's list of caches; None for instruction caches."""
+def _cache_entry(path: str) -> tuple[int, int, int] | None:
+    """(level, bytes, ways) of one entry in Linux's list of caches; None for instruction caches."""
     try:
         fields = {}
-        for name in ("level", "type", "size"):
+        for name in ("level", "type", "size", "ways_of_associativity"):
             with open(os.path.join(path, name), encoding="ascii") as file:
                 fields[name] = file.read().strip()
         if fields["type"] == "Instruction" or not 1 <= int(fields["level"]) <= 3:
             return None
         factor = {"K": 1 << 10, "M": 1 << 20}[fields["size"][-1]]
-        return int(fields["level"]), int(fields["size"][:-1]) * factor
+        nbytes, ways = int(fields["size"][:-1]) * factor, int(fields["ways_of_associativity"])
+        return (int(fields["level"]), nbytes, ways) if ways > 0 else None
     except (OSError, KeyError, ValueError, IndexError):
         return None

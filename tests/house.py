@@ -250,7 +250,8 @@ def modules_with_one_importer() -> Iterator[str]:
 def finders() -> frozenset[str]:
     """Packages that import what lies in their folder."""
     inits = (x for x in sources() if x.path.endswith("__init__.py"))
-    return frozenset(x.name for x in inits if "iter_modules(__path__)" in x.text)
+    finds = re.compile(r"iter_modules\(__path__\)|\bclasses=r")
+    return frozenset(x.name for x in inits if finds.search(x.text))
 
 
 def modules_imported(source: Source) -> Iterator[str]:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -56,6 +57,7 @@ def execute(path: Path, timeout: int = 300) -> Run:
     client = NotebookClient(
         notebook,
         timeout=timeout,
+        record_timing=False,  # so that a cell that shows the same is the same
         resources={"metadata": {"path": str(path.resolve().parent)}},
         extra_arguments=["--log-level=ERROR"],  # no word about sockets, which are local
     )
@@ -70,6 +72,24 @@ def text_lines(notebook: nbformat.NotebookNode) -> Iterator[str]:
         for output in cell.get("outputs", ()):
             text = output.get("text") or output.get("data", {}).get("text/plain", "")
             yield from text.splitlines()
+
+
+def text_of(cell: nbformat.NotebookNode) -> str:
+    """All that one cell printed or showed as text."""
+    return "\n".join(text_lines(nbformat.v4.new_notebook(cells=[cell])))
+
+
+def unseen(notebook: nbformat.NotebookNode) -> list[str]:
+    """The claims of cells that their outputs do not bear out.
+
+    What the text around a cell says of its output stands as patterns in its metadata: "claims".
+    """
+    return [
+        f"cell {number}: {claim}"
+        for number, cell in enumerate(notebook.cells)
+        for claim in cell.metadata.get("claims", ())
+        if not re.search(claim, text_of(cell), re.MULTILINE)
+    ]
 
 
 def warnings_of(notebook: nbformat.NotebookNode) -> list[str]:
@@ -96,23 +116,48 @@ def write_html(notebook: nbformat.NotebookNode, source: Path, target: Path) -> N
 
 
 def without_dead_widgets(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """The notebook, its widgets' states changed in place: only those that a cell shows, and what
-    these are made of, are left. Progress bars that have gone leave theirs.
+    """The notebook, changed in place: progress bars are gone, and so are widgets' states, but for
+    those that a cell shows and what these are made of.
     """
     held = notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
+    for cell in notebook.cells:
+        if "outputs" in cell:
+            cell.outputs = [o for o in cell.outputs if not _is_progress(o, held)]
     outputs = [o for c in notebook.cells for o in c.get("outputs", ())]
-    shown = [o["data"][VIEW]["model_id"] for o in outputs if VIEW in o.get("data", {})]
-    live: set[str] = set()
-    while shown:
-        name = shown.pop()
-        if name in held and name not in live:
-            live.add(name)
-            shown += re.findall(r"IPY_MODEL_(\w+)", json.dumps(held[name]))
+    live = _made_of(
+        [o["data"][VIEW]["model_id"] for o in outputs if VIEW in o.get("data", {})], held
+    )
     for name in set(held) - live:
         del held[name]
     if not held:
         notebook.metadata.pop("widgets", None)
     return notebook
+
+
+def _made_of(names: list[str], held: dict[str, Any]) -> set[str]:
+    """These widgets and all those in them."""
+    found: set[str] = set()
+    names = list(names)
+    while names:
+        name = names.pop()
+        if name in held and name not in found:
+            found.add(name)
+            parts = re.findall(r'IPY_MODEL_(\w+)|"model_id": "(\w+)"', json.dumps(held[name]))
+            names += [first or second for first, second in parts]
+    return found
+
+
+def _is_progress(output: nbformat.NotebookNode, held: dict[str, Any]) -> bool:
+    """Whether this is a progress bar, as a widget or as text that stopped on its way."""
+    if output.get("name") == "stderr":
+        return not output["text"].strip() or re.search(r"\d%\|", output["text"]) is not None
+    data = output.get("data", {})
+    if VIEW not in data or "text/html" in data:
+        return False
+    parts = _made_of([data[VIEW]["model_id"]], held)
+    return any(held[name]["model_name"] == "FloatProgressModel" for name in parts) or (
+        re.search(r"\d%\|", data.get("text/plain", "")) is not None
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

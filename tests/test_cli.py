@@ -64,6 +64,31 @@ def test_help_lists_every_command(capsys):
     assert all(f"\n    {name} " in out for name in cli.command_names())
 
 
+def loaded_by(code: str) -> set[str]:
+    """The packages, and those of mlcnb, that Python has loaded after some code."""
+    tell = "import sys; print(*{'.'.join(x.split('.')[:2]) for x in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", f"{code}; {tell}"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import mlcnb",
+        "from mlcnb import cli; cli.make_parser(['--help']).format_help()",
+        "from mlcnb import cli; [cli.make_parser([x]) for x in cli.command_names()]",
+    ],
+)
+def test_starting_up_loads_nothing_heavy(code):
+    """Not the compiler, nor any library: help comes at once."""
+    found = loaded_by(code)
+    ours = {x for x in found if x.startswith("mlcnb.")}
+    assert ours <= {"mlcnb.core", "mlcnb.cli", "mlcnb.machine"}
+    heavy = {"onnx", "llvmlite", "islpy", "IPython", "ipywidgets", "matplotlib", "tqdm"}
+    assert not found & heavy
+
+
 @pytest.mark.parametrize("argv", [[], ["nonsense"], ["show"], ["show", "m", "--stage", "x"]])
 def test_wrong_arguments_exit_with_2(argv, capsys):
     with pytest.raises(SystemExit) as stop:
@@ -131,10 +156,22 @@ def test_lab_copies_and_keeps_what_the_user_changed(shipped, tmp_path):
     (shipped / "assets" / "cat.png").write_bytes(b"two cats")
     second = lab.copy_notebooks(shipped, target)
     assert str(second) == (
-        f"{target}: 0 new, 1 updated\n  kept yours: 00_tour.ipynb (rename it to get ours)"
+        f"{target}: yours to change; 0 new, 1 updated\n"
+        "  kept yours: 00_tour.ipynb (ours is new: rename it to get both)"
     )
     assert (target / "00_tour.ipynb").read_text() == "my notes"
     assert (target / "assets" / "cat.png").read_bytes() == b"two cats"
+
+
+def test_lab_says_nothing_of_what_only_the_user_changed(shipped, tmp_path):
+    target = tmp_path / "mine"
+    lab.copy_notebooks(shipped, target)
+    (target / "00_tour.ipynb").write_text("my notes")
+    second = lab.copy_notebooks(shipped, target)
+    assert str(second) == f"{target}: yours to change; 0 new, 0 updated"
+    assert (target / "00_tour.ipynb").read_text() == "my notes"
+    (shipped / "00_tour.ipynb").write_text("version 2")
+    assert lab.copy_notebooks(shipped, target).kept == ("00_tour.ipynb",)
 
 
 @pytest.mark.parametrize("record", ["not JSON", "[1]"])

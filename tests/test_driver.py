@@ -65,7 +65,8 @@ def test_every_step_is_timed():
         (
             {"target": "tpu"},
             TargetError,
-            "no target kind 'tpu'\nhint: there are llvm, cuda, cuda-sim, interp",
+            "no target kind 'tpu'\nhint: there are llvm, cuda, cuda-sim, interp: "
+            "llvm is this CPU, cuda-sim a GPU simulated on it",
         ),
         (
             {"schedule": "fast"},
@@ -98,7 +99,7 @@ def test_what_is_no_program():
     with pytest.raises(TargetError) as caught:
         mlc.compile(3)
     assert str(caught.value) == (
-        "cannot compile a int\nhint: pass an IRModule, a Function or a PrimFunc"
+        "cannot compile an int\nhint: pass an IRModule, a Function or a PrimFunc"
     )
 
 

@@ -138,7 +138,7 @@ def test_order_of_a_schedule_and_of_its_module():
 def test_order_of_what_is_too_large():
     with pytest.raises(MLCError, match="order: the program is too large to be drawn"):
         mlc.order(programs.matmul(64, 64, 64))
-    with pytest.raises(MLCError, match="order: a int is no single loop program"):
+    with pytest.raises(MLCError, match="order: an int is no single loop program"):
         mlc.order(3)
 
 

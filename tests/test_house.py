@@ -20,12 +20,12 @@ CEILINGS = {
     "strings that go up": (0, 0),
     "operators named by passes": (2, 0),
     "modules in the root": (0, 0),
-    "modules with one importer": (173, 100),
+    "modules with one importer": (97, 90),
     "names of layers": (20, 20),
     "names at the top": (40, 40),
-    "long files": (21, 0),
-    "docstrings without shapes": (40, 0),
-    "docstrings without errors": (16, 0),
+    "long files": (20, 0),
+    "docstrings without shapes": (0, 0),
+    "docstrings without errors": (0, 0),
 }
 
 

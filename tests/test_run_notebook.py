@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-from tests.run_notebook import execute, main, text_lines, warnings_of
+from tests.run_notebook import execute, main, text_lines, unseen, warnings_of
 
 
 def write(path: Path, *cells: str) -> Path:
@@ -73,3 +73,23 @@ def test_keeps_outputs_and_only_widgets_that_are_shown(tmp_path, capsys):
     assert main([str(plain), "--keep"]) == 0
     assert "widgets" not in nbformat.read(plain, as_version=4).metadata
     capsys.readouterr()
+
+
+def test_progress_leaves_nothing(tmp_path, capsys):
+    path = write(
+        tmp_path / "small.ipynb",
+        "from tqdm.auto import tqdm\nfor i in tqdm(range(3)):\n    pass\n'done'",
+        "import sys\nfrom tqdm import tqdm\nfor i in tqdm(range(3), file=sys.stderr):\n    pass",
+    )
+    assert main([str(path), "--keep"]) == 0
+    notebook = nbformat.read(path, as_version=4)
+    assert list(text_lines(notebook)) == ["'done'"]
+    assert "widgets" not in notebook.metadata
+    capsys.readouterr()
+
+
+def test_claims_of_cells_are_held_against_their_outputs(tmp_path):
+    path = write(tmp_path / "small.ipynb", "print('16 lanes')\n7")
+    notebook = execute(path).notebook
+    notebook.cells[0].metadata["claims"] = [r"^\d+ lanes$", "^7$", "^8$"]
+    assert unseen(notebook) == ["cell 0: ^8$"]

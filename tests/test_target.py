@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
+import mlcnb
 from mlcnb.core.errors import TargetError
-from mlcnb.target import Target, available_cores
+from mlcnb.target import NAMED_GPUS, Target, available_cores
 
 
 @pytest.mark.parametrize(
@@ -34,15 +35,20 @@ def test_spellings(spec, text):
     assert hash(Target(text)) == hash(target)
 
 
+KINDS = (
+    "hint: there are llvm, cuda, cuda-sim, interp: llvm is this CPU, cuda-sim a GPU simulated on it"
+)
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
         ("", 'an empty target string\nhint: e.g. "llvm"'),
-        ("tpu", "no target kind 'tpu'\nhint: there are llvm, cuda, cuda-sim, interp"),
+        ("tpu", f"no target kind 'tpu'\n{KINDS}"),
         ("llvm x", "target 'llvm x': cannot read 'x'\nhint: write -name=value"),
         ("llvm -num-cores=many", "target attribute num-cores='many' is no int"),
-        (7, "a target is a string or a dict, not int"),
-        (None, "a target is a string or a dict, not NoneType"),
+        (7, 'a target is a string or a dict, not an int\nhint: e.g. "llvm" or "cuda"'),
+        (None, 'a target is a string or a dict, not None\nhint: e.g. "llvm" or "cuda"'),
     ],
     ids=str,
 )
@@ -50,6 +56,15 @@ def test_what_is_no_target(spec, message):
     with pytest.raises(TargetError) as caught:
         Target(spec)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("kind", NAMED_GPUS)
+def test_gpus_that_can_only_be_named(kind):
+    assert not Target(kind).is_cpu
+    x = mlcnb.te.placeholder((4,), "float32")
+    func = mlcnb.te.create_prim_func([x, mlcnb.te.compute((4,), lambda i: x[i])])
+    with pytest.raises(TargetError, match=f"no backend compiles for '{kind}'"):
+        mlcnb.compile(func, target=kind)
 
 
 def test_an_unknown_attribute_names_those_there_are():
@@ -89,7 +104,9 @@ def test_this_machine():
     assert Target("llvm -num-cores=3").num_cores == 3
     first, second, third = target.caches
     assert 8 << 10 <= first <= second <= 1 << 30 and third > 0
-    assert Target("llvm -mcpu=znver4").caches == (32 << 10, 1 << 20, 16 << 20)
+    assert Target("llvm -mcpu=znver4").caches == (32 << 10, 1 << 20, 32 << 20)
+    assert Target("llvm -mcpu=znver5").cache_ways == (12, 16, 16)
+    assert Target("llvm -mcpu=x86-64-v3").caches == (32 << 10, 1 << 20, 16 << 20)
     if hasattr(os, "sched_getaffinity"):
         assert available_cores() == len(os.sched_getaffinity(0))
 

@@ -1,4 +1,4 @@
-"""An operator, a graph pass and a primitive are added to a copy of the package, touching what
+"""An operator, two kinds of pass and a primitive are added to a copy of the package, touching what
 CONTRIBUTING says and nothing else. A toy backend is in `tests/codegen/test_backend_of.py`.
 """
 
@@ -93,6 +93,47 @@ assert "R.multiply(x, x)" in made.script() and "R.add" not in made.script(), mad
 assert "AddIsMultiply" in dir(mlc.relax.transform)
 '''
 
+LOWERING = '''
+"""LoopsBackwards: serial loops from their last iteration to their first."""
+from mlcnb.core.node import replace, rewrite
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.stmt import For, ForKind
+
+
+def backwards(node):
+    """A loop with its variable counted down."""
+    if isinstance(node, For) and node.kind is ForKind.SERIAL:
+        last = node.min + node.min + node.extent - 1
+        return replace(node, body=substitute(node.body, {node.loop_var: last - node.loop_var}))
+    return None
+
+
+class LoopsBackwards(PrimFuncPass):
+    """Last iteration first."""
+
+    def transform_function(self, func, mod, ctx):
+        """All loops of a function."""
+        return rewrite(func, backwards)
+'''
+
+USES_LOWERING = """
+import numpy as np
+import mlcnb as mlc
+from mlcnb.script import tir as T
+func = mlc.script.from_source('''
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), B: T.Buffer((1,), "float32")):
+    for i in range(4):
+        B[0] = A[i]
+''')
+made = mlc.tir.transform.LoopsBackwards()(mlc.IRModule({"main": func}))
+a, b = np.arange(1, 5, dtype="float32"), np.zeros(1, "float32")
+mlc.compile(made)(a, b)
+assert b[0] == 1, b
+assert "LoopsBackwards" in dir(mlc.tir.transform)
+"""
+
 PRIMITIVE = '''
 """wrap_twice: two loops around a loop, one iteration each."""
 from __future__ import annotations
@@ -142,16 +183,8 @@ assert len(sch.get_loops("C")) == 3
 #: what is added -> new files, lines put behind others, and a use
 TOYS = {
     "operator": ({"op/toy.py": OPERATOR}, {}, USES_OPERATOR),
-    "graph pass": (
-        {"relax/transform/add_is_multiply.py": PASS},
-        {
-            "relax/transform/__init__.py": (
-                '        "mlcnb.ir.transform": "FunctionPass function_pass",\n',
-                '        f"{_HERE}.add_is_multiply": "AddIsMultiply",\n',
-            )
-        },
-        USES_PASS,
-    ),
+    "graph pass": ({"relax/transform/add_is_multiply.py": PASS}, {}, USES_PASS),
+    "lowering pass": ({"tir/transform/loops_backwards.py": LOWERING}, {}, USES_LOWERING),
     "primitive": (
         {"tir/schedule/primitives/wrap_twice.py": PRIMITIVE},
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from math import ceil, floor, gcd, inf
+from math import gcd, inf
 
 from mlcnb.arith.context import EVERYTHING, Bound, Context
 from mlcnb.arith.sum import Atom, Sum
@@ -101,11 +101,6 @@ def _derived(ctx: Context, atom: Atom) -> Bound:
     if kind in ("truncdiv", "truncmod", "bitwise_and", "shift_right"):
         return _OF_TWO[kind](bounds_of(ctx, args[0]), bounds_of(ctx, args[1]))
     return EVERYTHING
-
-
-def floor_of(x: float) -> float:
-    """floor that leaves infinities alone."""
-    return floor(x) if x not in (inf, -inf) else x
 
 
 def floor_divide(x: float, by: int) -> float:
@@ -279,8 +274,3 @@ def _masked(residue: tuple[int, int], mask: int) -> tuple[int, int]:
         return 1, 0
     step = gcd(residue[0], mask + 1)
     return step, residue[1] % step
-
-
-def ceil_of(x: float) -> float:
-    """ceil that leaves infinities alone."""
-    return ceil(x) if x not in (inf, -inf) else x

@@ -3,26 +3,30 @@
     mlcnb COMMAND …  ->  mlcnb/cli/COMMAND.py:  configure(parser) declares its arguments,
                                                 run(args) does the work and returns the exit code
 
-A command is a file in this folder: its name is the file's name, its help the file's docstring.
+A command is a file in this folder: its name is the file's name, its help the file's docstring. Only
+the file of the command that is asked for is imported: `mlcnb --help` reads the others as text.
 Exit codes: 0 done, 1 a check said no, 2 wrong arguments or input, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import os
 import pkgutil
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
 
 from mlcnb.core.errors import MLCError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in `argv` (or the process's own arguments); returns the exit code."""
-    args = make_parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    args = make_parser(argv).parse_args(argv)
     try:
         return args.run(args)
     except MLCError as error:
@@ -35,25 +39,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser with every command of this folder."""
+def make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of these arguments: it knows every command, and what the one in `argv` takes."""
     parser = argparse.ArgumentParser(
         prog="mlcnb", description="A deep-learning compiler with its lid off."
     )
-    parser.add_argument("--version", action="version", version=f"mlcnb {project_version()}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    asked = next((word for word in argv if not word.startswith("-")), "")
     for name in command_names():
-        module = importlib.import_module(f"{__name__}.{name}")
-        summary, _, details = (module.__doc__ or "").partition("\n")
+        summary, _, details = _docstring(name).partition("\n")
         child = commands.add_parser(
             name,
             help=summary.rstrip("."),
             description=f"{summary}\n{details}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.configure(child)
-        child.set_defaults(run=module.run)
+        if name == asked:
+            module = importlib.import_module(f"{__name__}.{name}")
+            module.configure(child)
+            child.set_defaults(run=module.run)
     return parser
+
+
+def _docstring(name: str) -> str:
+    """What a command's file says of itself, without running it."""
+    text = (Path(__file__).parent / f"{name}.py").read_text("utf-8")
+    return ast.get_docstring(ast.parse(text)) or ""
+
+
+class _Version(argparse.Action):
+    """Prints the version and ends: it is looked up only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *args: Any, **options: Any) -> None:
+        print(f"mlcnb {project_version()}")
+        parser.exit()
 
 
 def command_names() -> list[str]:
@@ -63,6 +83,8 @@ def command_names() -> list[str]:
 
 def project_version() -> str:
     """The version that is installed, or a word that says it is not."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("mlcnb")
     except PackageNotFoundError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +12,6 @@ from typing import Any
 
 import mlcnb
 from mlcnb.core.errors import MLCError
-from mlcnb.runtime.native import pool
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +27,33 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_form(parser: argparse.ArgumentParser) -> None:
+    """Declare --json and --export: what `give` prints or writes."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print it as JSON")
+    form.add_argument("--export", type=Path, metavar="FILE", help="write a page: .html or .md")
+
+
+def give(shown: Any, args: argparse.Namespace, data: Any) -> None:
+    """Print an object as text, or as JSON, or write its page.
+
+    Args:
+        shown: an object that has a view.
+        args: what `add_form` declares.
+        data: gives the JSON values.
+    """
+    if args.json:
+        print(json.dumps(data(), indent=1, allow_nan=False))
+        return
+    if args.export is None:
+        print(mlcnb.view.to_text(shown, colours=sys.stdout.isatty()))
+        return
+    from mlcnb.widgets.registry import page_of
+
+    page = page_of(shown) if args.export.suffix != ".md" else None
+    print(mlcnb.export(shown if page is None else page, args.export))
+
+
 def shape(text: str) -> tuple[str, tuple[int, ...]]:
     """Read `x=1,3,224,224`."""
     name, _, dims = text.partition("=")
@@ -37,7 +65,8 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 def threads(text: str) -> int:
     """Read a number of threads."""
-    most = pool.MAX_THREADS
+    from mlcnb.runtime.native.pool import MAX_THREADS as most
+
     if not (text.isascii() and text.isdigit()) or not 0 < int(text[:9]) <= most:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of threads, 1 to {most}")
     return int(text)
@@ -55,6 +84,18 @@ def load(args: argparse.Namespace, **fixed: tuple[int, ...]) -> Any:
     check_model(args.model)
     shapes = {**fixed, **dict(args.shape)}
     return mlcnb.from_onnx(args.model, shape=shapes or None)
+
+
+def read_script(path: Path) -> dict[str, Any]:
+    """The loop functions of a file of TVMScript, by name; it is read, not run."""
+    check_file(path)
+    read = mlcnb.script.parse(path.read_text(encoding="utf-8"), check_well_formed=False)
+    mod = read if isinstance(read, mlcnb.IRModule) else {read.__name__: read}
+    named = {getattr(v, "name_hint", v): f for v, f in mod.items()}
+    found = {name: f for name, f in named.items() if isinstance(f, mlcnb.tir.PrimFunc)}
+    if not found:
+        raise MLCError(f"{path} has no loop function", hint="write one under @T.prim_func")
+    return found
 
 
 def check_file(path: Path) -> None:

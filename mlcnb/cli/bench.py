@@ -23,8 +23,6 @@ import numpy as np
 import mlcnb
 from mlcnb.cli import _model
 from mlcnb.cli.lab import find_notebooks
-from mlcnb.observe.peers import as_list, difference, onnxruntime_session
-from mlcnb.runtime.turns import interleaved
 
 Runner = Callable[[], Sequence[np.ndarray]]
 
@@ -89,6 +87,9 @@ def time_model(model: Path, threads: int, batch: int = 1, seconds: float = 2.0) 
         batch: the size of each dimension that the model leaves open.
         seconds: how long to repeat the runs, at least five times.
     """
+    from mlcnb.observe.peers import as_list, difference, onnxruntime_session
+    from mlcnb.runtime.turns import interleaved
+
     _model.check_model(model)
     import_ms, mod = timed(lambda: mlcnb.from_onnx(model))
     inputs = _model.inputs_of(mod)

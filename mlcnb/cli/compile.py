@@ -14,7 +14,6 @@ from typing import Any
 
 import mlcnb
 from mlcnb.cli import _model
-from mlcnb.meta_schedule import JSONDatabase
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
     """Compile, write the file, and say how large it is and how long it took."""
     start = time.perf_counter()
     _model.check_output(args.output)
-    tuned: Any = JSONDatabase(work_dir=args.db, allow_missing=False) if args.db else nullcontext()
+    tuned: Any = nullcontext()
+    if args.db:
+        tuned = mlcnb.meta_schedule.JSONDatabase(work_dir=args.db, allow_missing=False)
     with tuned:
         ex = mlcnb.compile(_model.load(args), target=args.target, convolution=args.convolution)
     ex.export_library(args.output)

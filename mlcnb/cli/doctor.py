@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from mlcnb.observe.diagnosis import doctor
+import mlcnb
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the diagnosis; 1 where a base dependency is missing or too old."""
-    diagnosis = doctor()
+    diagnosis = mlcnb.doctor()
     if args.json:
         print(json.dumps(diagnosis.as_dict(), indent=2))
     else:

@@ -10,59 +10,52 @@ are proved to race, or an access to leave its buffer.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlcnb
 from mlcnb.cli import _model
-from mlcnb.codegen.kernel import scheduled_by
-from mlcnb.dlight.gpu import schedule_gpu
-from mlcnb.machine.gpu import GPUS, gpu
-from mlcnb.observe.gpu import GpuReport, gpu_report
-from mlcnb.script import parse
-from mlcnb.target import Target
-from mlcnb.view import to_text
-from mlcnb.widgets import export
+
+if TYPE_CHECKING:
+    from mlcnb.observe.gpu import GpuReport
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    from mlcnb.machine.gpu import GPUS
+
     parser.add_argument("file", type=Path, metavar="FILE", help="a file of TVMScript")
     parser.add_argument("--device", default="A100", help=f"{', '.join(GPUS)}, or sm_90a, …")
     parser.add_argument("--kernel", metavar="NAME", help="only this function")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print it as JSON")
-    form.add_argument("--export", type=Path, metavar="FILE", help="write a page: .html or .md")
+    _model.add_form(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the reports, their JSON, or write a page of one."""
+    from mlcnb.machine.gpu import gpu
+    from mlcnb.observe.gpu import gpu_report
+
     _model.check_file(args.file)
     device = gpu(args.device)
     found = [gpu_report(f, device) for f in _functions(args)]
-    if args.json:
-        print(json.dumps([x.to_data() for x in found], indent=1, allow_nan=False))
-    elif args.export is not None:
-        if len(found) > 1:
-            raise mlcnb.MLCError("a page is of one function", hint="name it: --kernel NAME")
-        print(export(found[0], args.export))
+    if args.export is not None and len(found) > 1:
+        raise mlcnb.MLCError("a page is of one function", hint="name it: --kernel NAME")
+    if args.json or args.export is not None:
+        _model.give(found[0], args, lambda: [x.to_data() for x in found])
     else:
-        print("\n\n".join(to_text(x, colours=sys.stdout.isatty()) for x in found))
+        print("\n\n".join(mlcnb.view.to_text(x, colours=sys.stdout.isatty()) for x in found))
     return int(any(map(_is_wrong, found)))
 
 
 def _functions(args: argparse.Namespace) -> list[Any]:
     """The loop functions of a file, bound to threads."""
-    read = parse(args.file.read_text(encoding="utf-8"), check_well_formed=False)
-    mod = read if isinstance(read, mlcnb.IRModule) else {read.__name__: read}
-    named = {getattr(v, "name_hint", v): f for v, f in mod.items()}
-    loops = {name: f for name, f in named.items() if isinstance(f, mlcnb.tir.PrimFunc)}
-    return [
-        scheduled_by(schedule_gpu(f, Target("cuda")), f)
-        for f in _model.chosen(loops, args.kernel).values()
-    ]
+    from mlcnb.codegen.kernel import scheduled_by
+    from mlcnb.dlight.gpu import schedule_gpu
+
+    loops = _model.chosen(_model.read_script(args.file), args.kernel)
+    target = mlcnb.target.Target("cuda")
+    return [scheduled_by(schedule_gpu(f, target), f) for f in loops.values()]
 
 
 def _is_wrong(report: GpuReport) -> bool:

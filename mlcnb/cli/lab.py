@@ -1,7 +1,7 @@
 """Copy the notebooks into a folder of yours and open them in JupyterLab.
 
-Files that you have changed stay as they are; those that you have not are brought up to date.
-In a checkout, mlcnb lab notebooks opens them where they lie.
+The copy is kept from one start to the next. Files that you have changed stay as they are; those
+that you have not are brought up to date. In a checkout, mlcnb lab notebooks opens ours themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from importlib import metadata
 from pathlib import Path
 
 from mlcnb.core.errors import MissingDependencyError, MLCError
-from mlcnb.observe.diagnosis import install_command
 
 #: what this command wrote, as {file: SHA-256}: a file with another hash is the user's
 RECORD = ".mlcnb-files.json"
@@ -44,7 +43,10 @@ def run(args: argparse.Namespace) -> int:
     if args.no_open:
         return 0
     if importlib.util.find_spec("jupyterlab") is None:
+        from mlcnb.observe.diagnosis import install_command
+
         raise MissingDependencyError("JupyterLab is not installed", hint=install_command("lab"))
+    print(f"JupyterLab opens {args.folder / '00_tour.ipynb'} in some seconds; Ctrl-C here ends it")
     command = [sys.executable, "-m", "jupyterlab", f"--LabApp.app_settings_dir={SETTINGS}"]
     command += ["--no-browser"] if args.no_browser else []
     command += ["--allow-root"] if is_root() else []
@@ -59,7 +61,8 @@ def is_root() -> bool:
 
 @dataclass(frozen=True)
 class Copied:
-    """What happened to the files of a folder: new, brought up to date, kept as the user's."""
+    """What happened to the files of a folder: new, brought up to date, kept as the user's although
+    ours are other ones now."""
 
     folder: Path
     new: tuple[str, ...]
@@ -67,8 +70,9 @@ class Copied:
     kept: tuple[str, ...]
 
     def __str__(self) -> str:
-        lines = [f"{self.folder}: {len(self.new)} new, {len(self.updated)} updated"]
-        lines += [f"  kept yours: {name} (rename it to get ours)" for name in self.kept]
+        done = f"{len(self.new)} new, {len(self.updated)} updated"
+        kept = (f"  kept yours: {name} (ours is new: rename it to get both)" for name in self.kept)
+        lines = [f"{self.folder}: yours to change; {done}", *kept]
         return "\n".join(lines)
 
 
@@ -87,19 +91,20 @@ def copy_notebooks(source: Path, target: Path) -> Copied:
     """Copy the notebooks and their assets; a file that the user has changed is not touched."""
     target.mkdir(parents=True, exist_ok=True)
     record = read_record(target)
-    done: dict[str, list[str]] = {"new": [], "updated": [], "kept": [], "same": []}
+    done: dict[str, list[str]] = {"new": [], "updated": [], "kept": [], "same": [], "yours": []}
     for file in shipped_files(source):
         name = file.relative_to(source).as_posix()
         what = place(file, target / name, record.get(name))
         done[what].append(name)
-        if what != "kept":
+        if what not in ("kept", "yours"):
             record[name] = digest(file)
     (target / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
     return Copied(target, tuple(done["new"]), tuple(done["updated"]), tuple(done["kept"]))
 
 
 def place(file: Path, target: Path, recorded: str | None) -> str:
-    """Copy one file where that loses nothing; returns new, same, updated or kept."""
+    """Copy one file where that loses nothing; returns new, same, updated, kept (both have changed)
+    or yours (only the user's has)."""
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
@@ -108,7 +113,7 @@ def place(file: Path, target: Path, recorded: str | None) -> str:
     if there == digest(file):
         return "same"
     if there != recorded:
-        return "kept"
+        return "yours" if digest(file) == recorded else "kept"
     shutil.copyfile(file, target)
     return "updated"
 

@@ -18,8 +18,6 @@ import numpy as np
 import mlcnb
 from mlcnb.cli import _model
 from mlcnb.core.errors import RuntimeInputError
-from mlcnb.observe import image
-from mlcnb.observe.peers import as_list
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     ex = mlcnb.load_module(args.model) if is_compiled else None
     mod = _model.load(args) if ex is None else ex.mod
     arrays = read_inputs(args, _model.inputs_of(mod))
-    results = as_list((ex or mlcnb.compile(mod, target="llvm"))(*arrays))
+    results = mlcnb.peers.as_list((ex or mlcnb.compile(mod, target="llvm"))(*arrays))
     if args.output:
         with args.output.open("wb") as file:  # by its name, savez would add .npz to it
             np.savez(file, *results)
@@ -104,7 +102,7 @@ def read_array(file: Path) -> np.ndarray:
 def read_picture(file: Path, wanted: _model.Input, mean: float, std: float) -> np.ndarray:
     """A picture as the input wants it: 224 where a dimension is open."""
     height, width = (dim or 224 for dim in wanted.dims[2:])
-    return image.load(file, height, width, mean, std, wanted.dtype)
+    return mlcnb.observe.image.load(file, height, width, mean, std, wanted.dtype)
 
 
 def describe(array: np.ndarray, names: list[str] | None, top: int) -> dict[str, Any]:
@@ -121,7 +119,7 @@ def describe(array: np.ndarray, names: list[str] | None, top: int) -> dict[str, 
 
 def classes(scores: np.ndarray, names: list[str] | None, top: int) -> list[dict[str, Any]]:
     """The likeliest classes as plain data."""
-    best = image.top(scores, names, top)
+    best = mlcnb.observe.image.top(scores, names, top)
     return [{"class": c.number, "name": c.name, "p": c.probability} for c in best]
 
 

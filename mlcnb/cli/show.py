@@ -16,20 +16,13 @@ page, and needs no network) or page.md (for GitHub).
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import mlcnb
 from mlcnb.cli import _model
 from mlcnb.core.errors import MLCError
-from mlcnb.ir.instrument import trace
-from mlcnb.view import to_text
-from mlcnb.view.data import to_data
-from mlcnb.widgets import export
-from mlcnb.widgets.registry import page_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stage", choices=STAGES, default="relax")
     parser.add_argument("--dialect", choices=("0.21", "0.27"), default="0.21", help="of TVMScript")
     parser.add_argument("--kernel", metavar="NAME", help=f"only this one ({_ONE_BY_ONE})")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print it as JSON")
-    form.add_argument("--export", type=Path, metavar="FILE", help="write a page: .html or .md")
+    _model.add_form(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,12 +41,10 @@ def run(args: argparse.Namespace) -> int:
     if args.export is None and not args.json:
         print(STAGES[args.stage](_model.load(args), args))
         return 0
+    from mlcnb.view.data import to_data
+
     obj = _OBJECTS[args.stage](_model.load(args), args)
-    if args.json:
-        print(json.dumps(to_data(obj), indent=1, allow_nan=False))
-    else:
-        page = page_of(obj) if args.export.suffix != ".md" else None
-        print(export(obj if page is None else page, args.export))
+    _model.give(obj, args, lambda: to_data(obj))
     return 0
 
 
@@ -64,17 +53,21 @@ def run(args: argparse.Namespace) -> int:
 
 def summary(mod: Any, args: argparse.Namespace) -> str:
     """What a cell shows of the model, as text."""
-    return to_text(mod, colours=sys.stdout.isatty())
+    return _text(mod)
 
 
 def passes(mod: Any, args: argparse.Namespace) -> str:
     """What each pass of the default pipeline did."""
-    return to_text(traced(mod, args), colours=sys.stdout.isatty())
+    return _text(traced(mod, args))
 
 
 def kernels(mod: Any, args: argparse.Namespace) -> str:
     """What a cell shows of the compiled model, as text."""
-    return to_text(mlcnb.compile(mod, target="llvm"), colours=sys.stdout.isatty())
+    return _text(mlcnb.compile(mod, target="llvm"))
+
+
+def _text(obj: Any) -> str:
+    return mlcnb.view.to_text(obj, colours=sys.stdout.isatty())
 
 
 def relax(mod: Any, args: argparse.Namespace) -> str:
@@ -123,7 +116,7 @@ def code(mod: Any, args: argparse.Namespace, comment: str, text: Callable[[Any],
 
 def traced(mod: Any, args: argparse.Namespace) -> Any:
     """A run of the default pipeline, every step kept."""
-    return trace(mlcnb.get_pipeline("default"), mod)
+    return mlcnb.transform.trace(mlcnb.get_pipeline("default"), mod)
 
 
 def lowered(mod: Any, args: argparse.Namespace) -> Any:

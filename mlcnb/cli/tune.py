@@ -12,10 +12,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import mlcnb
 from mlcnb.cli import _model
 from mlcnb.core import display
-from mlcnb.meta_schedule import JSONDatabase
-from mlcnb.meta_schedule.tune import tune
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,14 +32,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Tune, keep, and show a row for each kernel."""
     mod = _model.load(args)
-    found: Any = tune(
+    found: Any = mlcnb.tune(
         mod,
         args.target,
         args.seconds,
         trials=args.trials,
         threads=args.threads,
         seed=args.seed,
-        database=JSONDatabase(work_dir=args.db),
+        database=mlcnb.meta_schedule.JSONDatabase(work_dir=args.db),
     )
     if args.json:
         print(json.dumps(report(found), indent=2))

@@ -125,9 +125,6 @@ class Kernel(display.Shown):
         """
         return above.ask("gpu_report")(self, device)
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
 
 def scheduled_by(schedule: Any, func: PrimFunc) -> PrimFunc:
     """The function that rules made: a PrimFunc, the one that a Schedule works on, or as it was."""

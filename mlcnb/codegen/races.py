@@ -59,7 +59,7 @@ class Step:
     line: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Race(display.Shown):
     """Two threads at one element, and nothing that orders them.
 
@@ -146,9 +146,6 @@ class Race(display.Shown):
             "accesses": [[verb, text_of(site)] for verb, site in self.accesses],
             "interleaving": [[x.who, x.verb, x.line] for x in self.interleaving],
         }  # fmt: skip
-
-    def __repr__(self) -> str:
-        return display.text(self)
 
 
 _known: WeakKeyDictionary[PrimFunc, tuple[Race, ...]] = WeakKeyDictionary()

@@ -1,5 +1,6 @@
 """Names that other projects have for what is here, and their protocols.
 
-nd, error, transform, topi, contrib     TVM's, found as `mlcnb.nd` and so on
-onnx_backend                            ONNX's protocol for backends, found as `mlcnb.onnx_backend`
+nd, error, ffi, transform, topi, contrib  TVM's, found as `mlcnb.nd` and so on
+paths                                     TVM's modules whose names stand elsewhere here
+onnx_backend                              ONNX's for backends, found as `mlcnb.onnx_backend`
 """

@@ -69,9 +69,3 @@ def listen(found: Any) -> None:
 
 def _remember(info: Any = None) -> None:
     _announced[:] = [info]
-
-
-def can_ask() -> bool:
-    """True where a question can be answered: the front end takes input for this request."""
-    kernel = getattr(shell(), "kernel", None)
-    return bool(kernel is not None and getattr(kernel, "_allow_stdin", False))

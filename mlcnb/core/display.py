@@ -132,14 +132,19 @@ def _page(obj: Any) -> Any:
 
 
 class Shown:
-    """Base of objects that a cell shows by their view."""
+    """Base of objects that are printed, and shown by a cell, by their views."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return text(self)
 
     def to_html(self) -> str:
         """The static view: one sheet of HTML of at most 200 kB, without scripts and style sheets.
 
         It is what a cell shows, whatever `mlcnb.display` says, for a page or a report of one's own.
+        Of values and buffers it has shapes and dtypes. A view that fails gives the text: nothing is
+        raised.
         """
         return load("mlcnb.view:to_html")(self)
 

@@ -187,14 +187,14 @@ class Page:
         return render.ansi(self.lines, line_numbers)
 
     def html(self, line_numbers: bool = False, highlight: Sequence[tuple[Any, str]] = ()) -> str:
-        """One `<pre>` with inline colours, readable on light and dark pages.
+        """One `<pre>` in the colours of the page around it, with its style sheet.
 
         Args:
             line_numbers: number the lines.
-            highlight: pairs of node and background colour ("#fde68a").
+            highlight: pairs of node and background colour ("rgba(255,160,60,0.3)").
         """
         ranges = [(w, colour) for node, colour in highlight for w in self.spans_of(node)]
-        return render.html(self.lines, line_numbers, ranges)
+        return render.SHEET + render.html(self.lines, line_numbers, ranges)
 
     def carets(self, nodes: Iterable[Any]) -> dict[int, str]:
         """For each line that a node stands in, the line of `^^^` to put under it."""

@@ -16,16 +16,17 @@ from functools import cached_property
 from typing import Any
 
 from mlcnb.core import display
-from mlcnb.core.text import visible
+from mlcnb.core.text import kind_of, visible
 
 
-class MLCError(display.Shown, RuntimeError):
+class MLCError(RuntimeError, display.Shown):
     """Base of every error that mlcnb raises on purpose; a RuntimeError, as TVM's TVMError is.
 
     Args:
         message: one sentence with names and numbers.
         where: the node at fault, if there is one.
-        root: the function or module that `where` stands in; shown with a caret.
+        root: the function or module that `where` stands in; shown with a caret, as text with
+            shapes and dtypes.
         hint: what to do, as a phrase.
     """
 
@@ -100,7 +101,7 @@ def as_name(value: Any, what: str) -> str:
     """
     if isinstance(value, str):
         return value
-    raise ArgumentError(f"{what} is a string, not a {type(value).__name__}")
+    raise ArgumentError(f"{what} is a string, not {kind_of(value)}")
 
 
 class TruthValueError(MLCError, ValueError):
@@ -155,6 +156,10 @@ class ScheduleError(MLCError):
         """The counter-example."""
         found = self.counterexample
         return [] if found is None else ["counter-example:", *(f"  {x}" for x in found.lines)]
+
+
+class StepArgumentError(ScheduleError, TypeError):
+    """A step with an argument that it does not have, or without one that it needs."""
 
 
 class UnknownHandleError(ScheduleError, IndexError):

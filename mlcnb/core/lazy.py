@@ -1,6 +1,9 @@
-"""Packages whose names are loaded when first used: `import mlcnb` stays light.
+r"""Packages whose names are loaded when first used: `import mlcnb` stays light.
 
 __getattr__, __dir__, __all__ = attach(__name__, {"mlcnb.tir.stmt": "For Block"}, ("transform",))
+
+A package whose files bring one class each finds them by lying there:
+`attach(__name__, {}, classes=r"\w*Pass")`; it gets its `__all__` by `__getattr__` then.
 
 A package may be known by a second name: `alias("mlcnb.topi", "mlcnb.compat.topi")`, and
 `import mlcnb.topi.nn` is the module `mlcnb.compat.topi.nn`, not a copy of it.
@@ -9,13 +12,18 @@ A package may be known by a second name: `alias("mlcnb.topi", "mlcnb.compat.topi
 from __future__ import annotations
 
 import importlib
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from mlcnb.core import above
 from mlcnb.core.text import suggestion
 
 
@@ -26,14 +34,15 @@ class _Package(ModuleType):
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        is_submodule = isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}"
-        if not (is_submodule and name in self.__dict__["_lazy_names"]):
+        if not (isinstance(value, ModuleType) and name in self.__dict__["_lazy_names"]):
             super().__setattr__(name, value)
 
 
 def missing(owner: str, name: str, known: Iterable[str]) -> str:
-    """What an AttributeError says, with the name that was probably meant."""
-    near = None if name.startswith("_") else suggestion(name, known)
+    """What an AttributeError says, with what to write instead, or the name probably meant."""
+    near = None
+    if not name.startswith("_"):  # Python asks for __path__ and its like of every module
+        near = above.ask("habits").get(owner, {}).get(name) or suggestion(name, known)
     return f"{owner} has no attribute {name!r}{f': {near}' if near else ''}"
 
 
@@ -80,8 +89,9 @@ def attach(
     submodules: Iterable[str] = (),
     aside: Iterable[str] = (),
     elsewhere: Mapping[str, str] | None = None,
+    classes: str | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` for a package.
+    r"""`__getattr__`, `__dir__` and `__all__` for a package.
 
     Args:
         package: the package's `__name__`.
@@ -91,6 +101,9 @@ def attach(
             and what only other packages use.
         elsewhere: package -> the submodules that lie there and are known here, too, as
             attributes and as imports; `public=real` renames.
+        classes: what a class's bases say where it is public by lying in the package's folder, as
+            a regular expression: `r"\w*Pass"` finds `class FuseOps(FunctionPass)`. The files are
+            read when a name is looked for that no table has.
     """
     table = {}
     for module, listed in names.items():
@@ -107,17 +120,44 @@ def attach(
     here.__class__ = _Package
     here.__dict__["_lazy_names"] = frozenset(table)
 
+    @cache
+    def lying_here() -> dict[str, str]:
+        return {} if classes is None else dict(_classes_in(here, classes))
+
     def load(name: str) -> Any:
         if name in table:
             module, real = table[name]
             value = getattr(importlib.import_module(module), real)
+        elif name == "__all__" and classes is not None:
+            return offered()
+        elif name[:1].isupper() and name in lying_here():
+            value = getattr(importlib.import_module(lying_here()[name]), name)
         elif name in modules:
             value = importlib.import_module(modules[name])
+        elif f"{package}.{name}" in _second_names.real:
+            value = importlib.import_module(f"{package}.{name}")
+        elif name.startswith("__") or find_spec(f"{package}.{name}"):  # it is imported then
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         else:
-            raise AttributeError(missing(f"module {package!r}", name, everything))
+            raise AttributeError(missing(f"module {package!r}", name, everything()))
         setattr(sys.modules[package], name, value)
         return value
 
-    everything = sorted({*table, *modules})
-    offered = sorted({*everything} - {*aside})
-    return load, lambda: offered, offered
+    def everything() -> list[str]:
+        return sorted({*table, *modules, *lying_here()})
+
+    def offered() -> list[str]:
+        return sorted({*everything()} - {*aside})
+
+    return load, offered, offered() if classes is None else []
+
+
+def _classes_in(package: ModuleType, bases: str) -> Iterator[tuple[str, str]]:
+    """Public classes with such bases, and the modules that define them, by the files' text."""
+    head = re.compile(rf"^class ([A-Z]\w*)\((?:\w+\.)?{bases}\b", re.MULTILINE)
+    for folder in map(Path, package.__path__):
+        for path in sorted(folder.rglob("*.py")):
+            inside = path.relative_to(folder).with_suffix("").parts
+            module = ".".join((package.__name__, *inside)).removesuffix(".__init__")
+            for name in head.findall(path.read_text(encoding="utf-8")):
+                yield name, module

@@ -23,9 +23,17 @@ N = TypeVar("N", bound="Node")
 
 
 class FrozenDict(dict):
-    """A dict that cannot be changed: what nodes hold for attributes and annotations."""
+    """A dict that cannot be changed: what nodes hold for attributes and annotations.
+
+    `attrs.axis` is `attrs["axis"]`, as with TVM's DictAttrs.
+    """
 
     __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        raise AttributeError(f"no attribute {name!r}; there are: {', '.join(map(str, self))}")
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self))
@@ -89,9 +97,6 @@ class Node(display.Shown):
     binder_fields: ClassVar[frozenset[str]] = frozenset()
     #: fields that name things for people
     label_fields: ClassVar[tuple[str, ...]] = ()
-
-    def __repr__(self) -> str:
-        return display.text(self)
 
     def script(self, **options: Any) -> str:
         """The TVMScript text; options as in `mlcnb.script.script`."""

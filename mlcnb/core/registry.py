@@ -13,6 +13,9 @@ _functions: dict[str, Callable] = {}
 def register_func(name: str, f: Callable | None = None, override: bool = False) -> Any:
     """Register a Python function under a global name; usable as a decorator.
 
+    `R.call_packed` gives it what stands in the call, `R.call_dps_packed` a last argument more: the
+    array of the result's shape and dtype, into which it writes.
+
     Raises:
         MLCError: the name is taken and `override` is False.
     """
@@ -29,7 +32,7 @@ def register_func(name: str, f: Callable | None = None, override: bool = False) 
 
 
 def get_global_func(name: str, allow_missing: bool = False) -> Callable | None:
-    """The function registered under `name`.
+    """The function registered under `name`, as it is: no shape and no dtype is checked in a call.
 
     Raises:
         MLCError: there is none and `allow_missing` is False.

@@ -1,7 +1,9 @@
 """Lines of tokens as coloured text: ANSI for a terminal, static HTML for a cell.
 
-The HTML is one `<pre>` on its own light paper with inline hex colours (contrast 4.5:1 or more), so
-it reads on light and dark pages and survives JupyterLab's sanitiser. Every text is escaped.
+The HTML is one `<pre>` that inherits ink and paper of the page around it, so it reads on light and
+dark ones: what JupyterLab's sanitiser leaves of it, or GitHub, has keywords in bold and comments in
+italics. Where a style sheet may be (a notebook that is trusted, an exported page) `SHEET` gives
+tokens the colours of the theme (contrast 4.5:1 or more). Every text is escaped.
 """
 
 from __future__ import annotations
@@ -44,23 +46,51 @@ class Range(Protocol):
         """The column after the last one, in the last line."""
 
 
-PAPER = "#f8f9fb"
-INK = "#24292f"
-FAINT = "#6a737d"
-
-#: kind of token -> colour on paper, ANSI code
-COLOURS: dict[str, tuple[str, str]] = {
-    "keyword": ("#a5268f", "35"),
-    "builtin": ("#1f5fa8", "34"),
-    "type": ("#0b7285", "36"),
-    "function": ("#6f42c1", "94"),
-    "number": ("#9a4a00", "33"),
-    "string": ("#22703a", "32"),
-    "comment": ("#6a737d", "90"),
-    "decorator": ("#6f42c1", "94"),
-    "name": (INK, ""),
-    "op": (INK, ""),
+#: kind of token -> colour on light paper, colour on dark paper, ANSI code
+COLOURS: dict[str, tuple[str, str, str]] = {
+    "keyword": ("#9a2485", "#f09be0", "35"),
+    "builtin": ("#1f5fa8", "#79b8ff", "34"),
+    "type": ("#0b6676", "#6cd0de", "36"),
+    "function": ("#6639ba", "#c9a8ff", "94"),
+    "number": ("#8a4600", "#f0b072", "33"),
+    "string": ("#1a6b35", "#7ee2a0", "32"),
+    "comment": ("#4d5661", "#aeb7c2", "90"),
+    "decorator": ("#6639ba", "#c9a8ff", "94"),
+    "name": ("", "", ""),
+    "op": ("", "", ""),
 }
+#: kind of token -> letter of its class; what has no colour has none
+LETTERS = {kind: {"decorator": "f"}.get(kind, kind[0]) for kind, c in COLOURS.items() if c[0]}
+#: elements of these classes say more than a token: on light paper, on dark paper
+WORDS = {"error": ("#a40e26", "#ff9a9a"), "bar": ("#1f5fa8", "#79b8ff")}
+#: a page that says of itself that it is dark
+DARK = (
+    'body[data-jp-theme-light="false"]',
+    'html[theme="dark"]',
+    'html[data-theme="dark"]',
+    "html.dark",
+    'body[data-theme="dark"]',
+    "body.vscode-dark",
+)
+#: the class of everything that `SHEET` is for
+VIEW = "mlc-view"
+#: ground of a listing, and lines around things: seen on any paper
+TINT, LINE = "rgba(128,128,128,0.08)", "rgba(128,128,128,0.4)"
+
+
+def _sheet() -> str:
+    """The style sheet: colours of tokens and words, and pictures, drawn on white, turned dark."""
+    named = {LETTERS[kind]: COLOURS[kind] for kind in LETTERS} | WORDS
+    light, dark = ("".join(f"--mlc-{n}:{c[i]};" for n, c in named.items()) for i in (0, 1))
+    inside = f".{VIEW}.{VIEW}"  # said twice it weighs more than what JupyterLab says of <code>
+    used = "".join(f"{inside} .mlc-{name}{{color:var(--mlc-{name})}}" for name in named)
+    used += f"{inside} td{{vertical-align:top}}"
+    where = f":is({','.join(DARK)}) .{VIEW}"
+    turned = f"{where} img{{filter:invert(0.93) hue-rotate(180deg)}}"
+    return f"<style>.{VIEW}{{{light}}}{where}{{{dark}}}{used}{turned}</style>"
+
+
+SHEET = _sheet()
 
 
 def ansi(lines: Sequence[Sequence[Text]], line_numbers: bool = False) -> str:
@@ -74,7 +104,7 @@ def ansi(lines: Sequence[Sequence[Text]], line_numbers: bool = False) -> str:
 
 
 def _ansi(token: Text) -> str:
-    code = COLOURS.get(token.kind, ("", ""))[1]
+    code = COLOURS.get(token.kind, ("", "", ""))[2]
     return f"\x1b[{code}m{token.text}\x1b[0m" if code else token.text
 
 
@@ -88,36 +118,40 @@ def html(
     width = len(str(len(lines)))
     out = []
     for number, line in enumerate(lines, 1):
-        prefix = _span(f"{number:>{width}}  ", FAINT) if line_numbers else ""
+        prefix = _span(f"{number:>{width}}  ", "c") if line_numbers else ""
         here = [(r, c) for r, c in marks if r.line <= number <= r.end_line]
         out.append(prefix + (_html_marked(line, number, here) if here else _html(line)))
     style = (
-        f"background:{PAPER};color:{INK};padding:8px 10px;margin:0;overflow-x:auto;"
+        f"background:{TINT};padding:8px 10px;margin:0;overflow-x:auto;"
         "font-family:monospace;font-size:12px;line-height:1.45;white-space:pre"
     )
-    return f'<pre style="{style}">' + "\n".join(out) + "</pre>"
+    return f'<pre class="{VIEW}" style="{style}">' + "\n".join(out) + "</pre>"
 
 
 def _html(line: Sequence[Text], background: str = "") -> str:
-    """The tokens of one line, neighbours of one colour in one span."""
+    """The tokens of one line, neighbours of one colour in one element."""
     out: list[str] = []
-    text, colour = "", INK
+    text, letter = "", ""
     for token in line:
-        own = COLOURS.get(token.kind, (INK, ""))[0] if token.text.strip() else colour
-        if own != colour:
-            out.append(_span(text, colour, background))
-            text, colour = "", own
+        own = LETTERS.get(token.kind, "") if token.text.strip() else letter
+        if own != letter:
+            out.append(_span(text, letter, background))
+            text, letter = "", own
         text += token.text
-    out.append(_span(text, colour, background))
+    out.append(_span(text, letter, background))
     return "".join(out)
 
 
-def _span(text: str, colour: str, background: str = "") -> str:
-    style = "" if colour == INK else f"color:{colour}"
-    if background:
-        style = f"{style};background:{background}".lstrip(";")
+#: what stands out where there are no colours
+_TAGS = {"k": "b", "c": "i"}
+
+
+def _span(text: str, letter: str, background: str = "") -> str:
+    tag = _TAGS.get(letter, "span")
+    given = f' class="mlc-{letter}"' if letter else ""
+    given += f' style="background:{background}"' if background else ""
     shown = escape(text, quote=True)
-    return f'<span style="{style}">{shown}</span>' if style and text else shown
+    return f"<{tag}{given}>{shown}</{tag}>" if given and text else shown
 
 
 def _html_marked(line: Sequence[Text], number: int, marks: list[tuple[Range, str]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 #: characters that would end a text early, hide it or turn it around
 _HIDDEN = re.compile(
@@ -22,6 +23,14 @@ def suggestion(name: str, known: Iterable[str]) -> str | None:
     """`did you mean 'x'?` for the closest of `known`, or None."""
     found = get_close_matches(name, sorted(known), n=1)
     return f"did you mean {found[0]!r}?" if found else None
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, for a message: `an int`, `a Tensor`, `None`."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOUaeio' else 'a'} {name}"
 
 
 def _spelled(match: re.Match[str]) -> str:

@@ -169,7 +169,12 @@ def _parts(name: str) -> tuple[str, int, int]:
 def _spelling_of(given: object) -> str:
     import numpy as np
 
-    return np.dtype(given).name  # type: ignore[call-overload]
+    try:
+        return np.dtype(given).name  # type: ignore[call-overload]
+    except (TypeError, ValueError) as error:
+        raise UnsupportedDtypeError(
+            f"{type(given).__name__} {given!r} is no dtype", hint='write it as text: "float32"'
+        ) from error
 
 
 #: dtypes that NumPy itself does not have

@@ -16,9 +16,11 @@ import dataclasses
 import importlib
 import json
 import math
+import typing
 from collections.abc import Mapping
 from enum import Enum
 from functools import cache
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from mlcnb.core.errors import IntegerRangeError, MLCError, ModelError
 from mlcnb.core.means import within_means
 from mlcnb.core.node import FrozenDict, Node, Record
 from mlcnb.core.recursion import roomy
+from mlcnb.core.text import kind_of
 from mlcnb.ir.dtype import DType, dtype
 
 FORMAT, VERSION = "mlcnb-ir", 1
@@ -101,7 +104,7 @@ class _Writer:
             return {"dict": [[self.value(k), self.value(v)] for k, v in value.items()]}
         if isinstance(value, np.ndarray):
             return {"array": self.array(value)}
-        raise MLCError(f"save_json: a {type(value).__name__} is no part of a program: {value!r}")
+        raise MLCError(f"save_json: {kind_of(value)} is no part of a program: {value!r}")
 
     def node(self, n: Node | Record) -> int:
         found = self.known.get(id(n))
@@ -134,21 +137,28 @@ class _Reader:
             return self.value(self.data["root"])
         except IntegerRangeError as error:
             raise ModelError(f"load_json: damaged text, {error.message}") from error
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             what = f"{type(error).__name__}: {error}"
             raise ModelError(f"load_json: damaged text, {what}") from error
 
     def node(self, entry: dict) -> Any:
-        cls = _class_named(entry["class"])
+        cls = _class_named(str(entry["class"]))
         if cls is None:
             raise ModelError(f"load_json: no node class {entry['class']!r}")
         fields = {name: self.value(v) for name, v in entry["fields"].items()}
         unknown = fields.keys() - set(_fields(cls))
         if unknown:
             raise ModelError(f"load_json: {entry['class']} has no field {sorted(unknown)[0]!r}")
+        kinds = _kinds(cls)
+        for name, value in fields.items():
+            if not _is_of(value, kinds[name]):
+                told = f"{entry['class']}.{name} is {kind_of(value)}: {kinds[name]} is needed"
+                raise ModelError(f"load_json: damaged text, {told}")
         return cls(**fields)
 
     def value(self, value: Any) -> Any:
+        if isinstance(value, list):
+            raise ModelError("load_json: damaged text, a list stands where a value is needed")
         if not isinstance(value, dict):
             return value
         if "node" in value:
@@ -198,6 +208,29 @@ def _fields(cls: Any) -> tuple[str, ...]:
     if issubclass(cls, Node):
         return cls.node_fields
     return tuple(f.name for f in dataclasses.fields(cls))
+
+
+@cache
+def _kinds(cls: Any) -> dict[str, Any]:
+    """What each field of a class of nodes or records may hold, as it is annotated."""
+    return typing.get_type_hints(cls)
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Whether a field of that annotation may hold the value; what the annotation leaves open is."""
+    if kind is Any or (kind is float and type(value) is int):
+        return True
+    if isinstance(kind, type):
+        return isinstance(value, kind)
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (UnionType, typing.Union):
+        return any(_is_of(value, part) for part in parts)
+    if origin is tuple and parts[-1] is ...:
+        one = parts[0]
+        if isinstance(one, type) and issubclass(one, Node):
+            one = Node  # names of functions stand among a call's expressions
+        return isinstance(value, tuple) and all(_is_of(item, one) for item in value)
+    return isinstance(value, origin)
 
 
 def _key(cls: type) -> str:

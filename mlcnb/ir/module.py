@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary, ref
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import EMPTY, FrozenDict, Node, node, replace
+from mlcnb.core.text import kind_of, suggestion
 from mlcnb.ir.attrs import frozen
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.function import BaseFunc
@@ -30,7 +31,7 @@ class IRModule(Node):
     devices).
 
     `mod["main"]`, or `mod[global_var]`, is one function; what is stored is not checked, passes and
-    `compile` do that.
+    `compile` do that: shapes, dtypes and scopes by `well_formed`.
 
     Raises:
         MLCError: the module has no function of that name.
@@ -64,7 +65,11 @@ class IRModule(Node):
         found = self.functions.get(_global(key))
         if found is None:
             names = ", ".join(v.name_hint for v in self.functions) or "none"
-            raise MLCError(f"no function {_global(key).name_hint!r} in the module: it has {names}")
+            name = _global(key).name_hint
+            raise MLCError(
+                f"no function {name!r} in the module: it has {names}",
+                hint=suggestion(name, [v.name_hint for v in self.functions]),
+            )
         return found
 
     def __contains__(self, key: str | GlobalVar) -> bool:
@@ -168,7 +173,7 @@ class IRModule(Node):
         for key, func in given.items():
             if not isinstance(func, BaseFunc):
                 raise MLCError(
-                    f"{_global(key).name_hint!r} is to become a {type(func).__name__}",
+                    f"{_global(key).name_hint!r} is to become {kind_of(func)}",
                     hint="a module holds functions: relax.Function, tir.PrimFunc, relax.ExternFunc",
                 )
         self._edit(functions=self.with_functions(given).functions)

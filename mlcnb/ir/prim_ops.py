@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import operator
+import reprlib
 from collections.abc import Callable
 from typing import Any
 
-from mlcnb.core.errors import MLCError, UnsupportedDtypeError
+from mlcnb.core.errors import ArgumentError, MLCError, UnsupportedDtypeError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import FloatImm, IntImm, PrimExpr
@@ -22,6 +23,7 @@ def const(value: Any, to: str | DType | None = None) -> PrimExpr:
 
     Raises:
         IntegerRangeError: an integer dtype has no such number.
+        ArgumentError: the value is no number.
     """
     if isinstance(value, PrimExpr):
         return value if to is None else cast(to, value)
@@ -32,9 +34,14 @@ def const(value: Any, to: str | DType | None = None) -> PrimExpr:
     kind = dtype(str(to))
     if kind.lanes != 1:
         return e.Broadcast(const(value, kind.element), lanes_of(kind))
-    if kind.is_float:
-        return FloatImm(kind, round_to(float(value), kind))
-    return IntImm(kind, int(bool(value)) if kind.is_bool else int(value))
+    try:
+        if kind.is_float:
+            return FloatImm(kind, round_to(float(value), kind))
+        return IntImm(kind, int(bool(value)) if kind.is_bool else int(value))
+    except (TypeError, ValueError, OverflowError) as error:  # an array, nan as an integer
+        raise ArgumentError(
+            f"{type(value).__name__} {reprlib.repr(value)} is no {kind}: {error}"
+        ) from error
 
 
 def wrapped(value: int, to: str | DType) -> PrimExpr:
@@ -94,6 +101,17 @@ def match_dtypes(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     lanes = a.dtype.lanes if a.dtype.lanes != 1 else b.dtype.lanes
     to = _common(a.dtype.element, b.dtype.element)
     return _lift(cast(to, a), lanes), _lift(cast(to, b), lanes)
+
+
+def _numbers(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+    """Both operands of arithmetic: `match_dtypes`, and no pointer, whatever it points to."""
+    a, b = match_dtypes(a, b)
+    if a.dtype.is_handle:
+        raise MLCError(
+            f"no arithmetic with the pointer {a if isinstance(a, e.Var) else b}",
+            hint="T.address_of(A[i]) or A.access_ptr(..., offset=i) points elsewhere in a buffer",
+        )
+    return a, b
 
 
 def _lift(x: PrimExpr, lanes: int) -> PrimExpr:
@@ -204,7 +222,7 @@ def add(a: Any, b: Any) -> PrimExpr:
     Raises:
         MLCError: vectors of different lanes, or a pointer beside a number of another dtype.
     """
-    a, b = match_dtypes(a, b)
+    a, b = _numbers(a, b)
     if not a.dtype.is_float:
         if is_const(a, 0):
             return b
@@ -219,7 +237,7 @@ def subtract(a: Any, b: Any) -> PrimExpr:
     Raises:
         MLCError: vectors of different lanes, or a pointer beside a number of another dtype.
     """
-    a, b = match_dtypes(a, b)
+    a, b = _numbers(a, b)
     if is_const(b, 0) and not a.dtype.is_float:
         return a
     return _pick(_fold(a, b, operator.sub), e.Sub(a, b))
@@ -231,7 +249,7 @@ def multiply(a: Any, b: Any) -> PrimExpr:
     Raises:
         MLCError: vectors of different lanes, or a pointer beside a number of another dtype.
     """
-    a, b = match_dtypes(a, b)
+    a, b = _numbers(a, b)
     if is_const(a, 1):
         return b
     if is_const(b, 1):
@@ -258,7 +276,7 @@ def div(a: Any, b: Any) -> PrimExpr:
     Raises:
         MLCError: integer operands, which have several divisions.
     """
-    a, b = match_dtypes(a, b)
+    a, b = _numbers(a, b)
     if not a.dtype.is_float:
         raise MLCError(
             "`/` between integers is ambiguous", hint="use // (floordiv), or tir.truncdiv"
@@ -271,7 +289,7 @@ def div(a: Any, b: Any) -> PrimExpr:
 
 
 def _int_division(a: Any, b: Any, name: str) -> tuple[PrimExpr, PrimExpr]:
-    a, b = match_dtypes(a, b)
+    a, b = _numbers(a, b)
     if is_const(b, 0):
         raise MLCError(f"{name} by zero")
     return a, b
@@ -314,7 +332,7 @@ def floordiv(a: Any, b: Any) -> PrimExpr:
     Raises:
         MLCError: b is the integer constant 0.
     """
-    a, b = match_dtypes(a, b)
+    a, b = _numbers(a, b)
     if a.dtype.is_float:
         return e.Call(a.dtype, "tir.floor", (div(a, b),))
     a, b = _int_division(a, b, "floordiv")
@@ -329,7 +347,7 @@ def floormod(a: Any, b: Any) -> PrimExpr:
     Raises:
         MLCError: b is the integer constant 0.
     """
-    a, b = match_dtypes(a, b)
+    a, b = _numbers(a, b)
     if a.dtype.is_float:
         return a - floordiv(a, b) * b
     a, b = _int_division(a, b, "floormod")
@@ -354,7 +372,7 @@ def ceildiv(a: Any, b: Any) -> PrimExpr:
 
 def minimum(a: Any, b: Any) -> PrimExpr:
     """The smaller of a and b (`tir.min`)."""
-    a, b = match_dtypes(a, b)
+    a, b = _numbers(a, b)
     if a is b:
         return a
     folded = None if a.dtype.is_float else _fold(a, b, min)
@@ -363,7 +381,7 @@ def minimum(a: Any, b: Any) -> PrimExpr:
 
 def maximum(a: Any, b: Any) -> PrimExpr:
     """The larger of a and b (`tir.max`)."""
-    a, b = match_dtypes(a, b)
+    a, b = _numbers(a, b)
     if a is b:
         return a
     folded = None if a.dtype.is_float else _fold(a, b, max)
@@ -489,7 +507,7 @@ def integers(name: str, *given: PrimExpr) -> None:
 
 def _bitwise(name: str, fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], PrimExpr]:
     def build(a: Any, b: Any) -> PrimExpr:
-        a, b = match_dtypes(a, b)
+        a, b = _numbers(a, b)
         integers(name, a)
         return _pick(_fold(a, b, fn), e.Call(a.dtype, f"tir.{name}", (a, b)))
 
@@ -508,7 +526,7 @@ bitwise_xor = _bitwise("bitwise_xor", operator.xor)
 
 def _shift(name: str, fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], PrimExpr]:
     def build(a: Any, b: Any) -> PrimExpr:
-        a, b = match_dtypes(a, b)
+        a, b = _numbers(a, b)
         integers(name, a)
         if isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
             raise MLCError(f"{name} of {a.dtype} by {b.value} bits is out of range")

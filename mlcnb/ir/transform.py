@@ -19,6 +19,7 @@ from typing import Any, ClassVar, dataclass_transform
 from mlcnb.core import above, display, options
 from mlcnb.core.errors import MLCError, PassError
 from mlcnb.core.recursion import roomy
+from mlcnb.core.text import kind_of
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.pass_config import list_configs, register_config
@@ -49,12 +50,23 @@ class Pass(display.Shown):
     opt_level: ClassVar[int] = 0
     #: names of passes that have to run before
     required: ClassVar[tuple[str, ...]] = ()
+    #: its options may be functions, as those of a rule made of two are
+    of_functions: ClassVar[bool] = False
     #: as TVM's flag of that name; kept, and told to instruments
     traceable: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(eq=False, repr=False)(cls)
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        """Refuse the module where options go: a pass is made first, and called then."""
+        if args and isinstance(args[0], IRModule | BaseFunc) and not cls.of_functions:
+            raise PassError(
+                f"{cls.__name__}: its options go here, not {kind_of(args[0])}",
+                hint=f"make the pass, then call it: {cls.__name__}()(mod)",
+            )
+        return super().__new__(cls)
 
     @property
     def name(self) -> str:

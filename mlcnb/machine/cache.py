@@ -22,6 +22,7 @@ addresses are those of the program (no pages).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import MLCError
+from mlcnb.core.text import kind_of
 from mlcnb.target import Target
 
 #: bytes of a line where nothing is said: x86-64 and most of aarch64
@@ -76,6 +78,16 @@ class Cache:
     def lines(self) -> int:
         """How many lines it holds."""
         return self.nbytes // self.line
+
+    def holds(self, rows: int, apart: int, nbytes: int) -> bool:
+        """Whether rows of `nbytes` bytes, which begin `apart` bytes behind each other, lie in it
+        together: rows that want the same sets drive each other out though there is room elsewhere.
+        """
+        wide = -(-nbytes // self.line)
+        if apart % self.line:
+            return rows * (wide + 1) <= self.lines
+        between = math.gcd(apart // self.line, self.sets)
+        return rows * wide <= self.ways * self.sets * min(wide, between) // between
 
     def __str__(self) -> str:
         return f"{shortened(self.nbytes)}/{self.ways}way/{self.line}B"
@@ -130,7 +142,7 @@ def caches(spec: Any = None) -> tuple[Cache, ...]:
         parts = [p for p in spec.split(",") if p.strip()] if isinstance(spec, str) else list(spec)
         levels = [_level(part, number) for number, part in enumerate(parts)]
     else:
-        raise MLCError(f"cache: a {type(spec).__name__} names no cache", hint=f"as {_FORM}")
+        raise MLCError(f"cache: {kind_of(spec)} names no cache", hint=f"as {_FORM}")
     if not levels:
         raise MLCError("cache: no level", hint=f"as {_FORM}")
     if len({level.line for level in levels}) > 1:
@@ -145,16 +157,16 @@ def _level(part: Any, number: int) -> Cache:
     if isinstance(part, Cache):
         return part
     if not isinstance(part, str):
-        raise MLCError(f"cache: a {type(part).__name__} is no level", hint=f"as {_FORM}")
+        raise MLCError(f"cache: {kind_of(part)} is no level", hint=f"as {_FORM}")
     return Cache.of(part, f"L{number + 1}", WAYS[min(number, 2)])
 
 
 def _of_target(target: Target) -> list[Cache]:
     """The sizes that a target knows, each rounded down to whole sets."""
     found = []
-    for number, nbytes in enumerate(target.caches):
-        of_set = WAYS[number] * LINE
-        found.append(Cache(max(nbytes // of_set, 1) * of_set, WAYS[number], LINE, f"L{number + 1}"))
+    for number, (nbytes, ways) in enumerate(zip(target.caches, target.cache_ways, strict=True)):
+        of_set = ways * LINE
+        found.append(Cache(max(nbytes // of_set, 1) * of_set, ways, LINE, f"L{number + 1}"))
     return found
 
 

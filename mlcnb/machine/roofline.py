@@ -36,7 +36,7 @@ class Level:
     bandwidth: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Roofline(display.Shown):
     """The ceilings of a machine on so many threads.
 
@@ -102,6 +102,3 @@ class Roofline(display.Shown):
             span: least and largest FLOP per byte that are shown; by default what the dots need.
         """
         return display.load("mlcnb.view.roofline:plot")(self, dots, ax, span)  # type: ignore[call-arg]
-
-    def __repr__(self) -> str:
-        return display.text(self)

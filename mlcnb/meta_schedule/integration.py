@@ -6,14 +6,16 @@
     database = ms.relax_integration.tune_relax(mod, params, target, work_dir, max_trials_global=200)
     ex = ms.relax_integration.compile_relax(database, mod, target, params)
 
-What differs: the search begins at the default schedules. The passes give the module back as it was
-and fill the database, as TVM's do. Options that choose parts of TVM's search are refused by name.
+What differs: where nothing is chosen the search is `mlc.tune`, which begins at the default
+schedules; where a part of TVM's search is chosen by name or as an object (space, strategy, cost
+model, …) it is TVM's loop (`tune_tasks`). The passes give the module back as it was and fill the
+database.
 https://tvm.apache.org/docs/reference/api/python/meta_schedule.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +25,12 @@ from mlcnb.driver import compile
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass
 from mlcnb.meta_schedule.database import Database, JSONDatabase
+from mlcnb.meta_schedule.search_strategy import SearchStrategy
+from mlcnb.meta_schedule.space_generator import SpaceGenerator
 from mlcnb.meta_schedule.tune import extract_tasks as tasks_of
 from mlcnb.meta_schedule.tune import tune
+from mlcnb.meta_schedule.tune_context import TuneContext
+from mlcnb.meta_schedule.tune_tasks import kept_in, tune_tasks
 from mlcnb.relax.transform.bind_params import BindParams
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
@@ -32,16 +38,10 @@ from mlcnb.tir.schedule import Schedule
 
 #: what a search may take for each trial where TVM's callers say trials alone, and no seconds
 SECONDS = 24 * 3600.0
-#: parts of TVM's search that can be named, and what stands here for each
-_PARTS = {
-    "builder": "local",
-    "runner": "local",
-    "cost_model": "xgb",
-    "measure_callbacks": "default",
-    "task_scheduler": "gradient",
-    "strategy": "evolutionary",
-    "module_equality": "structural",
-}
+#: parts of TVM's loop, which is taken where one of them is chosen
+_PARTS = frozenset(
+    "builder runner cost_model measure_callbacks task_scheduler strategy module_equality".split()
+)
 #: options that change nothing here
 _TAKEN = ("num_tuning_cores", "post_optimization", "num_threads")
 
@@ -73,13 +73,13 @@ def tune_tir(
     *,
     max_trials_per_task: int | None = None,
     num_trials_per_iter: int = 64,
-    space: Any = "post-order-apply",
+    space: Any = None,
     database: Database | str = "json",
     seed: int | None = None,
     special_space: Mapping[str, Any] | None = None,
     **parts: Any,
 ) -> Database:
-    """Tune each loop function of a module: see `mlcnb.tune`.
+    """Tune each loop function of a module: `mlcnb.tune`; `tune_tasks` where parts are chosen.
 
     Args:
         mod: a PrimFunc, or a module of them; sizes are known, dtypes any.
@@ -88,19 +88,26 @@ def tune_tir(
         max_trials_global: candidates in all.
         max_trials_per_task: of each function at most.
         num_trials_per_iter: taken for TVM's callers; batches are as large as is fair to measure.
-        space: a function Schedule -> Schedule (or several) that draws; else the default rules.
-        database: "json" (in `work_dir`), or one of your own.
+        space: a function Schedule -> Schedule (or several) that draws; a `SpaceGenerator`, or TVM's
+            name of one; default: the default rules.
+        database: "json" (in `work_dir`), "memory", or one of your own.
         seed: of all that is drawn.
         special_space: name of a function -> its own space.
-        parts: builder, runner, cost_model, …: only as TVM has them by default.
+        parts: strategy, cost_model, builder, runner, task_scheduler, measure_callbacks: TVM's names
+            ("evolutionary", "replay-trace", …) or objects.
 
     Raises:
-        MLCError: another part of TVM's search is asked for; a function has open sizes.
+        MLCError: there is no such part; a function has open sizes.
     """
-    _check(parts)
-    keep = _kept(database, work_dir)
+    keep = kept_in(database, work_dir)
     whole = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
     funcs = {k.name_hint: f for k, f in whole.functions.items() if isinstance(f, PrimFunc)}
+    if _is_tvms(space, parts):
+        found = [
+            (name, f, 1.0, (special_space or {}).get(name, space)) for name, f in funcs.items()
+        ]
+        counts = max_trials_global, max_trials_per_task, num_trials_per_iter
+        return _by_parts(found, target, work_dir, counts, keep, seed, parts)
     trials = _share(max_trials_global, len(funcs), max_trials_per_task)
     for name, func in funcs.items():
         own = (special_space or {}).get(name, space)
@@ -143,10 +150,10 @@ def tune_relax(
     database: Database | str = "json",
     seed: int | None = None,
     num_trials_per_iter: int = 64,
-    space: Any = "post-order-apply",
+    space: Any = None,
     **parts: Any,
 ) -> Database:
-    """Tune the kernels of a graph: see `mlcnb.tune`.
+    """Tune the kernels of a graph: see `tune_tir`.
 
     Args:
         mod: a module with a graph of known sizes, of any dtypes.
@@ -161,13 +168,16 @@ def tune_relax(
     Raises:
         MLCError: another part of TVM's search is asked for.
     """
-    _check(parts)
-    keep = _kept(database, work_dir)
+    keep = kept_in(database, work_dir)
     tasks = [
         t
         for t in extract_tasks(mod, target, params)
         if op_names is None or any(name in t.task_name for name in op_names)
     ]
+    if _is_tvms(space, parts):
+        found = [(t.task_name, t.mod, float(t.weight), space) for t in tasks]
+        counts = max_trials_global, max_trials_per_task, num_trials_per_iter
+        return _by_parts(found, target, work_dir, counts, keep, seed, parts)
     trials = _share(max_trials_global, len(tasks), max_trials_per_task)
     given = space if callable(space) or isinstance(space, list | tuple) else None
     for task in tasks:
@@ -193,6 +203,36 @@ def compile_relax(
     """
     with database:
         return compile(mod, target, params)
+
+
+def extracted_tasks_to_tune_contexts(
+    extracted_tasks: Sequence[ExtractedTask],
+    work_dir: str | Path,
+    space: Any = "post-order-apply",
+    strategy: Any = "evolutionary",
+    num_threads: int | str = "physical",
+    seed: int | None = None,
+) -> tuple[list[TuneContext], list[float]]:
+    """A context for each task, and how often it is called: for `tune_tasks`.
+
+    Args:
+        extracted_tasks: what `extract_tasks` gave, of known shapes.
+        work_dir, num_threads: taken for TVM's callers.
+        space, strategy: of each context, as objects or by name.
+        seed: of all that is drawn.
+    """
+    contexts = [
+        TuneContext(
+            task.dispatched[0],
+            target=task.target,
+            space_generator=SpaceGenerator.create(space).clone(),
+            search_strategy=SearchStrategy.create(strategy).clone(),
+            task_name=task.task_name,
+            rand_state=(seed or 0) + number,
+        )
+        for number, task in enumerate(extracted_tasks)
+    ]
+    return contexts, [float(task.weight) for task in extracted_tasks]
 
 
 class MetaScheduleTuneIRMod(ModulePass):
@@ -254,15 +294,49 @@ def _share(trials: int, tasks: int, most: int | None) -> int:
     return share if most is None else min(share, most)
 
 
-def _kept(database: Database | str, work_dir: str | Path) -> Database:
-    return database if isinstance(database, Database) else JSONDatabase(work_dir=work_dir)
+def _is_tvms(space: Any, parts: Mapping[str, Any]) -> bool:
+    """Whether a part of TVM's loop is chosen.
+
+    Raises:
+        MLCError: there is no such option.
+    """
+    for name in parts:
+        if name not in _PARTS and name not in _TAKEN:
+            raise MLCError(f"tune: no option {name!r}", hint=f"one of {', '.join(sorted(_PARTS))}")
+    chosen = any(name in _PARTS for name in parts)
+    return chosen or isinstance(space, str | SpaceGenerator)
 
 
-def _check(parts: Mapping[str, Any]) -> None:
-    """Refuse what chooses another part of TVM's search than its default."""
-    for name, given in parts.items():
-        if name not in _TAKEN and _PARTS.get(name) != given:
-            raise MLCError(
-                f"no {name}={given!r} here: the search is mlcnb's own",
-                hint="leave it out; mlc.tune has runner=, space=, seconds= and on_trial=",
-            )
+def _by_parts(
+    found: Sequence[tuple[str, Any, float, Any]],
+    target: Any,
+    work_dir: str | Path,
+    counts: tuple[int, int | None, int],
+    keep: Database,
+    seed: int | None,
+    parts: Mapping[str, Any],
+) -> Database:
+    """TVM's loop over (name, program, weight, space) of each task."""
+    chosen = {name: value for name, value in parts.items() if name in _PARTS}
+    strategy = SearchStrategy.create(chosen.pop("strategy", "evolutionary"))
+    contexts = [
+        TuneContext(
+            mod,
+            target=target,
+            space_generator=SpaceGenerator.create(space or "post-order-apply").clone(),
+            search_strategy=strategy.clone(),
+            task_name=name,
+            rand_state=(seed or 0) + number,
+        )
+        for number, (name, mod, _, space) in enumerate(found)
+    ]
+    return tune_tasks(
+        tasks=contexts,
+        task_weights=[weight for _, _, weight, _ in found],
+        work_dir=work_dir,
+        max_trials_global=counts[0],
+        max_trials_per_task=counts[1],
+        num_trials_per_iter=counts[2],
+        database=keep,
+        **chosen,
+    )

@@ -11,6 +11,7 @@ What ends the search early is Ctrl-C: what was measured stands, and the last rac
 from __future__ import annotations
 
 import base64
+import json
 import math
 import statistics
 import time
@@ -19,15 +20,20 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
+from mlcnb.core.text import kind_of
+from mlcnb.ir.json import save_json
 from mlcnb.meta_schedule.child import do_job
 from mlcnb.meta_schedule.database import Database, TuningRecord, Workload
 from mlcnb.meta_schedule.space import Candidate, DecisionModel, DefaultSpace, FunctionSpace
+from mlcnb.meta_schedule.tape import Tape
 from mlcnb.runtime.threads import default_num_threads, get_num_threads
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
@@ -69,7 +75,7 @@ class Trial:
     reason: str = ""
 
 
-@dataclass
+@dataclass(repr=False)
 class Tuning(display.Shown):
     """What `tune` found for one loop function.
 
@@ -85,6 +91,7 @@ class Tuning(display.Shown):
         database: where it was kept.
         seconds: that the search took.
         stopped: True if somebody interrupted it: everything measured so far is here.
+        tape: what it was told: see `replay_tuning`.
     """
 
     name: str
@@ -98,6 +105,11 @@ class Tuning(display.Shown):
     database: Database
     seconds: float
     stopped: bool = False
+    tape: Tape = field(default_factory=Tape)
+
+    def save(self, path: Any) -> None:
+        """Write what the search was told, as JSON: `replay_tuning(path)` plays it again."""
+        Path(path).write_text(json.dumps(self.tape.as_json()))
 
     @property
     def schedule(self) -> Any:
@@ -108,9 +120,6 @@ class Tuning(display.Shown):
     def default(self) -> Trial:
         """The default schedule."""
         return self.trials[0]
-
-    def __repr__(self) -> str:
-        return display.text(self)
 
 
 @dataclass
@@ -140,10 +149,13 @@ class Search:
     trials: list[Trial] = field(default_factory=list)
     illegal: dict[str, str] = field(default_factory=dict)
     stopped: bool = False
+    tape: Tape = field(default_factory=Tape)
+    stop: Event | None = None
 
     def run(self, workload: Workload, database: Database) -> Tuning:
         """Search, race, keep."""
         self.start = time.perf_counter()
+        self._head(workload)
         self.rng = np.random.default_rng(self.seed)
         self.model = DecisionModel()
         name = (database.find_workload(workload.mod) or workload).entry
@@ -165,7 +177,7 @@ class Search:
                 while not self._is_over() and (batch := self._propose()):
                     self._heat(batch)
             except KeyboardInterrupt:  # what has been measured stands; one more ends the last race
-                self.stopped = True
+                self._stopped()
             best, ratio, interval = self._last_race()
         where = self.target
         if where.mcpu == "host" and self.cpu is not None:  # records of other CPUs are told apart
@@ -175,17 +187,33 @@ class Search:
         database.commit_tuning_record(record)
         return Tuning(
             workload.name, self.trials, best, ratio, interval, self.illegal, self.model, record,
-            database, self._elapsed(), self.stopped,
+            database, self._elapsed(), self.stopped, self.tape,
         )  # fmt: skip
 
     def _is_over(self) -> bool:
         """Time for the last race; a first batch is tried in any case."""
+        if self.stop is not None and self.stop.is_set():
+            raise KeyboardInterrupt
         if self.most is not None and len(self.trials) > self.most:
             return True
         return len(self.trials) > 1 and self._elapsed() >= self.budget * (1 - LAST)
 
     def _elapsed(self) -> float:
-        return time.perf_counter() - self.start
+        return self.tape.now(lambda: time.perf_counter() - self.start)
+
+    def _head(self, workload: Workload) -> None:
+        """Note what is searched, for who plays it again."""
+        told = {
+            "mod": workload.as_json()[0], "target": str(self.target), "budget": self.budget,
+            "most": self.most, "seed": self.seed, "threads": self.threads or get_num_threads(),
+            "checked": save_json(self.func),
+        }  # fmt: skip
+        if not self.tape.is_playing:
+            self.tape.head = told
+
+    def _stopped(self) -> None:
+        self.tape.note_stop()
+        self.stopped = True
 
     def _first(self, first: Trial) -> None:
         """Time the default alone: without it there is nothing to be compared with."""
@@ -319,8 +347,11 @@ class Search:
         return self._ask_all([job], timeout)[0]
 
     def _ask_all(self, jobs: list[dict[str, Any]], timeout: float) -> list[dict[str, Any]]:
-        futures = [self.executor.submit(do_job, job, timeout) for job in jobs]
-        return [future.result() for future in futures]
+        def ask() -> list[dict[str, Any]]:
+            futures = [self.executor.submit(do_job, job, timeout) for job in jobs]
+            return [future.result() for future in futures]
+
+        return self.tape.told(jobs, ask)
 
     def _said(self, trial: Trial) -> None:
         if self.on_trial is not None:
@@ -345,10 +376,10 @@ def executor_of(runner: Any) -> Any:
     if runner is None:
         return ThreadPoolExecutor(default_num_threads())
     if hasattr(runner, "get_executor"):  # a client of Dask; equal calls are not one call
-        return runner.getexecutor_of(pure=False)
+        return nullcontext(runner.get_executor(pure=False))
     if not hasattr(runner, "submit"):
         raise MLCError(
-            f"tune: a {type(runner).__name__} runs nothing",
+            f"tune: {kind_of(runner)} runs nothing",
             hint="runner= takes a concurrent.futures.Executor, or a client of Dask",
         )
     return nullcontext(runner)

@@ -22,12 +22,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError
-from mlcnb.driver import progress_bar
+from mlcnb.core.errors import MLCError, ModelError
+from mlcnb.core.progress import progress_bar
 from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.json import load_json
 from mlcnb.ir.module import IRModule
 from mlcnb.meta_schedule.child import do_job, end_all
 from mlcnb.meta_schedule.database import Database, MemoryDatabase, Workload
@@ -41,6 +43,7 @@ from mlcnb.meta_schedule.search import (
     executor_of,
 )
 from mlcnb.meta_schedule.space import DefaultSpace
+from mlcnb.meta_schedule.tape import read_tape
 from mlcnb.relax.analysis.variables import uses
 from mlcnb.relax.expr import Function
 from mlcnb.relax.transform.pipeline import get_pipeline
@@ -55,7 +58,7 @@ WORTH = 0.01
 LEAST = 3.0
 
 
-@dataclass
+@dataclass(repr=False)
 class ModelTuning(display.Shown):
     """What `tune` found for the kernels of a model.
 
@@ -78,9 +81,6 @@ class ModelTuning(display.Shown):
         after = sum(calls * (t.default.seconds or 0) * t.ratio for t, calls in self.tasks)
         return after / before if before else 1.0
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
 
 def tune(
     func: PrimFunc | IRModule,
@@ -95,6 +95,7 @@ def tune(
     seed: int = 0,
     runner: Any = None,
     on_trial: Callable[[Trial], Any] | None = None,
+    stop: Event | None = None,
 ) -> Tuning | ModelTuning:
     """Search schedules that are faster than the default ones.
 
@@ -114,6 +115,7 @@ def tune(
         runner: who compiles and times: any `concurrent.futures.Executor`, or a client of Dask;
             default: processes beside this one.
         on_trial: called with each trial when it has been timed or rejected.
+        stop: an event that ends the search, as Ctrl-C does: what was measured is kept.
 
     Raises:
         MLCError: the function has open sizes and no `args`, or the default schedule cannot be run.
@@ -125,6 +127,7 @@ def tune(
     keep = database or Database.current() or MemoryDatabase()
     options = {
         "space": space, "most": trials, "threads": threads, "seed": seed, "runner": runner,
+        "stop": stop,
     }  # fmt: skip
     try:
         if isinstance(func, IRModule) and any(
@@ -146,6 +149,39 @@ def tune(
     finally:
         if runner is None:
             end_all()
+
+
+def replay_tuning(
+    record: Any,
+    *,
+    space: Any = None,
+    database: Database | None = None,
+    on_trial: Callable[[Trial], Any] | None = None,
+) -> Tuning:
+    """The decisions of a search once more, from its record: nothing is compiled or measured.
+
+    Args:
+        record: what `tune` found for one loop function, or the file that `found.save` wrote.
+        space: the functions of the user that were searched, as they were given to `tune`.
+        database: where the best is kept; default: a new MemoryDatabase.
+        on_trial: called with each trial.
+
+    Raises:
+        ModelError: it is no record of a search.
+        MLCError: rules, target or space have changed: it would decide otherwise.
+    """
+    tape = read_tape(record)
+    head = tape.head
+    try:
+        func, mod = load_json(head["checked"]), load_json(head["mod"])
+        options = {k: head[k] for k in ("most", "seed", "threads")}
+        search = Search(
+            func, Target(head["target"]), head["budget"], space=space, on_trial=on_trial,
+            tape=tape, **options,
+        )  # fmt: skip
+    except KeyError as error:
+        raise ModelError(f"no record of a search: {error} is missing") from error
+    return search.run(Workload.of(mod), database or MemoryDatabase())
 
 
 def extract_tasks(mod: IRModule, target: Target) -> list[tuple[Workload, int]]:

@@ -14,14 +14,15 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
-from mlcnb.driver import progress_bar
+from mlcnb.core.progress import progress_bar
+from mlcnb.core.text import kind_of
 from mlcnb.ir.module import IRModule
 from mlcnb.machine.addresses import Placed, Site, placed
 from mlcnb.machine.cache import EMPTY, Cache, Touches, caches, narrowed, run
@@ -30,6 +31,7 @@ from mlcnb.machine.reuse import Histogram, histogram, stack_distances
 from mlcnb.machine.stream import MOST, Stream, beginning, stream
 from mlcnb.tir.function import PrimFunc
 
+R = TypeVar("R")
 #: accesses that the interpreter makes at most: about ten seconds
 MOST_INTERPRETED = 2_000_000
 #: accesses after which a progress bar moves
@@ -53,6 +55,47 @@ class Counts:
     def miss_rate(self) -> float:
         """Misses of all touches that came to it."""
         return self.misses / self.touches if self.touches else 0.0
+
+
+def misses_of(x: Any) -> dict[str, dict[str, int]]:
+    """Array -> level -> misses; arrays of one name are counted together."""
+    found: dict[str, dict[str, int]] = {}
+    for memory, row in zip(x.program.arrays, x.by_array, strict=True):
+        own = found.setdefault(memory.name, dict.fromkeys(x.counts, 0))
+        for number, level in enumerate(x.levels):
+            own[level.name] += int(row[number + 1 :].sum())
+    return found
+
+
+class SideBySide(Generic[R]):
+    """Runs of one program, or of two.
+
+    Attributes:
+        runs: one for each program.
+    """
+
+    def __init__(self, runs: Sequence[R]) -> None:
+        self.runs = tuple(runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __getitem__(self, number: int) -> R:
+        return self.runs[number]
+
+
+class ThroughCaches(SideBySide[R]):
+    """Runs through caches; `counts` and `misses` are those of the first."""
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """Level -> touches, hits, misses and evictions."""
+        return self.runs[0].counts  # type: ignore[attr-defined]
+
+    @property
+    def misses(self) -> dict[str, dict[str, int]]:
+        """Array -> level -> misses."""
+        return self.runs[0].misses  # type: ignore[attr-defined]
 
 
 class Run(display.Shown):
@@ -101,9 +144,6 @@ class Run(display.Shown):
     def __len__(self) -> int:
         return len(self.stream)
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
     @cached_property
     def arrays(self) -> np.ndarray:
         """Of each access the number of its array."""
@@ -124,15 +164,7 @@ class Run(display.Shown):
         found = np.bincount(rows * np.int32(width) + self.served, minlength=count * width)
         return found.reshape(count, width)
 
-    @property
-    def misses(self) -> dict[str, dict[str, int]]:
-        """Array -> level -> misses; arrays of one name are counted together."""
-        found: dict[str, dict[str, int]] = {}
-        for memory, row in zip(self.program.arrays, self.by_array, strict=True):
-            own = found.setdefault(memory.name, dict.fromkeys(self.counts, 0))
-            for number, level in enumerate(self.levels):
-                own[level.name] += int(row[number + 1 :].sum())
-        return found
+    misses = property(misses_of)
 
     @cached_property
     def evictions(self) -> np.ndarray:
@@ -224,7 +256,7 @@ def function_of(program: Any) -> PrimFunc:
     if len(functions) == 1 and isinstance(functions[0], PrimFunc):
         return functions[0]
     raise MLCError(
-        f"accesses: a {type(program).__name__} is no single loop program", hint="pass a PrimFunc"
+        f"accesses: {kind_of(program)} is no single loop program", hint="pass a PrimFunc"
     )
 
 

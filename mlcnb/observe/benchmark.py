@@ -19,13 +19,14 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
+from mlcnb.core.text import kind_of
 from mlcnb.driver import compile
 from mlcnb.ir.module import IRModule
 from mlcnb.runtime.executable import Executable
@@ -56,7 +57,7 @@ class Timing:
         return self.flops / self.seconds / 1e9 if self.flops else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Benchmark(display.Shown):
     """The result of `benchmark`: a timing for each contestant, the number of threads, the clock.
 
@@ -93,9 +94,6 @@ class Benchmark(display.Shown):
         """
         return display.load("mlcnb.view.benchmark:bars")(self, peak, ax)  # type: ignore[call-arg]
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
 
 def benchmark(
     contestants: Mapping[str, Any],
@@ -113,7 +111,8 @@ def benchmark(
     On several it is the time on the wall, since threads that wait take time of a core as well.
 
     Args:
-        contestants: name -> schedule, PrimFunc, IRModule, executable, or function of the arrays.
+        contestants: name -> schedule, PrimFunc, IRModule, executable, or function of the arrays;
+            or the Timing of an earlier benchmark, which is not run again.
         args: NumPy arrays (and numbers) of the shapes and dtypes that each takes; the last array is
             the output.
         threads: of mlcnb's loops and of NumPy's BLAS while this runs; default: as set.
@@ -123,21 +122,25 @@ def benchmark(
     Raises:
         MLCError: no contestants, or results that differ by more than rounding.
     """
-    if not contestants or not args:
+    earlier = {name: given for name, given in contestants.items() if isinstance(given, Timing)}
+    if len(contestants) == len(earlier) or not args:
         raise MLCError("benchmark: nothing to time", hint="pass contestants and their arrays")
-    ready = {name: _callable(given) for name, given in contestants.items()}
+    ready = {name: _callable(x) for name, x in contestants.items() if name not in earlier}
     work = flops if flops is not None else _work(ready.values())
     with fixed_threads(threads):
         used = get_num_threads()
         name, clock = clock_for(used if threads is None else threads, threads is not None)
-        apart = _differences(ready, args)
+        apart, taken = _differences(ready, args, clock)
         turns = {n: _bound(run, args) for n, run in ready.items()}
-        times = interleaved(turns, seconds, clock=clock)
-    made = (
-        Timing(who, statistics.median(found), len(found), work, apart[who])
+        times = interleaved(turns, seconds, clock=clock, known=taken)
+    made = {
+        who: Timing(who, statistics.median(found), len(found), work, apart[who])
         for who, found in times.items()
+    }
+    shown = ({**made, **earlier}[who] for who in contestants)
+    return Benchmark(
+        tuple(replace(x, name=n) for n, x in zip(contestants, shown, strict=True)), used, name
     )
-    return Benchmark(tuple(made), used, name)
 
 
 def _callable(given: Any) -> Callable[..., Any]:
@@ -147,7 +150,7 @@ def _callable(given: Any) -> Callable[..., Any]:
         return _copying(given)
     if not callable(given):
         raise MLCError(
-            f"benchmark: a {type(given).__name__} cannot be run",
+            f"benchmark: {kind_of(given)} cannot be run",
             hint="pass a schedule, a PrimFunc, an executable or a function",
         )
     return given
@@ -175,14 +178,18 @@ def _work(ready: Any) -> int | None:
 
 
 def _differences(
-    ready: Mapping[str, Callable[..., Any]], args: tuple[Any, ...]
-) -> dict[str, float]:
-    """How far each result is from the first one, relative to that one's largest element."""
-    out, found = args[-1], {}
+    ready: Mapping[str, Callable[..., Any]], args: tuple[Any, ...], clock: Callable[[], float]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """How far each result is from the first one, relative to that one's largest element; and the
+    seconds that each took.
+    """
+    out, found, taken = args[-1], {}, {}
     expected: np.ndarray | None = None
     for name, run in ready.items():
         out[...] = 0
+        start = clock()
         run(*args)
+        taken[name] = clock() - start
         got = np.array(out, dtype="float64")
         expected = got if expected is None else expected
         scale = float(np.max(np.abs(expected), initial=0.0)) or 1.0
@@ -192,7 +199,7 @@ def _differences(
                 f"benchmark: {name} computes something else than {next(iter(ready))}: the results "
                 f"differ by {found[name]:.1e} of the largest element"
             )
-    return found
+    return found, taken
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from functools import lru_cache
 import numpy as np
 
 from mlcnb.core.errors import MLCError
+from mlcnb.core.text import kind_of
 from mlcnb.driver import compile
 from mlcnb.machine.roofline import Level, Roofline
 from mlcnb.observe.benchmark import fixed_threads, peak
@@ -70,7 +71,7 @@ def roofline(threads: int | None = None, seconds: float = 0.06) -> Roofline:
     """
     if threads is not None and not isinstance(threads, int):
         raise MLCError(
-            f"roofline: threads is a number, not a {type(threads).__name__}",
+            f"roofline: threads is a number, not {kind_of(threads)}",
             hint="mlc.explore(mlc.replay(sch)) shows a schedule under the roof, step by step",
         )
     return _measured(threads or get_num_threads(), seconds)

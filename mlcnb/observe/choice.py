@@ -90,9 +90,6 @@ class Choices(display.Shown):
     def __getitem__(self, index: int) -> Measured:
         return self.groups[index]
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
 
 class ChooseByMeasurement(ModulePass):
     """Give to a library the groups of operators in which it is faster than our kernels.

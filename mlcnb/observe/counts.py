@@ -9,19 +9,19 @@ goes on where it stood (`mlcnb.machine.cache.Carried`), so the counts are those 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
-from mlcnb.driver import progress_bar
+from mlcnb.core.progress import progress_bar
 from mlcnb.machine.addresses import Placed, placed
 from mlcnb.machine.cache import EMPTY, Cache, Carried, caches
 from mlcnb.machine.indices import Unknown
 from mlcnb.machine.stream import Stream, about, joined, pieces
-from mlcnb.observe.access import Counts, function_of, of_block
+from mlcnb.observe.access import Counts, ThroughCaches, function_of, misses_of, of_block
 from mlcnb.tir.function import PrimFunc
 
 #: accesses that go through the caches at once
@@ -93,15 +93,7 @@ class Counted:
         np.add.at(found, [site.array for site in self.program.sites], self.by_site)
         return found
 
-    @property
-    def misses(self) -> dict[str, dict[str, int]]:
-        """Array -> level -> misses; arrays of one name are counted together."""
-        found: dict[str, dict[str, int]] = {}
-        for memory, row in zip(self.program.arrays, self.by_array, strict=True):
-            own = found.setdefault(memory.name, dict.fromkeys(self.counts, 0))
-            for number, level in enumerate(self.levels):
-                own[level.name] += int(row[number + 1 :].sum())
-        return found
+    misses = property(misses_of)
 
     @property
     def lines_of(self) -> list[int]:
@@ -110,37 +102,11 @@ class Counted:
         return np.bincount(owners, minlength=len(self._begins)).tolist()
 
 
-class AccessCounts(display.Shown):
-    """What caches make of all accesses of one program, or of two.
-
-    Attributes:
-        runs: one for each; `counts` and `misses` are those of the first.
-    """
-
-    def __init__(self, runs: Sequence[Counted]) -> None:
-        self.runs = tuple(runs)
-
-    @property
-    def counts(self) -> dict[str, Counts]:
-        """Level -> touches, hits, misses and evictions."""
-        return self.runs[0].counts
-
-    @property
-    def misses(self) -> dict[str, dict[str, int]]:
-        """Array -> level -> misses."""
-        return self.runs[0].misses
+class AccessCounts(ThroughCaches[Counted], display.Shown):
+    """What caches make of all accesses of one program, or of two."""
 
     def explain(self) -> str:
         """The same in words."""
-        return display.text(self)
-
-    def __len__(self) -> int:
-        return len(self.runs)
-
-    def __getitem__(self, number: int) -> Counted:
-        return self.runs[number]
-
-    def __repr__(self) -> str:
         return display.text(self)
 
 

@@ -90,7 +90,8 @@ def _section(title: str, findings: tuple[Finding, ...]) -> str:
 def doctor() -> Diagnosis:
     """Look at this machine: CPU, memory, LLVM, GPU, graph pictures, and each package we use.
 
-    What is missing is a finding, with the command that brings it; nothing is raised.
+    Of the CPU the width of its vectors, and the features that decide which dtypes are fast. What is
+    missing is a finding, with the command that brings it; nothing is raised.
     """
     machine = (find_cpu, find_cores, find_memory, find_python, find_llvm, find_gpu, find_graphviz)
     return Diagnosis({"machine": tuple(find() for find in machine), **find_packages()})

@@ -38,20 +38,10 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.machine.gpu import Gpu, Occupancy, PredictedTime, Work, gpu
 from mlcnb.machine.warp import LANES
 from mlcnb.observe.access import function_of
+from mlcnb.observe.warps import totals
 from mlcnb.observe.warps.kernels import Kernel, kernels_of, words_in
 from mlcnb.observe.warps.lens import WarpRun
 from mlcnb.observe.warps.requests import Reader
-from mlcnb.observe.warps.totals import (
-    MOST,
-    Plan,
-    Statement,
-    deciding_of,
-    frames_of,
-    range_of,
-    runs_of,
-    sample_of,
-    statements_of,
-)
 from mlcnb.script import text_of
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
@@ -208,9 +198,6 @@ class GpuReport(display.Shown):
             "kernels": [x.to_data() for x in self.kernels],
         }  # fmt: skip
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
 
 def gpu_report(program: Any, device: str | Gpu = "A100") -> GpuReport:
     """What a GPU would make of a program, exactly where it can be known, and a predicted time.
@@ -276,7 +263,7 @@ def _number(x: Any) -> int:
     return 0 if found is None else int(found)
 
 
-def lanes_of(kernel: Kernel, most: int = MOST) -> Iterator[Lanes]:
+def lanes_of(kernel: Kernel, most: int = totals.MOST) -> Iterator[Lanes]:
     """How the warps of all blocks run each statement that touches memory.
 
     Statements of which that is not known (values in memory decide) are left out; where too many
@@ -284,18 +271,20 @@ def lanes_of(kernel: Kernel, most: int = MOST) -> Iterator[Lanes]:
     """
     reader = Reader(kernel)
     axes = {axis.var for axis in kernel.launch.grid.values()}
-    for x in statements_of(kernel.launch.body, (), (), (), reader):
-        ranges = {n.loop_var: range_of(n, kernel) for n in x.loops}
+    for x in totals.statements_of(kernel.launch.body, (), (), (), reader):
+        ranges = {n.loop_var: totals.range_of(n, kernel) for n in x.loops}
         for axis in kernel.launch.grid.values():
             ranges[axis.var] = 0, as_int(axis.dom.extent) or 1
-        deciding = deciding_of(Statement(p.const(0), x.loops, x.conditions, x.lets))
+        deciding = totals.deciding_of(totals.Statement(p.const(0), x.loops, x.conditions, x.lets))
         through = {v: r for v, r in ranges.items() if v in deciding}
-        plan = Plan(x, through, {v: r[0] for v, r in ranges.items() if v not in deciding}, {})
+        plan = totals.Plan(
+            x, through, {v: r[0] for v, r in ranges.items() if v not in deciding}, {}
+        )
         blocks = None
         if plan.points * kernel.threads > most:  # a sample of the blocks, as `totals` takes it
             through = {v: r for v, r in through.items() if v not in axes}
-            plan = Plan(x, through, plan.fixed, {})
-            blocks = sample_of(kernel, max(1, most // max(plan.points * kernel.threads, 1)))
+            plan = totals.Plan(x, through, plan.fixed, {})
+            blocks = totals.sample_of(kernel, max(1, most // max(plan.points * kernel.threads, 1)))
         if plan.points * kernel.threads > 4 * most:
             continue
         often = prod(count for v, (_, count) in ranges.items() if v not in deciding)
@@ -304,8 +293,8 @@ def lanes_of(kernel: Kernel, most: int = MOST) -> Iterator[Lanes]:
                 count for v, (_, count) in ranges.items() if v in axes and v not in deciding
             ))  # fmt: skip
         found = np.zeros(3, np.int64)
-        for frame, active in frames_of(kernel, plan, blocks):
-            on = (active & runs_of(x, frame, active, reader)).reshape(-1, LANES)
+        for frame, active in totals.frames_of(kernel, plan, blocks):
+            on = (active & totals.runs_of(x, frame, active, reader)).reshape(-1, LANES)
             lanes = on.sum(axis=1)
             found += [(lanes > 0).sum(), ((lanes > 0) & (lanes < LANES)).sum(), lanes.sum()]
         if found[0]:

@@ -16,6 +16,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
 from mlcnb.core.errors import MLCError
+from mlcnb.core.text import kind_of
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.pass_trace import PassTrace, trace
 from mlcnb.observe.benchmark import Benchmark, benchmark
@@ -103,7 +104,7 @@ class MlcMagics(Magics):
         args = parse_argstring(self.mlc_passes, line)
         mod = self.shell.ev(args.mod)
         if not isinstance(mod, IRModule):
-            raise UsageError(f"{args.mod} is a {type(mod).__name__}, not an IRModule")
+            raise UsageError(f"{args.mod} is {kind_of(mod)}, not an IRModule")
         mine = self.shell.user_ns.get(args.pipeline)
         return trace(get_pipeline(args.pipeline) if mine is None else mine, mod)
 

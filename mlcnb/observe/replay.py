@@ -28,7 +28,9 @@ import numpy as np
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
-from mlcnb.driver import compile, progress_bar
+from mlcnb.core.progress import progress_bar
+from mlcnb.core.text import kind_of
+from mlcnb.driver import compile
 from mlcnb.observe.benchmark import fixed_threads
 from mlcnb.runtime.kernel_call import written
 from mlcnb.runtime.strip import Strip, arguments, beside_roof, count, measure_on
@@ -59,7 +61,7 @@ class Stage:
     calls: tuple[str, ...] = field(default=(), repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Replay(display.Shown):
     """The stages of a schedule, in order."""
 
@@ -97,9 +99,6 @@ class Replay(display.Shown):
         """
         return display.load("mlcnb.view.replay:plot")(self, ax)  # type: ignore[call-arg]
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
 
 def replay(sch: Schedule, at: Sequence[int] | None = None, threads: int = 1) -> Replay:
     """Compile, run and count the program at several steps of a schedule.
@@ -116,7 +115,7 @@ def replay(sch: Schedule, at: Sequence[int] | None = None, threads: int = 1) -> 
     """
     if not isinstance(sch, Schedule):
         raise MLCError(
-            f"replay: a {type(sch).__name__} has no steps",
+            f"replay: {kind_of(sch)} has no steps",
             hint="pass a Schedule; mlc.observe.accesses and mlc.observe.warp_lens follow a program",
         )
     steps = sch.steps[: sch.position + 1]

@@ -178,33 +178,30 @@ class EnsureZeroOffset(OpDecl):
         return 0
 
 
-@operator("relax.memory.kill_tensor")
-class KillTensor(OpDecl):
-    """Nothing uses the tensor from here on."""
+class Kill(OpDecl):
+    """What tells that something is not needed any more."""
 
+    __slots__ = ()
     pure: ClassVar[bool] = False
-    tensor: Object
 
-    def infer(self, tensor: Any) -> Any:
+    def infer(self, what: Any) -> Any:
         """The empty tuple."""
         return TupleStructInfo(())
 
-    def numpy(self, tensor: Any) -> Any:
+    def numpy(self, what: Any) -> Any:
         """Nothing"""
         return ()
+
+
+@operator("relax.memory.kill_tensor")
+class KillTensor(Kill):
+    """Nothing uses the tensor from here on."""
+
+    tensor: Object
 
 
 @operator("relax.memory.kill_storage")
-class KillStorage(OpDecl):
+class KillStorage(Kill):
     """Nothing lies in the storage from here on."""
 
-    pure: ClassVar[bool] = False
     storage: Object
-
-    def infer(self, storage: Any) -> Any:
-        """The empty tuple."""
-        return TupleStructInfo(())
-
-    def numpy(self, storage: Any) -> Any:
-        """Nothing"""
-        return ()

@@ -10,10 +10,12 @@ effects, and the virtual machine runs them in their place.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from mlcnb.core.errors import OperatorArgumentError
 from mlcnb.core.node import replace
 from mlcnb.ir.global_info import VDevice
 from mlcnb.op._sugar import sugar
@@ -96,7 +98,13 @@ def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") ->
 
     The tensor keeps its shape and dtype; RealizeVDevice raises PassError where the module has no
     such device.
+
+    Raises:
+        OperatorArgumentError: `dst_vdevice` is no device, and no number of a kind of them.
     """
-    kind = int(getattr(dst_vdevice, "device_type", dst_vdevice))
-    index = int(getattr(dst_vdevice, "index", 0))
-    return make_call(HintOnDevice, data, kind, index, memory_scope)
+    kind, index = getattr(dst_vdevice, "device_type", dst_vdevice), getattr(dst_vdevice, "index", 0)
+    if not isinstance(kind, Integral) or not isinstance(index, Integral):
+        raise OperatorArgumentError(
+            f"hint_on_device: {dst_vdevice!r} is no device", hint="give mlcnb.cpu(), mlcnb.cuda(0)"
+        )
+    return make_call(HintOnDevice, data, int(kind), int(index), memory_scope)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from mlcnb import te
-from mlcnb.op.memory import AllocStorage, AllocTensorFromStorage
+from mlcnb.op.memory import AllocStorage, AllocTensorFromStorage, Kill
 from mlcnb.relax.operator import (
     Dtype,
     Object,
@@ -54,19 +54,10 @@ class VMAllocTensor(AllocTensorFromStorage):
 
 
 @operator("relax.vm.kill_object")
-class KillObject(OpDecl):
+class KillObject(Kill):
     """Nothing uses the object from here on. As TVM's `vm.kill_object`."""
 
-    pure: ClassVar[bool] = False
     obj: Object
-
-    def infer(self, obj: Any) -> Any:
-        """The empty tuple."""
-        return TupleStructInfo(())
-
-    def numpy(self, obj: Any) -> Any:
-        """Nothing"""
-        return ()
 
 
 @operator("relax.builtin.stop_lift_params")

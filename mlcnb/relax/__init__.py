@@ -39,6 +39,7 @@ __getattr__, __dir__, __all__ = attach(
     submodules=(
         "transform",
         "frontend",
+        "training",
         "analysis",
         "op",
         "dpl",

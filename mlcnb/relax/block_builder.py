@@ -26,18 +26,9 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
-from mlcnb.relax.analysis.struct_info import definable_vars, erase_to_well_defined, symbolic_vars
+from mlcnb.relax import expr as rx
+from mlcnb.relax.analysis.struct_info import return_info
 from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.expr import (
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    SeqExpr,
-    Tuple,
-    Var,
-)
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.infer import children_of
 from mlcnb.relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo
@@ -49,11 +40,11 @@ class _Frame:
     """A function that is being built."""
 
     name: str
-    params: list[Var] | None
+    params: list[rx.Var] | None
     attrs: dict[str, Any]
     pure: bool
-    blocks: list[BindingBlock] = field(default_factory=list)
-    result: Function | None = None
+    blocks: list[rx.BindingBlock] = field(default_factory=list)
+    result: rx.Function | None = None
 
 
 _builders: list[BlockBuilder] = []
@@ -71,9 +62,9 @@ class BlockBuilder:
         self._table = FunctionTable(self._mod.functions)
         self._frames: list[_Frame] = []
         self._emitters = [Emitter(self._table.functions, Names())]
-        self._values: dict[Var, Any] = {}
+        self._values: dict[rx.Var, Any] = {}
         #: variables of dataflow blocks, and those under which `emit_output` lets them be seen
-        self._seen_as: dict[Var, Var] = {}
+        self._seen_as: dict[rx.Var, rx.Var] = {}
 
     @staticmethod
     def current() -> BlockBuilder | None:
@@ -86,7 +77,7 @@ class BlockBuilder:
     def function(
         self,
         name: str,
-        params: Var | Sequence[Var] | None = None,
+        params: rx.Var | Sequence[rx.Var] | None = None,
         attrs: Mapping[str, Any] | None = None,
         pure: bool = True,
         private: bool = False,
@@ -122,7 +113,7 @@ class BlockBuilder:
             self._frames.pop()
         self._add_built(frame, frame.result)
 
-    def _add_built(self, frame: _Frame, result: Function) -> None:
+    def _add_built(self, frame: _Frame, result: rx.Function) -> None:
         key = GlobalVar(frame.name)
         if key in self._table.functions and not _is_declared(self._table.functions[key]):
             raise MLCError(
@@ -191,7 +182,7 @@ class BlockBuilder:
     def _close_block(self) -> None:
         emitter = self._emitters[-1]
         if emitter.bindings:
-            kind = DataflowBlock if emitter.dataflow else BindingBlock
+            kind = rx.DataflowBlock if emitter.dataflow else rx.BindingBlock
             if self._frames:
                 self._frames[-1].blocks.append(kind(tuple(emitter.bindings)))
             emitter.bindings = []
@@ -206,7 +197,7 @@ class BlockBuilder:
 
     # bindings ------------------------------------------------------------------------------------
 
-    def emit(self, expr: Any, name_hint: str = "") -> Var:
+    def emit(self, expr: Any, name_hint: str = "") -> rx.Var:
         """Bind an expression to a new variable.
 
         Args:
@@ -218,13 +209,13 @@ class BlockBuilder:
         """
         return self._bound(self._emitter("emit").emit(_as_expr(expr), name_hint))
 
-    def match_cast(self, value: Any, struct_info: StructInfo, name_hint: str = "") -> Var:
+    def match_cast(self, value: Any, struct_info: StructInfo, name_hint: str = "") -> rx.Var:
         """Bind a value that is checked at run time to be of `struct_info`."""
         return self._bound(
             self._emitter("match_cast").match_cast(_as_expr(value), struct_info, name_hint)
         )
 
-    def emit_output(self, output: Any, name_hint: str = "") -> Var:
+    def emit_output(self, output: Any, name_hint: str = "") -> rx.Var:
         """Bind a value that is seen outside of the dataflow block.
 
         Raises:
@@ -238,7 +229,7 @@ class BlockBuilder:
             )
         given = _as_expr(output)
         made = self._bound(emitter.emit(given, name_hint, output=True))
-        if isinstance(given, DataflowVar):
+        if isinstance(given, rx.DataflowVar):
             self._seen_as[given] = made
         return made
 
@@ -249,7 +240,7 @@ class BlockBuilder:
         primfunc_name_hint: str | None = None,
         primfunc_attrs: Mapping[str, Any] | None = None,
         **kwargs: Any,
-    ) -> Var:
+    ) -> rx.Var:
         """Bind the call of a PrimFunc made from a tensor expression.
 
         Args:
@@ -267,9 +258,32 @@ class BlockBuilder:
         func: Callable[..., Any],
         *args: Any,
         **kwargs: Any,
-    ) -> Call:
+    ) -> rx.Call:
         """The call that `emit_te` binds; the PrimFunc is added to the module."""
         return call_te(self._emitter("call_te"), self._table, func, args, kwargs)
+
+    def emit_te_with_grad(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> rx.Var:
+        """As emit_te; arguments as of `call_te_with_grad`."""
+        return self.emit(self.call_te_with_grad(func, *args, **kwargs))
+
+    def call_te_with_grad(
+        self,
+        func: Callable[..., Any],
+        *args: Any,
+        te_grad_name: str,
+        te_grad_kwargs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> rx.Call:
+        """As call_te, with the name of its gradient: a `call_tir_with_grad`.
+
+        te_grad_name: as `relax.training.utils.register_te_gradient` was told; te_grad_kwargs: what
+        that function is called with besides tensors.
+        """
+        call = self.call_te(func, *args, **kwargs)
+        given: list[Any] = [*call.args, None]
+        key, tensors, scalars = given[:3]
+        infos = list(call.sinfo_args)
+        return rx.call_tir_with_grad(key, tensors, infos, scalars, te_grad_name, te_grad_kwargs)
 
     def normalize(self, expr: Any) -> Any:
         """`expr` with its parts made leaves (bound where an emitting scope is open) and struct
@@ -287,15 +301,17 @@ class BlockBuilder:
         emitter.names.reserve(binding.var.name_hint)
         self._values[binding.var] = binding.value
 
-    def lookup_binding(self, var: Var) -> Any:
+    def lookup_binding(self, var: rx.Var) -> Any:
         """What a variable was bound to here, or None."""
         return self._values.get(var)
 
-    def _bound(self, var: Var) -> Var:
+    def _bound(self, var: rx.Var) -> rx.Var:
         self._values[var] = self._emitters[-1].bindings[-1].value  # type: ignore[attr-defined]
         return var
 
-    def emit_func_output(self, output: Any, params: Var | Sequence[Var] | None = None) -> None:
+    def emit_func_output(
+        self, output: Any, params: rx.Var | Sequence[rx.Var] | None = None
+    ) -> None:
         """End the function with its result: an expression, or a list or tuple of them.
 
         Raises:
@@ -323,24 +339,21 @@ class BlockBuilder:
 
     def _seen(self, expr: Any) -> Any:
         """A result with the outputs of dataflow blocks in the place of what they were made of."""
-        if isinstance(expr, Tuple):
-            return Tuple(tuple(map(self._seen, expr.fields)))
-        return self._seen_as.get(expr, expr) if isinstance(expr, DataflowVar) else expr
+        if isinstance(expr, rx.Tuple):
+            return rx.Tuple(tuple(map(self._seen, expr.fields)))
+        return self._seen_as.get(expr, expr) if isinstance(expr, rx.DataflowVar) else expr
 
-    def _finished(self, frame: _Frame, body: Any) -> Function:
+    def _finished(self, frame: _Frame, body: Any) -> rx.Function:
         params = tuple(frame.params or ())
-        known = [v for p in params for v in definable_vars(p.struct_info)]
-        mentioned = [v for p in params for v in symbolic_vars(p.struct_info)]
-        info = body.struct_info or ObjectStructInfo()
-        ret = erase_to_well_defined(info, [*known, *mentioned])
-        seq = SeqExpr(tuple(frame.blocks), body)
-        return Function(params, seq, ret, frame.pure, FrozenDict(frame.attrs))
+        ret = return_info(params, body.struct_info or ObjectStructInfo())
+        seq = rx.SeqExpr(tuple(frame.blocks), body)
+        return rx.Function(params, seq, ret, frame.pure, FrozenDict(frame.attrs))
 
     # the module ----------------------------------------------------------------------------------
 
     def add_func(self, func: BaseFunc, func_name: str) -> GlobalVar:
         """Add a function; the name is made unique, an equal PrimFunc that is there is shared."""
-        if isinstance(func, Function):
+        if isinstance(func, rx.Function):
             return self._table.add(func, func_name)
         return self._table.add_shared(func, func_name)
 
@@ -381,22 +394,22 @@ class BlockBuilder:
         return self.get()
 
 
-def _declared(info: FuncStructInfo) -> Function:
-    params = tuple(Var(f"p{i}", p) for i, p in enumerate(info.params or ()))
+def _declared(info: FuncStructInfo) -> rx.Function:
+    params = tuple(rx.Var(f"p{i}", p) for i, p in enumerate(info.params or ()))
     attrs = FrozenDict({"declared": True})
-    return Function(params, SeqExpr((), Tuple(())), info.ret, info.purity, attrs)
+    return rx.Function(params, rx.SeqExpr((), rx.Tuple(())), info.ret, info.purity, attrs)
 
 
 def _is_declared(func: BaseFunc) -> bool:
     return "declared" in func.attrs
 
 
-def _params(params: Var | Sequence[Var] | None) -> list[Var] | None:
+def _params(params: rx.Var | Sequence[rx.Var] | None) -> list[rx.Var] | None:
     if params is None:
         return None
-    given = [params] if isinstance(params, Var) else list(params)
+    given = [params] if isinstance(params, rx.Var) else list(params)
     for each in given:
-        if not isinstance(each, Var) or isinstance(each, DataflowVar):
+        if not isinstance(each, rx.Var) or isinstance(each, rx.DataflowVar):
             raise MLCError(
                 f"a parameter has to be a relax.Var, got {type(each).__name__}",
                 hint='relax.Var("x", struct_info)',
@@ -405,12 +418,12 @@ def _params(params: Var | Sequence[Var] | None) -> list[Var] | None:
 
 
 def _as_expr(value: Any) -> Any:
-    return Tuple(tuple(map(_as_expr, value))) if isinstance(value, list | tuple) else value
+    return rx.Tuple(tuple(map(_as_expr, value))) if isinstance(value, list | tuple) else value
 
 
 def _check_result(frame: _Frame, body: Any) -> None:
     for part in children_of(body):
-        if isinstance(part, DataflowVar):
+        if isinstance(part, rx.DataflowVar):
             raise MLCError(
                 f"function {frame.name!r} returns {part.name_hint}, which lives only in its "
                 "dataflow block",

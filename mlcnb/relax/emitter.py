@@ -17,25 +17,7 @@ from mlcnb.core.errors import MLCError, WellFormedError
 from mlcnb.core.node import replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.span import Span
-from mlcnb.relax.expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowVar,
-    ExternFunc,
-    Function,
-    If,
-    MatchCast,
-    Op,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
+from mlcnb.relax import expr as rx
 from mlcnb.relax.infer import Functions, infer, infer_call, is_leaf
 from mlcnb.relax.operator import NULL, is_null
 from mlcnb.relax.struct_info import ObjectStructInfo, StructInfo
@@ -89,11 +71,11 @@ class Emitter:
         self.functions = functions
         self.names = names
         self.dataflow = dataflow
-        self.bindings: list[Binding] = []
+        self.bindings: list[rx.Binding] = []
         self.origin: Span | None = None
 
     @contextmanager
-    def scope(self, dataflow: bool) -> Iterator[list[Binding]]:
+    def scope(self, dataflow: bool) -> Iterator[list[rx.Binding]]:
         """Bindings go to a new list inside the `with` block."""
         kept = (self.bindings, self.dataflow)
         self.bindings, self.dataflow = [], dataflow
@@ -102,35 +84,35 @@ class Emitter:
         finally:
             self.bindings, self.dataflow = kept
 
-    def emit(self, expr: Any, name_hint: str = "", output: bool = False) -> Var:
+    def emit(self, expr: Any, name_hint: str = "", output: bool = False) -> rx.Var:
         """Bind `expr` to a new variable, after what its nested calls need."""
         return self.bind(self.value(expr), name_hint, output)
 
-    def bind(self, value: Any, name_hint: str = "", output: bool = False) -> Var:
+    def bind(self, value: Any, name_hint: str = "", output: bool = False) -> rx.Var:
         """Bind a value that is in normal form, with its struct info: it is not looked into."""
         var = self.new_var(value, name_hint, output)
-        self.bindings.append(VarBinding(var, value))
+        self.bindings.append(rx.VarBinding(var, value))
         return var
 
-    def match_cast(self, value: Any, info: StructInfo, name_hint: str = "") -> Var:
+    def match_cast(self, value: Any, info: StructInfo, name_hint: str = "") -> rx.Var:
         """Bind `value`, checked at run time to be of `info`."""
         name = self.names.fresh(name_hint or ("lv" if self.dataflow else "gv"))
-        var = (DataflowVar if self.dataflow else Var)(name, info)
-        self.bindings.append(MatchCast(var, self.leaf(value), info))
+        var = (rx.DataflowVar if self.dataflow else rx.Var)(name, info)
+        self.bindings.append(rx.MatchCast(var, self.leaf(value), info))
         return var
 
-    def new_var(self, value: Any, name_hint: str = "", output: bool = False) -> Var:
+    def new_var(self, value: Any, name_hint: str = "", output: bool = False) -> rx.Var:
         """A variable fit to hold `value`: a DataflowVar inside a dataflow block."""
         inner = self.dataflow and not output
         name = self.names.fresh(name_hint or ("lv" if inner else "gv"))
         info = infer(value, self.functions) or ObjectStructInfo()
-        return (DataflowVar if inner else Var)(name, info, getattr(value, "span", None))
+        return (rx.DataflowVar if inner else rx.Var)(name, info, getattr(value, "span", None))
 
     def leaf(self, expr: Any) -> Any:
         """`expr` as something that may be an argument; what is not is bound to a variable."""
         if type(expr) in _PLAIN:
             return expr
-        if isinstance(expr, Tuple):
+        if isinstance(expr, rx.Tuple):
             fields = tuple(map(self.leaf, expr.fields))
             return replace(expr, fields=fields) if _differ(fields, expr.fields) else expr
         if is_null(expr):
@@ -154,32 +136,36 @@ class Emitter:
             )
         return expr
 
-    def _call(self, call: Call) -> Call:
+    def _call(self, call: rx.Call) -> rx.Call:
         args = tuple(map(self.leaf, call.args))
-        op = call.op if isinstance(call.op, Op | GlobalVar | ExternFunc) else self.leaf(call.op)
+        op = (
+            call.op
+            if isinstance(call.op, rx.Op | GlobalVar | rx.ExternFunc)
+            else self.leaf(call.op)
+        )
         span = call.span or self.origin
         changed = op is not call.op or _differ(args, call.args) or span is not call.span
         known = None if changed else call.struct_info
         if known is not None:
             return call
         if changed:
-            call = Call(op, args, call.attrs, call.sinfo_args, None, span)
+            call = rx.Call(op, args, call.attrs, call.sinfo_args, None, span)
         return replace(call, struct_info=infer_call(call, self.functions))
 
-    def _null(self, op: Op) -> Any:
+    def _null(self, op: rx.Op) -> Any:
         """The operator that stands for nothing, bound: a call of it, which is an object."""
-        return Call(NULL, (), None, (), ObjectStructInfo()) if is_null(op) else op
+        return rx.Call(NULL, (), None, (), ObjectStructInfo()) if is_null(op) else op
 
-    def _item(self, item: TupleGetItem) -> Any:
-        if isinstance(item.tuple_value, Tuple):
+    def _item(self, item: rx.TupleGetItem) -> Any:
+        if isinstance(item.tuple_value, rx.Tuple):
             return self.value(item.tuple_value.fields[item.index])
         return replace(item, tuple_value=self.leaf(item.tuple_value))
 
-    def _if(self, choice: If) -> If:
+    def _if(self, choice: rx.If) -> rx.If:
         branches = self.seq_expr(choice.true_branch), self.seq_expr(choice.false_branch)
-        return self.choice(If(choice.cond, *branches))
+        return self.choice(rx.If(choice.cond, *branches))
 
-    def choice(self, choice: If) -> If:
+    def choice(self, choice: rx.If) -> rx.If:
         """An If whose branches are in normal form: they are not looked into."""
         if self.dataflow:
             raise MLCError(
@@ -189,20 +175,20 @@ class Emitter:
         made = replace(choice, cond=self.leaf(choice.cond))
         return made if made.struct_info is not None else replace(made, struct_info=infer(made))
 
-    def _inline(self, seq: SeqExpr) -> Any:
+    def _inline(self, seq: rx.SeqExpr) -> Any:
         for binding in seq.bindings:
             self.rebind(binding)
         return self.value(seq.body)
 
-    def rebind(self, binding: Binding) -> None:
+    def rebind(self, binding: rx.Binding) -> None:
         """Append a binding, its value normalized; the variable stays."""
-        normal = self.leaf if isinstance(binding, MatchCast) else self.value
+        normal = self.leaf if isinstance(binding, rx.MatchCast) else self.value
         self.bindings.append(replace(binding, value=normal(binding.value)))
 
-    def seq_expr(self, expr: Any) -> SeqExpr:
+    def seq_expr(self, expr: Any) -> rx.SeqExpr:
         """`expr` as a block of bindings and a leaf, in a scope of its own."""
-        if not isinstance(expr, SeqExpr):
-            expr = SeqExpr((), expr)
+        if not isinstance(expr, rx.SeqExpr):
+            expr = rx.SeqExpr((), expr)
         blocks = []
         for block in expr.blocks:
             with self.scope(block_is_dataflow(block)) as bindings:
@@ -212,29 +198,31 @@ class Emitter:
         with self.scope(False) as rest:
             body = self.leaf(expr.body)
         if rest:
-            blocks.append(BindingBlock(tuple(rest)))
+            blocks.append(rx.BindingBlock(tuple(rest)))
         kept = tuple(b for b in blocks if b.bindings)
         if _differ(kept, expr.blocks) or body is not expr.body:
-            return SeqExpr(kept, body)
+            return rx.SeqExpr(kept, body)
         return expr
 
-    def _function(self, func: Function) -> Function:
+    def _function(self, func: rx.Function) -> rx.Function:
         body = self.seq_expr(func.body)
         ret = func.ret_struct_info or body.struct_info
         return replace(func, body=body, ret_struct_info=ret)
 
 
 #: leaves that are most of all arguments
-_PLAIN = frozenset({Var, DataflowVar, Constant, ShapeExpr, PrimValue, GlobalVar, Op})
+_PLAIN = frozenset(
+    {rx.Var, rx.DataflowVar, rx.Constant, rx.ShapeExpr, rx.PrimValue, GlobalVar, rx.Op}
+)
 
 _VALUES: dict[type, Callable[[Emitter, Any], Any]] = {
-    Call: Emitter._call,
-    TupleGetItem: Emitter._item,
-    Tuple: Emitter.leaf,
-    If: Emitter._if,
-    SeqExpr: Emitter._inline,
-    Function: Emitter._function,
-    Op: Emitter._null,
+    rx.Call: Emitter._call,
+    rx.TupleGetItem: Emitter._item,
+    rx.Tuple: Emitter.leaf,
+    rx.If: Emitter._if,
+    rx.SeqExpr: Emitter._inline,
+    rx.Function: Emitter._function,
+    rx.Op: Emitter._null,
 }
 
 
@@ -242,11 +230,11 @@ def _differ(a: tuple, b: tuple) -> bool:
     return len(a) != len(b) or any(x is not y for x, y in zip(a, b, strict=True))
 
 
-def block_is_dataflow(block: BindingBlock) -> bool:
+def block_is_dataflow(block: rx.BindingBlock) -> bool:
     """True for a DataflowBlock."""
-    return type(block) is not BindingBlock
+    return type(block) is not rx.BindingBlock
 
 
-def with_bindings(block: BindingBlock, bindings: tuple[Binding, ...]) -> BindingBlock:
+def with_bindings(block: rx.BindingBlock, bindings: tuple[rx.Binding, ...]) -> rx.BindingBlock:
     """A block of the same kind with other bindings; itself where they are the same."""
     return replace(block, bindings=bindings) if _differ(bindings, block.bindings) else block

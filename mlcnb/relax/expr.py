@@ -11,14 +11,16 @@ Every expression has `struct_info`, filled by `BlockBuilder.normalize` (None bef
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mlcnb.core import above, display
-from mlcnb.core.errors import TypeInferError
+from mlcnb.core.errors import ArgumentError, OperatorArgumentError, TypeInferError
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
+from mlcnb.core.text import kind_of
 from mlcnb.ir import prim_ops
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import FloatImm, GlobalVar, PrimExpr
@@ -99,7 +101,7 @@ class Expr(Node):
         """The fields of a tuple; anything else would go on without end."""
         fields = getattr(self.struct_info, "fields", None)
         if fields is None:
-            raise TypeError(f"a {type(self).__name__} that is no tuple cannot be iterated")
+            raise TypeError(f"{kind_of(self)} that is no tuple cannot be iterated")
         return (self[i] for i in range(len(fields)))
 
     def __call__(self, *args: Any) -> Expr:
@@ -126,6 +128,11 @@ class Var(Expr):
     name_hint: str = label()
     struct_info: StructInfo | None = None
     span: Span | None = hidden(default=None)
+
+    @property
+    def name(self) -> str:
+        """`name_hint`, as TVM 0.27 calls it."""
+        return self.name_hint
 
 
 @named
@@ -188,7 +195,7 @@ class ShapeExpr(Expr):
     values: tuple[PrimExpr, ...]
 
     def __post_init__(self) -> None:
-        if type(self.values) is not tuple:
+        if type(self.values) is not tuple or any(type(v) is int for v in self.values):
             object.__setattr__(self, "values", shape_expr(self.values).values)
 
     @property
@@ -213,9 +220,15 @@ class ShapeExpr(Expr):
 
 @node
 class PrimValue(Expr):
-    """A scalar as a value."""
+    """A scalar as a value; a Python integer is an int64."""
 
     value: PrimExpr
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, PrimExpr):
+            is_int = isinstance(self.value, int) and not isinstance(self.value, bool)
+            made = prim_ops.const(self.value, "int64" if is_int else None)
+            object.__setattr__(self, "value", made)
 
     @property
     def struct_info(self) -> PrimStructInfo:
@@ -413,6 +426,9 @@ class Function(BaseFunc):
 
     def __post_init__(self) -> None:
         _as_tuples(self, "params")
+        if self.attrs.get("Primitive", True) is not True:  # TVM's passes write 1, their tests too
+            marked = {**self.attrs, "Primitive": bool(self.attrs["Primitive"])}
+            object.__setattr__(self, "attrs", FrozenDict(marked))
 
     @property
     def struct_info(self) -> Any:
@@ -442,6 +458,10 @@ def const(value: Any, dtype: Any = None) -> Constant:
 
     Python floats become float32 and ints int32 unless `dtype` (or a TensorStructInfo in its place)
     says otherwise. A writeable array is copied: a constant does not change with it.
+
+    Raises:
+        ArgumentError: the value is no such thing, or a number that the dtype cannot hold.
+        UnsupportedDtypeError: there is no such dtype.
     """
     if isinstance(dtype, TensorStructInfo):
         dtype = None if dtype.dtype is None else str(dtype.dtype)
@@ -449,13 +469,32 @@ def const(value: Any, dtype: Any = None) -> Constant:
         dtype = "float32"
     if dtype is None and isinstance(value, int):
         dtype = "bool" if isinstance(value, bool) else "int32"
-    array = np.asarray(value) if dtype is None else np.asarray(value, dtype=_dtype(dtype).numpy)
+    array = _as_array(value, dtype)
     if not array.flags.c_contiguous or (array.flags.writeable and _is_shared(array, value)):
         copy = mapped_empty(array.shape, array.dtype)
         copy[...] = array
         array = copy
     array.flags.writeable = False
     return Constant(array)
+
+
+def _as_array(value: Any, kind: Any) -> np.ndarray:
+    to = None if kind is None else _dtype(kind).numpy
+    try:
+        array = np.asarray(value, dtype=to)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(_no_constant(value, kind, str(error)), hint=_CONSTANTS) from error
+    if array.dtype.kind in "OUS":
+        raise ArgumentError(_no_constant(value, kind, f"it holds {array.dtype}"), hint=_CONSTANTS)
+    return array
+
+
+_CONSTANTS = "give a number, a nested list of numbers, or an array"
+
+
+def _no_constant(value: Any, kind: Any, why: str) -> str:
+    of = "" if kind is None else f" of {kind}"
+    return f"{type(value).__name__} {reprlib.repr(value)} is no constant tensor{of}: {why}"
 
 
 def _is_shared(array: np.ndarray, value: Any) -> bool:
@@ -467,11 +506,16 @@ _dtype = dtype
 
 
 def shape_expr(dims: Sequence[Any]) -> ShapeExpr:
-    """A ShapeExpr of ints and expressions, all int64.
+    """A ShapeExpr of ints, expressions and `R.prim_value`s of them, all int64.
 
     Raises:
-        TypeInferError: a dimension is a float.
+        TypeInferError: a dimension is a float. OperatorArgumentError: `dims` is one number.
     """
+    if not isinstance(dims, Iterable):
+        raise OperatorArgumentError(
+            f"a shape is a tuple of dimensions, not {dims}", hint=f"of one dimension: ({dims},)"
+        )
+    dims = [d.value if isinstance(d, PrimValue) else d for d in dims]
     for d in dims:
         if isinstance(d, float | FloatImm):
             raise TypeInferError(f"a dimension is an integer, not {d}")

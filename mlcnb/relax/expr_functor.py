@@ -21,15 +21,15 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from mlcnb.core.node import replace
+from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis.struct_info import same_info
+from mlcnb.relax.analysis.struct_info import return_info, same_info
 from mlcnb.relax.analysis.variables import bound_vars
 from mlcnb.relax.block_builder import BlockBuilder
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
 from mlcnb.relax.infer import infer
-from mlcnb.relax.mutator import return_info
 from mlcnb.relax.struct_info import StructInfo
 
 C = TypeVar("C", bound=type)
@@ -232,7 +232,7 @@ class PyExprMutator(ExprFunctor):
         if name in ("builder_", "_remap"):
             self._begin(None)
             return self.__dict__[name]
-        raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}")
+        raise AttributeError(f"{kind_of(self)} has no attribute {name!r}")
 
     # leaves --------------------------------------------------------------------------------------
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.node import FrozenDict, replace, rewrite
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
@@ -59,3 +60,13 @@ class FunctionTable:
         ):
             return like
         return replace(like, functions=FrozenDict(self.functions))
+
+
+def with_names(mod: IRModule, new: Mapping[GlobalVar, GlobalVar]) -> IRModule:
+    """The module with other names of functions, here and where they are called."""
+
+    def renamed(n: Any) -> Any:
+        return new.get(n) if isinstance(n, GlobalVar) else None
+
+    functions = {new.get(k, k): rewrite(f, renamed) for k, f in mod.items()}
+    return replace(mod, functions=FrozenDict(functions))

@@ -19,6 +19,7 @@ from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import (
     BaseCheckResult,
     erase_to_well_defined,
@@ -28,23 +29,17 @@ from mlcnb.relax.analysis.struct_info import (
     substitute,
     symbolic_vars,
 )
-from mlcnb.relax.expr import (
-    Call,
-    Constant,
-    DataTypeImm,
-    Expr,
-    ExternFunc,
-    Function,
-    If,
-    Op,
-    SeqExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from mlcnb.relax.infer_placed import on_device, shaped
-from mlcnb.relax.operator import NULL, OpDecl, attrs_of, call_arguments, declaration
+from mlcnb.relax.operator import (
+    NULL,
+    OF_ANOTHER_KIND,
+    OpDecl,
+    attrs_of,
+    call_arguments,
+    declaration,
+    of_another_kind,
+    signature_text,
+)
 from mlcnb.relax.struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
@@ -102,19 +97,19 @@ def infer(expr: Any, functions: Functions | None = None) -> StructInfo | None:
     Raises:
         TypeInferError: arguments do not fit. UnsupportedOpError: an operator is not declared.
     """
-    if isinstance(expr, Call):
+    if isinstance(expr, rx.Call):
         return expr.struct_info or infer_call(expr, functions or {})
-    if isinstance(expr, If):
+    if isinstance(expr, rx.If):
         branches = (expr.true_branch.struct_info, expr.false_branch.struct_info)
         return expr.struct_info or struct_info_lca(*(b or ObjectStructInfo() for b in branches))
     if isinstance(expr, GlobalVar):
         return function_info((functions or {}).get(expr))
-    if isinstance(expr, TupleGetItem):
+    if isinstance(expr, rx.TupleGetItem):
         return _field(expr)
     return getattr(expr, "struct_info", None)
 
 
-def _field(expr: TupleGetItem) -> StructInfo:
+def _field(expr: rx.TupleGetItem) -> StructInfo:
     info = expr.tuple_value.struct_info
     if isinstance(info, TupleStructInfo):
         if not 0 <= expr.index < len(info.fields):
@@ -133,17 +128,17 @@ def _field(expr: TupleGetItem) -> StructInfo:
 
 def function_info(func: Any) -> StructInfo:
     """The struct info of a function of a module; Object for a PrimFunc or an unknown one."""
-    if isinstance(func, Function):
+    if isinstance(func, rx.Function):
         return func.struct_info
     return getattr(func, "struct_info", None) or ObjectStructInfo()
 
 
-def infer_call(call: Call, functions: Functions) -> StructInfo:
+def infer_call(call: rx.Call, functions: Functions) -> StructInfo:
     """The struct info of a call's result."""
     op = call.op
-    if isinstance(op, Op):
+    if isinstance(op, rx.Op):
         return _infer_op(call, op)
-    if isinstance(op, ExternFunc):
+    if isinstance(op, rx.ExternFunc):
         return told_by(call.sinfo_args) if call.sinfo_args else ObjectStructInfo()
     if isinstance(op, GlobalVar):
         func = functions.get(op)
@@ -154,7 +149,7 @@ def infer_call(call: Call, functions: Functions) -> StructInfo:
     return _infer_function(call, getattr(op, "name_hint", "function"), op.struct_info)
 
 
-def _infer_op(call: Call, op: Op) -> StructInfo:
+def _infer_op(call: rx.Call, op: rx.Op) -> StructInfo:
     if op.name in GIVEN:
         return told_by(call.sinfo_args) if call.sinfo_args else ObjectStructInfo()
     if op.name in TELLING:
@@ -168,6 +163,12 @@ def _infer_op(call: Call, op: Op) -> StructInfo:
         if error.where is None:
             error.where = call
         raise
+    except OF_ANOTHER_KIND as error:
+        decl = declaration(op)
+        if (told := of_another_kind(decl.sugar, error, signature_text(decl))) is None:
+            raise
+        told.where = call
+        raise told from error
 
 
 class Inference:
@@ -183,31 +184,31 @@ class Inference:
         self.results: dict[Any, StructInfo] = {}
         self.tensors: dict[Any, StructInfo] = {}
 
-    def __call__(self, call: Call, args: tuple[Any, ...], span: Any) -> Call:
+    def __call__(self, call: rx.Call, args: tuple[Any, ...], span: Any) -> rx.Call:
         """The call on these arguments, which are leaves, with its struct info."""
         key = self.key(call, args)
         info = None if key is None else self.results.get(key)
         if info is None:
-            flat = Call(call.op, args, call.attrs, call.sinfo_args, None, span)
+            flat = rx.Call(call.op, args, call.attrs, call.sinfo_args, None, span)
             info = self.one(infer_call(flat, {}))
             if key is not None:
                 self.results[key] = info
-        return Call(call.op, args, call.attrs, call.sinfo_args, info, span)
+        return rx.Call(call.op, args, call.attrs, call.sinfo_args, info, span)
 
-    def key(self, call: Call, args: tuple[Any, ...]) -> Any:
+    def key(self, call: rx.Call, args: tuple[Any, ...]) -> Any:
         """What the result depends on; None where that is more than tensors' struct infos."""
         key: list[Any] = [call.op]
         for arg in args:
-            if type(arg) is Var:
+            if type(arg) is rx.Var:
                 key.append(arg.struct_info)
-            elif type(arg) is Constant:
+            elif type(arg) is rx.Constant:
                 key += (arg.data.shape, arg.data.dtype)
             else:
                 return None
         if call.attrs is not None:
             given = call.attrs.values_of(call.attrs)
             key += (given, *map(type, given))
-        if type(call.op) is not Op or call.sinfo_args or not _hashes(key):
+        if type(call.op) is not rx.Op or call.sinfo_args or not _hashes(key):
             return None
         return tuple(key)
 
@@ -226,7 +227,7 @@ def _hashes(values: list[Any]) -> bool:
         return False
 
 
-def _infer_function(call: Call, name: str, info: Any) -> StructInfo:
+def _infer_function(call: rx.Call, name: str, info: Any) -> StructInfo:
     if not isinstance(info, FuncStructInfo):
         return told_by(call.sinfo_args) if call.sinfo_args else ObjectStructInfo()
     if info.params is None:
@@ -258,7 +259,7 @@ def _fits(wanted: StructInfo, given: StructInfo) -> bool:
     return struct_info_base_check(wanted, given) is not BaseCheckResult.FAIL_L0
 
 
-def operand_infos(call: Call) -> list[Any]:
+def operand_infos(call: rx.Call) -> list[Any]:
     """One value for each declared argument: its struct info (None where left out).
 
     A Tensors argument gives a Python tuple of infos; a String or Dtype argument its value.
@@ -332,13 +333,13 @@ def _scalar(decl: type[OpDecl], name: str, arg: Any) -> PrimStructInfo:
 
 
 def _string(decl: type[OpDecl], name: str, arg: Any) -> str:
-    if isinstance(arg, StringImm):
+    if isinstance(arg, rx.StringImm):
         return arg.value
     raise _wrong(decl, name, "a string (R.str)", arg)
 
 
 def _dtype(decl: type[OpDecl], name: str, arg: Any) -> str:
-    if isinstance(arg, DataTypeImm):
+    if isinstance(arg, rx.DataTypeImm):
         return arg.value
     raise _wrong(decl, name, "a dtype (R.dtype)", arg)
 
@@ -385,18 +386,18 @@ def _dim(value: PrimExpr) -> str:
     return re.sub(r"T\.int64\((-?\d+)\)", r"\1", text)
 
 
-def is_pure_call(call: Call, functions: Functions | None = None) -> bool:
+def is_pure_call(call: rx.Call, functions: Functions | None = None) -> bool:
     """False for a call with effects: of a packed or loop function, an impure function or operator.
 
     A function that `functions` does not have counts as pure.
     """
     op = call.op
-    if isinstance(op, Op):
+    if isinstance(op, rx.Op):
         if op.name in GIVEN or op.name in TELLING:
             return op.name not in IMPURE
         found = declaration(op, missing_ok=True)
         return found is None or found.pure
-    if isinstance(op, ExternFunc):
+    if isinstance(op, rx.ExternFunc):
         return False
     if isinstance(op, GlobalVar):
         func = (functions or {}).get(op)
@@ -409,25 +410,25 @@ def is_pure_call(call: Call, functions: Functions | None = None) -> bool:
 
 def is_leaf(expr: Any) -> bool:
     """True for what may stand as an argument in A-normal form, tuples of such included."""
-    if isinstance(expr, Tuple):
+    if isinstance(expr, rx.Tuple):
         return all(map(is_leaf, expr.fields))
-    return not isinstance(expr, Call | If | SeqExpr | TupleGetItem | Function)
+    return not isinstance(expr, rx.Call | rx.If | rx.SeqExpr | rx.TupleGetItem | rx.Function)
 
 
-def children_of(value: Any) -> tuple[Expr, ...]:
+def children_of(value: Any) -> tuple[rx.Expr, ...]:
     """The expressions that a bound value uses directly, tuples among them opened."""
-    if isinstance(value, Call):
-        heads = () if isinstance(value.op, Op | GlobalVar | ExternFunc) else (value.op,)
+    if isinstance(value, rx.Call):
+        heads = () if isinstance(value.op, rx.Op | GlobalVar | rx.ExternFunc) else (value.op,)
         return (*heads, *_opened(value.args))
-    if isinstance(value, TupleGetItem):
+    if isinstance(value, rx.TupleGetItem):
         return _opened((value.tuple_value,))
-    if isinstance(value, Tuple):
+    if isinstance(value, rx.Tuple):
         return _opened(value.fields)
     return (value,)
 
 
-def _opened(exprs: tuple[Any, ...]) -> tuple[Expr, ...]:
-    flat: list[Expr] = []
+def _opened(exprs: tuple[Any, ...]) -> tuple[rx.Expr, ...]:
+    flat: list[rx.Expr] = []
     for e in exprs:
-        flat.extend(_opened(e.fields) if isinstance(e, Tuple) else (e,))
+        flat.extend(_opened(e.fields) if isinstance(e, rx.Tuple) else (e,))
     return tuple(flat)

@@ -18,28 +18,10 @@ from typing import Any
 
 from mlcnb.core.node import replace
 from mlcnb.ir.rules import visiting
-from mlcnb.relax.analysis.struct_info import (
-    definable_vars,
-    erase_to_well_defined,
-    same_info,
-    symbolic_vars,
-)
+from mlcnb.relax import expr as rx
+from mlcnb.relax.analysis.struct_info import return_info, same_info
 from mlcnb.relax.analysis.variables import bound_vars, leaves, use_counts
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
-from mlcnb.relax.expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowVar,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from mlcnb.relax.infer import Functions, infer, is_leaf
 
 
@@ -52,41 +34,41 @@ class Mutator:
 
     def __init__(self, functions: Functions | None = None) -> None:
         self.functions: Functions = {} if functions is None else functions
-        self.remap: dict[Var, Any] = {}
-        self.values: dict[Var, Any] = {}
+        self.remap: dict[rx.Var, Any] = {}
+        self.values: dict[rx.Var, Any] = {}
         self.emitter = Emitter(self.functions, Names())
         self.func: Any = None
-        self._uses: dict[Var, int] | None = None
+        self._uses: dict[rx.Var, int] | None = None
 
     # hooks ---------------------------------------------------------------------------------------
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         """New value for a call bound to `var`, or None."""
         return None
 
-    def visit_tuple(self, value: Tuple, var: Var) -> Any:
+    def visit_tuple(self, value: rx.Tuple, var: rx.Var) -> Any:
         """New value for a tuple bound to `var`, or None."""
         return None
 
-    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+    def visit_item(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
         """New value for a field of a tuple bound to `var`, or None."""
         return None
 
-    def visit_if(self, choice: If, var: Var) -> Any:
+    def visit_if(self, choice: rx.If, var: rx.Var) -> Any:
         """New value for an If (its branches are rewritten already), or None."""
         return None
 
-    def visit_leaf(self, leaf: Any, var: Var) -> Any:
+    def visit_leaf(self, leaf: Any, var: rx.Var) -> Any:
         """New value for a leaf bound to `var` (`y = x`), or None."""
         return None
 
-    def visit_match_cast(self, binding: MatchCast) -> Any:
+    def visit_match_cast(self, binding: rx.MatchCast) -> Any:
         """What takes the place of a match_cast's variable, or None to keep the binding."""
         return None
 
     # what hooks use ------------------------------------------------------------------------------
 
-    def emit(self, expr: Any, name_hint: str = "") -> Var:
+    def emit(self, expr: Any, name_hint: str = "") -> rx.Var:
         """Bind an expression before the binding that is being visited."""
         start = len(self.emitter.bindings)
         var = self.emitter.emit(expr, name_hint)
@@ -95,7 +77,7 @@ class Mutator:
 
     def value_of(self, expr: Any) -> Any:
         """What a variable is bound to in the program as rewritten so far; else `expr` itself."""
-        return self.values.get(expr, expr) if isinstance(expr, Var) else expr
+        return self.values.get(expr, expr) if isinstance(expr, rx.Var) else expr
 
     def use_count(self, var: Any) -> int:
         """How often a variable is used in the program as it was before; a new one takes over the
@@ -107,13 +89,13 @@ class Mutator:
 
     # the walk ------------------------------------------------------------------------------------
 
-    def rewrite(self, func: Function) -> Function:
+    def rewrite(self, func: rx.Function) -> rx.Function:
         """The function rewritten; itself where nothing changed."""
         self.func, self._uses = func, None
         self.emitter.names = Names(lambda: {v.name_hint for v in bound_vars(func)})
         return self._function(func)
 
-    def _function(self, func: Function) -> Function:
+    def _function(self, func: rx.Function) -> rx.Function:
         body = self._sequence(func.body)
         if body is func.body:
             return func
@@ -122,20 +104,20 @@ class Mutator:
             return replace(func, body=body)
         return replace(func, body=body, ret_struct_info=return_info(func.params, new))
 
-    def _sequence(self, seq: Any) -> SeqExpr:
-        if not isinstance(seq, SeqExpr):
-            seq = SeqExpr((), seq)
+    def _sequence(self, seq: Any) -> rx.SeqExpr:
+        if not isinstance(seq, rx.SeqExpr):
+            seq = rx.SeqExpr((), seq)
         blocks = [self.visit_block(block) for block in seq.blocks]
         with self.emitter.scope(False) as rest:
             body = self.emitter.leaf(self.substitute(seq.body))
         if rest:
-            blocks.append(BindingBlock(tuple(rest)))
+            blocks.append(rx.BindingBlock(tuple(rest)))
         blocks = [b for b in blocks if b.bindings]
         same = len(blocks) == len(seq.blocks)
         same = same and all(a is b for a, b in zip(blocks, seq.blocks, strict=True))
-        return seq if same and body is seq.body else SeqExpr(tuple(blocks), body)
+        return seq if same and body is seq.body else rx.SeqExpr(tuple(blocks), body)
 
-    def visit_block(self, block: BindingBlock) -> BindingBlock:
+    def visit_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """All bindings of a block, rewritten."""
         dataflow = block_is_dataflow(block)
         with self.emitter.scope(dataflow) as bindings:
@@ -145,15 +127,15 @@ class Mutator:
             self._close(bindings)
         return with_bindings(block, tuple(bindings))
 
-    def _close(self, bindings: list[Binding]) -> None:
+    def _close(self, bindings: list[rx.Binding]) -> None:
         """What is made of variables of a dataflow block is not looked into after it."""
         for binding in bindings:
-            if any(isinstance(part, DataflowVar) for part in leaves(binding.value)):
+            if any(isinstance(part, rx.DataflowVar) for part in leaves(binding.value)):
                 self.values.pop(binding.var, None)
 
-    def _binding(self, binding: Binding) -> None:
+    def _binding(self, binding: rx.Binding) -> None:
         visiting(binding.var)
-        if isinstance(binding, MatchCast):
+        if isinstance(binding, rx.MatchCast):
             self._match_cast(binding)
             return
         old = binding.value
@@ -166,7 +148,7 @@ class Mutator:
             return
         start = len(self.emitter.bindings)
         whole = value if new is None else new
-        is_visited = whole is value and isinstance(value, If)
+        is_visited = whole is value and isinstance(value, rx.If)
         result = self.emitter.choice(value) if is_visited else self.emitter.value(whole)
         self._record(start)
         if new is not None and self._replaces(binding.var, result):
@@ -174,20 +156,20 @@ class Mutator:
             return
         var = self._variable(binding.var, result)
         same = var is binding.var and result is old
-        self._append(binding if same else VarBinding(var, result))
+        self._append(binding if same else rx.VarBinding(var, result))
 
     def _inner(self, value: Any) -> Any:
         """The value with substituted variables; branches and local functions rewritten."""
-        if isinstance(value, If):
+        if isinstance(value, rx.If):
             branches = (self._sequence(value.true_branch), self._sequence(value.false_branch))
             cond = self.substitute(value.cond)
             before = (value.cond, value.true_branch, value.false_branch)
-            return value if _same((cond, *branches), before) else If(cond, *branches)
-        if isinstance(value, Function):
+            return value if _same((cond, *branches), before) else rx.If(cond, *branches)
+        if isinstance(value, rx.Function):
             return self._function(value)
         return self.substitute(value)
 
-    def _match_cast(self, binding: MatchCast) -> None:
+    def _match_cast(self, binding: rx.MatchCast) -> None:
         value = self.substitute(binding.value)
         kept = binding if value is binding.value else replace(binding, value=value)
         new = self.visit_match_cast(kept)
@@ -197,23 +179,23 @@ class Mutator:
             self._give_place(binding.var, new)
         else:
             result = self.emitter.value(new)
-            self._append(VarBinding(self._variable(binding.var, result), result))
+            self._append(rx.VarBinding(self._variable(binding.var, result), result))
 
-    def _replaces(self, var: Var, result: Any) -> bool:
+    def _replaces(self, var: rx.Var, result: Any) -> bool:
         """Whether later uses of `var` may name `result` directly, so that `var` goes."""
-        if isinstance(result, Tuple) or not is_leaf(result):
+        if isinstance(result, rx.Tuple) or not is_leaf(result):
             return False
-        escapes = self.emitter.dataflow and not isinstance(var, DataflowVar)
-        return not (escapes and isinstance(result, DataflowVar))
+        escapes = self.emitter.dataflow and not isinstance(var, rx.DataflowVar)
+        return not (escapes and isinstance(result, rx.DataflowVar))
 
-    def _give_place(self, var: Var, result: Any) -> None:
+    def _give_place(self, var: rx.Var, result: Any) -> None:
         """Later uses of `var` name `result`, which is used more often by as much."""
         self.remap[var] = result
-        if isinstance(result, Var):
+        if isinstance(result, rx.Var):
             uses = self.use_count(var)
             self._uses[result] = self.use_count(result) + uses  # type: ignore[index]
 
-    def _variable(self, var: Var, value: Any) -> Var:
+    def _variable(self, var: rx.Var, value: Any) -> rx.Var:
         """`var` itself where `value` has its struct info, else one with the new struct info."""
         info = infer(value, self.functions)
         if info is None or (var.struct_info is not None and same_info(info, var.struct_info)):
@@ -222,7 +204,7 @@ class Mutator:
         self._give_place(var, new)
         return new
 
-    def _append(self, binding: Binding) -> None:
+    def _append(self, binding: rx.Binding) -> None:
         self.emitter.bindings.append(binding)
         self.values[binding.var] = binding.value
 
@@ -230,8 +212,8 @@ class Mutator:
         for binding in self.emitter.bindings[start:]:
             self.values[binding.var] = binding.value
 
-    def _on_leaf(self, leaf: Any, var: Var) -> Any:
-        return None if isinstance(leaf, Function) else self.visit_leaf(leaf, var)
+    def _on_leaf(self, leaf: Any, var: rx.Var) -> Any:
+        return None if isinstance(leaf, rx.Function) else self.visit_leaf(leaf, var)
 
     # substitution --------------------------------------------------------------------------------
 
@@ -240,14 +222,14 @@ class Mutator:
         if not self.remap:
             return value
         kind = type(value)
-        if kind is Var or kind is DataflowVar:
+        if kind is rx.Var or kind is rx.DataflowVar:
             return self.remap.get(value, value)
-        if kind is Call:
+        if kind is rx.Call:
             return self._substitute_call(value)
-        if kind is Tuple:
+        if kind is rx.Tuple:
             fields = tuple(map(self.substitute, value.fields))
-            return value if _same(fields, value.fields) else Tuple(fields)
-        if kind is TupleGetItem:
+            return value if _same(fields, value.fields) else rx.Tuple(fields)
+        if kind is rx.TupleGetItem:
             tuple_value = self.substitute(value.tuple_value)
             return (
                 value
@@ -256,14 +238,14 @@ class Mutator:
             )
         return value
 
-    def _substitute_call(self, call: Call) -> Call:
+    def _substitute_call(self, call: rx.Call) -> rx.Call:
         args = tuple(map(self.substitute, call.args))
-        op = self.substitute(call.op) if isinstance(call.op, Var) else call.op
+        op = self.substitute(call.op) if isinstance(call.op, rx.Var) else call.op
         if op is call.op and _same(args, call.args):
             return call
         keep = op is call.op and all(map(_same_known, args, call.args))
         info = call.struct_info if keep else None
-        return Call(op, args, call.attrs, call.sinfo_args, info, call.span)
+        return rx.Call(op, args, call.attrs, call.sinfo_args, info, call.span)
 
 
 class Renamer(Mutator):
@@ -273,21 +255,21 @@ class Renamer(Mutator):
         new: old variable -> new variable of the same struct info.
     """
 
-    def __init__(self, new: Mapping[Var, Var]) -> None:
+    def __init__(self, new: Mapping[rx.Var, rx.Var]) -> None:
         super().__init__()
         self.new = new
         self.remap.update(new)
 
-    def _binding(self, binding: Binding) -> None:
+    def _binding(self, binding: rx.Binding) -> None:
         """What is bound keeps its struct info: nothing is inferred, nothing has a hook."""
         value = binding.value
-        if type(value) is Call and type(binding) is VarBinding:
+        if type(value) is rx.Call and type(binding) is rx.VarBinding:
             var = self.new.get(binding.var, binding.var)
             made = self._substitute_call(value)
             same = var is binding.var and made is value
-            self.emitter.bindings.append(binding if same else VarBinding(var, made))
+            self.emitter.bindings.append(binding if same else rx.VarBinding(var, made))
             return
-        if isinstance(value, If):
+        if isinstance(value, rx.If):
             branches = (self._sequence(value.true_branch), self._sequence(value.false_branch))
             value = replace(
                 value,
@@ -295,7 +277,7 @@ class Renamer(Mutator):
                 true_branch=branches[0],
                 false_branch=branches[1],
             )
-        elif type(value) is Call:
+        elif type(value) is rx.Call:
             value = self.substitute(value)
         else:
             super()._binding(binding)
@@ -303,16 +285,16 @@ class Renamer(Mutator):
         var = self.new.get(binding.var, binding.var)
         self.emitter.bindings.append(replace(binding, var=var, value=value))
 
-    def _append(self, binding: Binding) -> None:
+    def _append(self, binding: rx.Binding) -> None:
         var = self.new.get(binding.var)
         super()._append(binding if var is None else replace(binding, var=var))
 
 
-_HOOKS: dict[type, Callable[[Mutator, Any, Var], Any]] = {
-    Call: lambda m, value, var: m.visit_call(value, var),
-    Tuple: lambda m, value, var: m.visit_tuple(value, var),
-    TupleGetItem: lambda m, value, var: m.visit_item(value, var),
-    If: lambda m, value, var: m.visit_if(value, var),
+_HOOKS: dict[type, Callable[[Mutator, Any, rx.Var], Any]] = {
+    rx.Call: lambda m, value, var: m.visit_call(value, var),
+    rx.Tuple: lambda m, value, var: m.visit_tuple(value, var),
+    rx.TupleGetItem: lambda m, value, var: m.visit_item(value, var),
+    rx.If: lambda m, value, var: m.visit_if(value, var),
 }
 
 
@@ -322,11 +304,3 @@ def _same(a: tuple, b: tuple) -> bool:
 
 def _same_known(new: Any, old: Any) -> bool:
     return new is old or same_info(new.struct_info, old.struct_info)
-
-
-def return_info(params: tuple[Var, ...], info: Any) -> Any:
-    """The struct info of a result as callers may know it: symbols of the parameters only."""
-    known = [
-        v for p in params for v in (*definable_vars(p.struct_info), *symbolic_vars(p.struct_info))
-    ]
-    return erase_to_well_defined(info, known)

@@ -15,23 +15,15 @@ import numpy as np
 from mlcnb.core.errors import ExecutionError
 from mlcnb.ir.expr import FloatImm, IntImm, PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import substitute
-from mlcnb.relax.expr import (
-    Call,
-    Constant,
-    DataTypeImm,
-    PrimValue,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-)
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
 
 Lookup = Callable[[Any], Any]
 
 
-def call_numpy(call: Call, lookup: Lookup, dims: Mapping[PrimVar, int] | None = None) -> Any:
+def call_numpy(call: rx.Call, lookup: Lookup, dims: Mapping[PrimVar, int] | None = None) -> Any:
     """The value of a call of a declared operator.
 
     Args:
@@ -68,15 +60,15 @@ def operand(arg: Any, kind: str, lookup: Lookup, dims: Mapping[PrimVar, int]) ->
 
 def value_of(arg: Any, lookup: Lookup, dims: Mapping[PrimVar, int]) -> Any:
     """The value of a leaf: array, tuple, dimensions, number, string or dtype."""
-    if isinstance(arg, Constant):
+    if isinstance(arg, rx.Constant):
         return arg.data
-    if isinstance(arg, Tuple):
+    if isinstance(arg, rx.Tuple):
         return tuple(value_of(f, lookup, dims) for f in arg.fields)
-    if isinstance(arg, ShapeExpr):
+    if isinstance(arg, rx.ShapeExpr):
         return tuple(scalar_of(v, dims) for v in arg.values)
-    if isinstance(arg, PrimValue):
+    if isinstance(arg, rx.PrimValue):
         return scalar_of(arg.value, dims)
-    return arg.value if isinstance(arg, StringImm | DataTypeImm) else lookup(arg)
+    return arg.value if isinstance(arg, rx.StringImm | rx.DataTypeImm) else lookup(arg)
 
 
 def scalar_of(expr: PrimExpr, dims: Mapping[PrimVar, int]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from mlcnb.core import above
 
+__path__: list[str] = []  # TVM's `relax.op` is a package: `relax.op.base` is found
 #: ways of calling that no declaration stands behind; in programs they are written with R
 _CALLS = (
     "call_builtin_with_ctx call_inplace_packed call_py_func call_tir_with_grad invoke_closure "

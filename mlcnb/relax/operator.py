@@ -25,25 +25,19 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from mlcnb.core import above
-from mlcnb.core.errors import MLCError, OperatorArgumentError, UnsupportedOpError
+from mlcnb.core.errors import (
+    ArgumentError,
+    MLCError,
+    OperatorArgumentError,
+    UnsupportedOpError,
+)
 from mlcnb.core.node import Node, node
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import FloatImm, IntImm
 from mlcnb.ir.prim_ops import as_expr
 from mlcnb.ir.prim_ops import const as prim_const
 from mlcnb.ir.span import merge
-from mlcnb.relax.expr import (
-    Call,
-    DataTypeImm,
-    Expr,
-    Op,
-    PrimValue,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    const,
-    shape_expr,
-)
+from mlcnb.relax import expr as rx
 from mlcnb.relax.traits import Traits
 
 #: the words that mark an argument in a declaration
@@ -116,7 +110,7 @@ class OpDecl(Traits, Node):
     __slots__ = ()
     op_name: ClassVar[str] = ""
     #: what calls of it name
-    op: ClassVar[Op] = Op("")
+    op: ClassVar[rx.Op] = rx.Op("")
     #: name under `R.` and `relax.op.`
     sugar: ClassVar[str] = ""
     #: argument name -> kind (one of ARGUMENTS), in order
@@ -179,7 +173,7 @@ def operator(
         arguments = {n: _kind(a) for n, a in annotations.items() if _kind(a) in ARGUMENTS}
         cls.__annotations__ = {n: a for n, a in annotations.items() if n not in arguments}
         made: Any = node(cls)
-        made.op_name, made.op, made.arguments = name, Op(name), arguments
+        made.op_name, made.op, made.arguments = name, rx.Op(name), arguments
         kinds = ((n, _NUMBERS.get(str(a).removesuffix(" | None"))) for n, a in annotations.items())
         made.numbers = {n: kind for n, kind in kinds if kind is not None}
         made.sugar = name.removeprefix("relax.") if sugar is None else sugar
@@ -201,13 +195,13 @@ def _all() -> dict[str, type[OpDecl]]:
     return _declared
 
 
-def declaration(op: str | Op, missing_ok: bool = False) -> Any:
+def declaration(op: str | rx.Op, missing_ok: bool = False) -> Any:
     """The declaration class of an operator.
 
     Raises:
         UnsupportedOpError: it is not declared and `missing_ok` is False.
     """
-    name = op.name if isinstance(op, Op) else op
+    name = op.name if isinstance(op, rx.Op) else op
     found = _declared.get(name) or _all().get(_also.get(name, name))
     if found is None and not missing_ok:
         raise UnsupportedOpError(f"no operator {name!r} is declared", hint="see mlcnb.op.names()")
@@ -223,23 +217,25 @@ def called(value: Any) -> type[OpDecl]:
     """The declaration of the operator that a value calls, asked for its traits and whether it is a
     certain one: `called(x) is Matmul`. Of any other value `OpDecl`, which has no traits.
     """
-    if not isinstance(value, Call) or not isinstance(value.op, Op):
+    if not isinstance(value, rx.Call) or not isinstance(value.op, rx.Op):
         return OpDecl
     return declaration(value.op, missing_ok=True) or OpDecl
 
 
-def attrs_of(call: Call) -> OpDecl:
+def attrs_of(call: rx.Call) -> OpDecl:
     """The attribute object of a call (made with the defaults where there is none)."""
     return call.attrs if isinstance(call.attrs, OpDecl) else declaration(call.op)()
 
 
-def with_operand(call: Call, before: Call) -> Call:
+def with_operand(call: rx.Call, before: rx.Call) -> rx.Call:
     """The call on the first operand of `before`, whose result it took."""
     span = merge(before.span, call.span)
-    return Call(call.op, (before.args[0], *call.args[1:]), call.attrs, (), call.struct_info, span)
+    return rx.Call(
+        call.op, (before.args[0], *call.args[1:]), call.attrs, (), call.struct_info, span
+    )
 
 
-def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> Call:
+def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> rx.Call:
     """A call of a declared operator; Python values become constants, shapes and scalars.
 
     Positional values beyond the arguments are attributes, in order.
@@ -249,8 +245,8 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> Call:
             another kind.
     """
     if not attrs and len(args) == len(decl.arguments) and not decl.node_fields:
-        if all(isinstance(a, Expr) for a in args):
-            return Call(decl.op, args)
+        if all(isinstance(a, rx.Expr) for a in args):
+            return rx.Call(decl.op, args)
     names = list(decl.arguments)
     values: dict[str, Any] = dict(zip([*names, *decl.node_fields], args, strict=False))
     if len(args) > len(names) + len(decl.node_fields) or values.keys() & attrs.keys():
@@ -261,14 +257,34 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> Call:
     if unknown or missing:
         what = f"no argument {unknown[0]!r}" if unknown else f"argument {missing[0]!r} is missing"
         raise OperatorArgumentError(f"{decl.sugar}: {what}", hint=signature_text(decl))
-    like = next((v for v in values.values() if isinstance(v, Expr)), None)
-    exprs = [as_argument(values.get(n), decl.arguments[n], like) for n in names]
+    like = next((v for v in values.values() if isinstance(v, rx.Expr)), None)
+    attributes = {n: _attribute(decl, n, v) for n, v in values.items() if n in decl.node_fields}
+    try:
+        exprs = [as_argument(values.get(n), decl.arguments[n], like) for n in names]
+        made = decl(**attributes)
+        made.validate()
+    except OF_ANOTHER_KIND as error:
+        if (told := of_another_kind(decl.sugar, error, signature_text(decl))) is None:
+            raise
+        raise told from error
     while exprs and exprs[-1] is None:
         exprs.pop()
-    made = decl(**{n: _attribute(decl, n, v) for n, v in values.items() if n in decl.node_fields})
-    made.validate()
     args_given = tuple(NULL if e is None else e for e in exprs)
-    return Call(decl.op, args_given, made if decl.node_fields else None)
+    return rx.Call(decl.op, args_given, made if decl.node_fields else None)
+
+
+#: what is said of a value that is no such thing as was asked for: by Python and NumPy, by us
+OF_ANOTHER_KIND = (TypeError, ValueError, AttributeError, LookupError, OverflowError)
+
+
+def of_another_kind(name: str, error: Exception, hint: str) -> OperatorArgumentError | None:
+    """What a call of an operator raises where its arguments made that error; None: the error
+    itself, which is ours and says what is wrong.
+    """
+    if isinstance(error, MLCError) and not isinstance(error, ArgumentError):
+        return None
+    said = error.message if isinstance(error, MLCError) else f"{type(error).__name__}: {error}"
+    return OperatorArgumentError(f"{name}: an argument is of another kind: {said}", hint=hint)
 
 
 def signature_text(decl: type[OpDecl]) -> str:
@@ -304,35 +320,39 @@ def _frozen(value: Any) -> Any:
 
 
 #: stands in a call for an optional argument that is left out before one that is given
-NULL = Op("relax.null_value")
+NULL = rx.Op("relax.null_value")
 
 
-def as_argument(value: Any, kind: str, like: Expr | None = None) -> Any:
+def as_argument(value: Any, kind: str, like: rx.Expr | None = None) -> Any:
     """A Python value as the expression that an argument of `kind` wants."""
     if value is None:
         return None
-    if isinstance(value, Expr) or (kind == "Object" and isinstance(value, Node)):
+    if isinstance(value, rx.Expr) or (kind == "Object" and isinstance(value, Node)):
         return value
     if kind.endswith("Shape"):
-        return value if isinstance(value, ShapeExpr) else shape_expr(value)
+        return value if isinstance(value, rx.ShapeExpr) else rx.shape_expr(value)
     if kind == "Tensors":
-        return Tuple(tuple(as_argument(v, "Tensor") for v in value))
+        if any(v is None for v in value):
+            raise ArgumentError("None stands among the tensors")
+        return rx.Tuple(tuple(as_argument(v, "Tensor") for v in value))
     if kind.endswith("Scalar"):
+        if isinstance(value, str):
+            raise ArgumentError(f"{value!r} is no number")
         whole = isinstance(value, int) and not isinstance(value, bool)
-        return PrimValue(prim_const(value, "int64") if whole else as_expr(value))
+        return rx.PrimValue(prim_const(value, "int64") if whole else as_expr(value))
     if kind == "String":
-        return StringImm(str(value))
+        return rx.StringImm(str(value))
     if kind.endswith("Dtype"):
-        return DataTypeImm(dtype(value))
+        return rx.DataTypeImm(dtype(value))
     if kind == "Object" and isinstance(value, list | tuple):
-        return Tuple(tuple(as_argument(v, kind) for v in value))
+        return rx.Tuple(tuple(as_argument(v, kind) for v in value))
     if hasattr(value, "shape"):
-        return const(value)
+        return rx.const(value)
     kind_of_like = getattr(getattr(like, "struct_info", None), "dtype", None)
-    return const(value, kind_of_like)
+    return rx.const(value, kind_of_like)
 
 
-def call_arguments(call: Call) -> list[Any]:
+def call_arguments(call: rx.Call) -> list[Any]:
     """The arguments of an operator call, as declared: Expr, or None where left out."""
     decl = declaration(call.op)
     kinds = list(decl.arguments.values())
@@ -346,10 +366,10 @@ def call_arguments(call: Call) -> list[Any]:
 
 def _is_empty(arg: Any) -> bool:
     """True for `R.tuple()`, which TVM writes for an argument that is left out."""
-    return isinstance(arg, Tuple) and not arg.fields
+    return isinstance(arg, rx.Tuple) and not arg.fields
 
 
 def is_null(arg: Any) -> bool:
     """True for `NULL` and for a call of it (`R.null_value()`)."""
-    op = arg.op if isinstance(arg, Call) else arg
-    return isinstance(op, Op) and op.name == NULL.name
+    op = arg.op if isinstance(arg, rx.Call) else arg
+    return isinstance(op, rx.Op) and op.name == NULL.name

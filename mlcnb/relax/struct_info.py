@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mlcnb.core.errors import ArgumentError
 from mlcnb.core.node import Node, binder, node
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
@@ -77,7 +78,8 @@ class TensorStructInfo(StructInfo):
     ndim.
 
     `ndim` is -1 when the rank is unknown; where the shape is known, it is its length. The dtypes
-    "" and "void" are TVM's words for one that is not known.
+    "" and "void" are TVM's words for one that is not known. Of a Var whose dimensions are known,
+    the shape is those: Tensor(s, …) is Tensor((2, 3), …) where s is Shape([2, 3]).
     """
 
     shape: Any = None
@@ -88,20 +90,24 @@ class TensorStructInfo(StructInfo):
     def __post_init__(self) -> None:
         if self.dtype is not None and self.dtype in ("", "void"):
             object.__setattr__(self, "dtype", None)
+        if isinstance(self.shape, str):
+            raise ArgumentError(
+                f"TensorStructInfo: {self.shape!r} is no shape",
+                hint='the shape first, then the dtype: TensorStructInfo((2, 3), "float32")',
+            )
         _plain(self, "dtype", str, dtype)
         _plain(self, "shape", list, _shape)
         _plain(self, "shape", tuple, _shape)
+        known = getattr(getattr(self.shape, "struct_info", None), "values", None)
+        if known is not None and getattr(self.shape, "values", None) is None:
+            object.__setattr__(self, "shape", _shape(known))
         if self.ndim < 0 and self.shape is not None:
             object.__setattr__(self, "ndim", getattr(self.shape.struct_info, "ndim", -1))
 
     @property
     def dims(self) -> tuple[PrimExpr, ...] | None:
-        """The dimensions, or None where they are not known one by one. Of a shape that a variable
-        holds they are what is known of the variable.
-        """
-        return getattr(self.shape, "values", None) or getattr(
-            getattr(self.shape, "struct_info", None), "values", None
-        )
+        """The dimensions, or None where they are not known one by one."""
+        return getattr(self.shape, "values", None)
 
 
 @node

@@ -12,6 +12,7 @@ from typing import Any
 
 from mlcnb.core.errors import ArgumentError
 from mlcnb.core.node import rewrite
+from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import const
 from mlcnb.relax.analysis.variables import bound_vars
@@ -41,7 +42,7 @@ def convert_to_expr(value: Any) -> Expr:
     if isinstance(value, list | tuple):
         return Tuple(tuple(map(convert_to_expr, value)))
     raise ArgumentError(
-        f"convert_to_expr: a {type(value).__name__} is no value of a graph",
+        f"convert_to_expr: {kind_of(value)} is no value of a graph",
         hint="an array becomes one by relax.const",
     )
 

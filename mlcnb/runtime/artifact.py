@@ -213,7 +213,12 @@ def _members(path: Path) -> dict[str, bytes]:
                     found[info.name] = file.read()
             return found
     except (OSError, tarfile.TarError) as error:
-        raise ModelError(f"{path} cannot be read as a saved executable: {error}") from error
+        hint = "ex.export_library(path) and mlcnb compile write such files"
+        if Path(path).suffix == ".onnx":
+            hint = f"this is a model: mlc.compile(mlc.from_onnx({str(path)!r}))"
+        raise ModelError(
+            f"{path} cannot be read as a saved executable: {error}", hint=hint
+        ) from error
 
 
 def _unpack(data: bytes, entries: list[dict[str, Any]]) -> list[np.ndarray]:

@@ -35,8 +35,8 @@ class Device:
 def cpu(index: int = 0) -> Device:
     """The CPU.
 
-    Tensors lie on the first, index 0; of another one `exist` is False, and `runtime.tensor` refuses
-    it.
+    Tensors of every shape and dtype lie on the first, index 0; of another one `exist` is False, and
+    `runtime.tensor` refuses it.
     """
     return Device("cpu", index)
 
@@ -44,8 +44,8 @@ def cpu(index: int = 0) -> Device:
 def cuda(index: int = 0) -> Device:
     """A CUDA GPU by its number.
 
-    Nothing is asked of the machine: `exist` says whether it is there. Kernels run on it;
-    `runtime.tensor` refuses it with RuntimeInputError.
+    Nothing is asked of the machine: `exist` says whether it is there. Kernels run on it, with
+    arrays of CuPy of their shapes and dtypes; `runtime.tensor` refuses it with RuntimeInputError.
     """
     return Device("cuda", index)
 

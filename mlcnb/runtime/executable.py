@@ -56,9 +56,6 @@ class Kernels(Mapping[str, Any], display.Shown):
     def __len__(self) -> int:
         return len(self._kernels)
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
 
 class Executable(display.Shown):
     """A compiled module. See the module's text.
@@ -85,6 +82,8 @@ class Executable(display.Shown):
         self._machine = VirtualMachine(self)
         self._plans: dict[str, Any] = {}
         self._native: Callable[..., Any] = _no_entry
+        #: versions for sizes that are met often (`mlcnb.runtime.versions`); None: there are none
+        self.versions: Any = None
 
     @cached_property
     def entry(self) -> str:
@@ -107,6 +106,10 @@ class Executable(display.Shown):
             RuntimeInputError: wrong number, name, dtype or shape of inputs.
             ExecutionError: the program stopped.
         """
+        if self.versions is not None:
+            version = self.versions.of(self.ordered(args, named))
+            if version is not None:
+                return version(*args, **named)
         if not named:
             found = self._native(*args)
             if found is not NotImplemented:
@@ -276,9 +279,6 @@ class Executable(display.Shown):
         kernel_call.check(self.kernels[name], values)
         kernel_call.check_outputs(function, values)
         return values
-
-    def __repr__(self) -> str:
-        return display.text(self)
 
 
 def _no_entry(*args: Any) -> Any:

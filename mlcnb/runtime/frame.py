@@ -17,6 +17,7 @@ import numpy as np
 
 from mlcnb.core import registry
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
+from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.relax import expr as rx
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
@@ -75,9 +76,11 @@ def bind_arguments(
         RuntimeInputError: wrong number, dtype or shape, naming the parameter.
     """
     if len(args) != len(function.params):
+        count = len(function.params)
         wanted = ", ".join(p.name_hint for p in function.params) or "none"
         raise RuntimeInputError(
-            f"{name} takes {len(function.params)} inputs ({wanted}), got {len(args)}"
+            f"{name} takes {count} input{'' if count == 1 else 's'} ({wanted}), got {len(args)}",
+            hint="; ".join(f"{p.name_hint}: {p.struct_info}" for p in function.params) or None,
         )
     dims: Dims = dict(known or {})
     pairs = list(zip(function.params, args, strict=True))
@@ -311,7 +314,7 @@ def apply(vm: VirtualMachine, function: Any, args: tuple[Any, ...]) -> Any:
         raise ExecutionError("a PrimFunc is called through call_tir")
     if callable(function):
         return contiguous(function(*args))
-    raise ExecutionError(f"a {type(function).__name__} is called, which is no function")
+    raise ExecutionError(f"{kind_of(function)} is called, which is no function")
 
 
 def _called(vm: VirtualMachine, function: Any, args: tuple[Any, ...]) -> Frame:

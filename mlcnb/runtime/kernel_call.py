@@ -14,6 +14,7 @@ from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, STATUS
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.memory import aligned_empty
 from mlcnb.runtime import threads
 from mlcnb.runtime.native_graph import NativeProgram
@@ -118,7 +119,8 @@ def check(kernel: Any, args: Sequence[Any]) -> Dims:
         names = ", ".join(p.name for p in params)
         raise RuntimeInputError(
             f"{kernel.name} takes {len(params)} arguments ({names}), outputs included, "
-            f"but got {len(args)}"
+            f"but got {len(args)}",
+            hint=_made_first(kernel) if len(args) < len(params) else None,
         )
     dims: Dims = {}
     for param, arg in zip(params, args, strict=True):
@@ -132,6 +134,18 @@ def check(kernel: Any, args: Sequence[Any]) -> Dims:
     ]
     match_shapes(shapes, dims)
     return dims
+
+
+def _made_first(kernel: Any) -> str | None:
+    """How to make the arrays that a kernel writes: `C = np.empty((8, 8), 'float32')`."""
+    params = kernel.signature.params
+    outputs = [params[n] for n in written(kernel.func)]
+    if any(p.as_int(x) is None for b in outputs for x in b.shape):
+        return None
+    made = [
+        f"{b.name} = np.empty({tuple(map(p.as_int, b.shape))}, {str(b.dtype)!r})" for b in outputs
+    ]
+    return f"make what it writes first: {'; '.join(made)}"
 
 
 def checked_number(kernel: str, param: e.Var, arg: Any) -> int:
@@ -152,7 +166,10 @@ def _checked_array(kernel: str, buffer: Buffer, arg: Any) -> tuple[Any, Any, str
     if not isinstance(arg, np.ndarray) and not is_on_gpu(arg):
         raise RuntimeInputError(f"{what} must be a NumPy array, got {type(arg).__name__}")
     if arg.dtype != buffer.dtype.numpy:
-        raise RuntimeInputError(f"{what}: expected dtype {buffer.dtype}, got {arg.dtype}")
+        raise RuntimeInputError(
+            f"{what}: expected dtype {buffer.dtype}, got {arg.dtype}",
+            hint=f"convert it first: x.astype({str(buffer.dtype)!r})",
+        )
     if not arg.flags.c_contiguous:
         raise RuntimeInputError(f"{what} is strided in memory", hint="pass np.ascontiguousarray(x)")
     return element_shape(buffer, arg.shape), buffer.shape, what

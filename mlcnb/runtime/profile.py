@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mlcnb.core import above, display
+from mlcnb.core.errors import RuntimeInputError
+from mlcnb.core.text import kind_of
 from mlcnb.machine.roofline import Roofline
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.executable import Executable
@@ -54,10 +57,11 @@ class Row:
         return None if not self.nbytes or not self.seconds else self.nbytes / self.seconds / 1e9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile(display.Shown):
     """The result of `profile`: a row for each call, in order; the total; the settings.
 
+    sizes: those of symbolic variables that the kernels were compiled for; None: for any.
     roofline: of the machine, by which `of_roof` judges; None where the program was interpreted.
     """
 
@@ -66,6 +70,7 @@ class Profile(display.Shown):
     repeat: int
     threads: int
     roofline: Roofline | None = None
+    sizes: Mapping[Any, int] | None = None
 
     @property
     def total(self) -> float:
@@ -88,9 +93,6 @@ class Profile(display.Shown):
         if self.roofline is None or row.nbytes is None:
             return None
         return self.roofline.share(row.flops or 0, row.nbytes, row.seconds)
-
-    def __repr__(self) -> str:
-        return display.text(self)
 
 
 def _together(rows: list[Row]) -> Row:
@@ -115,8 +117,16 @@ def profile(
         roofline: to judge by; default: this machine's, which is measured once for a process.
 
     Raises:
-        RuntimeInputError: inputs that do not fit.
+        RuntimeInputError: no executable, or inputs that do not fit.
     """
+    if not isinstance(ex, Executable):
+        raise RuntimeInputError(
+            f"profile: {kind_of(ex)} does not run", hint="mlc.profile(mlc.compile(mod), x)"
+        )
+    versions = ex.versions
+    sizes = None if versions is None else versions.sizes_of(ex.ordered(args, named))
+    if sizes is not None:
+        args, named, ex = ex.ordered(args, named), {}, versions.of(ex.ordered(args, named))
     times: dict[int, list[float]] = {}
     whole = []
     calls: list[tuple[str, str, Any, Any]] = []
@@ -134,7 +144,7 @@ def profile(
     )
     if roofline is None and ex.target.kind == "llvm":
         roofline = above.ask("roofline")(get_num_threads())
-    return Profile(rows, sum(medians), repeat, get_num_threads(), roofline)
+    return Profile(rows, sum(medians), repeat, get_num_threads(), roofline, sizes)
 
 
 def _timed_calls(ex: Executable, args: tuple[Any, ...], named: Any) -> list[tuple]:

@@ -39,7 +39,7 @@ from mlcnb.tir.buffer import Buffer
 CALLS, SECONDS = 15, 0.3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Strip(display.Shown):
     """One kernel. Bytes and FLOPs are of one call; None where sizes are not known.
 
@@ -97,9 +97,6 @@ class Strip(display.Shown):
         if self.roofline is None or self.seconds is None or self.nbytes is None:
             return None
         return self.roofline.share(self.flops or 0, self.nbytes, self.seconds)
-
-    def __repr__(self) -> str:
-        return display.text(self)
 
 
 class Strips(tuple[Strip, ...], display.Shown):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from mlcnb.codegen.cuda.gpu import Gpu, plain
 from mlcnb.core import display
 from mlcnb.core.errors import RuntimeInputError
+from mlcnb.core.text import kind_of
 from mlcnb.ir.memory import aligned_empty
 from mlcnb.runtime.device import Device, cpu, cuda
 
@@ -181,9 +182,10 @@ def _foreign(value: Any, name: str) -> np.ndarray:
             ) from error
     if isinstance(value, np.generic):
         return np.asarray(value)
-    raise RuntimeInputError(
-        f"input {name!r} is a {type(value).__name__}", hint="pass a NumPy array or a DLPack object"
-    )
+    hint = "pass a NumPy array or a DLPack object"
+    if isinstance(value, Mapping):
+        hint = "inputs by name go in with two stars: ex(**inputs)"
+    raise RuntimeInputError(f"input {name!r} is {kind_of(value)}", hint=hint)
 
 
 #: dtypes that PyTorch and ml_dtypes have by the same name, and NumPy does not exchange

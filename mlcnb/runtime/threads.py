@@ -25,6 +25,7 @@ from functools import cache
 from typing import Any
 
 from mlcnb.core.errors import ExecutionError
+from mlcnb.core.text import kind_of
 from mlcnb.runtime import native
 from mlcnb.runtime.native import pool
 
@@ -34,19 +35,27 @@ _PATIENCE = 10.0
 
 
 def get_num_threads() -> int:
-    """How many threads a parallel loop runs on, the caller's included."""
+    """How many threads a parallel loop runs on, the caller's included; raises nothing.
+
+    A loop of a smaller extent runs on as many as it has iterations.
+    """
     return _pool.size or default_num_threads()
 
 
 def set_num_threads(n: int) -> None:
     """Run parallel loops on `n` threads from now on; waits until the pool is idle.
 
+    A loop of a smaller extent runs on as many as it has iterations.
+
     Raises:
         ValueError: `n` is less than 1, or more than 256.
         TypeError: `n` is no whole number.
         ExecutionError: the pool stays busy for ten seconds.
     """
-    wanted = operator.index(n)
+    try:
+        wanted = operator.index(n)
+    except TypeError:
+        raise TypeError(f"a number of threads is an int, not {kind_of(n)}") from None
     if wanted < 1:
         raise ValueError(f"a program needs at least 1 thread, not {n}")
     if wanted > pool.MAX_THREADS:

@@ -24,14 +24,27 @@ def interleaved(
     seconds: float = 2.0,
     least: int = 5,
     clock: Callable[[], float] = time.perf_counter,
+    known: Mapping[str, float] | None = None,
 ) -> dict[str, list[float]]:
     """Seconds of each call of each contestant, who take turns for about `seconds` in all.
 
     Taking turns makes a slow moment of the machine meet them all. A turn is a rest, calls that do
     not count (none where a call is longer than a turn), and some that do. One whose first call
     takes longer than all the time there is has had its turn with that.
+
+    Args:
+        contestants: name -> a call.
+        seconds: about how long it takes in all.
+        least: calls of each that count, at least; of slow ones that is one.
+        clock: what is looked at before and after a call.
+        known: seconds of a call that was made before: of a slow one, its turn.
     """
-    first = {name: _seconds(run, clock) for name, run in contestants.items()}
+    known = known or {}
+    slow = {name for name, taken in known.items() if taken > max(seconds, SLOW)}
+    first = {
+        name: known[name] if name in slow else _seconds(run, clock)
+        for name, run in contestants.items()
+    }
     slow = {name for name, taken in first.items() if taken > max(seconds, SLOW)}
     times: dict[str, list[float]] = {
         name: [taken] if name in slow else [] for name, taken in first.items()

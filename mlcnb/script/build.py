@@ -76,11 +76,13 @@ def _integer_division(kind: type, on_floats: Callable) -> Callable[[Any, Any], P
     return build
 
 
-def _bitwise(name: str, logical: type | None = None) -> Callable[[Any, Any], PrimExpr]:
-    def build(a: Any, b: Any) -> PrimExpr:
+def _bitwise(name: str, logical: type | None = None) -> Callable[..., PrimExpr]:
+    def build(a: Any, b: Any, dtype: Any = None) -> PrimExpr:
         a, b = matched(a, b)
         if a.dtype.is_float:
             raise MLCError(f"{name} needs integers, got {a.dtype}")
+        if dtype not in (None, a.dtype):
+            raise MLCError(f"{name} of {a.dtype} is {a.dtype}, not {dtype}")
         return e.Call(a.dtype, f"tir.{name}", (a, b))
 
     return build

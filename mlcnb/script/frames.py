@@ -337,7 +337,8 @@ class Sliced:
 
     def mismatch(self) -> str:
         """The message for a wrong number of indices."""
-        return f"{self.buffer.name} has ndim {self.buffer.ndim}, it gets {len(self.axes)} indices"
+        given = f"{len(self.axes)} {'index' if len(self.axes) == 1 else 'indices'}"
+        return f"{self.buffer.name} has ndim {self.buffer.ndim}, it gets {given}"
 
     def _index(self, index: Any) -> PrimExpr:
         if not isinstance(index, slice):

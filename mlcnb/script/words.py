@@ -115,6 +115,8 @@ def unknown(namespace: Any, name: str) -> tuple[str, str | None]:
             f"words of {name.split('_')[0]} are not here: T.call_extern or T.call_intrin names one"
         )
     if hint is None:
+        if called == "R" and name in dir(namespace.nn):
+            return f"no R.{name}", f"it is R.nn.{name}"
         close = difflib.get_close_matches(name, dir(namespace), n=1)
         hint = f"did you mean {called}.{close[0]}?" if close else None
     return f"no {called}.{name}", hint

@@ -14,11 +14,11 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.te.tensor": (
-            "Tensor TensorSlice PlaceholderOp ComputeOp ExternOp ScanOp ReduceAxis"
+            "Tensor TensorSlice PlaceholderOp ComputeOp ExternOp ScanOp ReduceAxis tag_scope"
         ),
         "mlcnb.te.operation": (
             "placeholder compute reduce_axis thread_axis extern extern_primfunc scan var size_var "
-            "const tag_scope"
+            "const"
         ),
         "mlcnb.te.prim_func": "create_prim_func",
         "mlcnb.ir.prim_ops": (

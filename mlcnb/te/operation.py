@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import re
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ContextDecorator
-from contextvars import ContextVar
 from typing import Any
 
-from mlcnb.core.errors import ArgumentError, MLCError
+from mlcnb.core.errors import MLCError, UnsupportedDtypeError
 from mlcnb.core.node import rewrite, walk
 from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import IntImm, PrimExpr, Range, SizeVar, Var
-from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor
+from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, tag_of
 from mlcnb.tir.buffer import Buffer, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
@@ -22,8 +22,8 @@ from mlcnb.tir.renew import renew_defs
 from mlcnb.tir.stmt import BlockRealize, Evaluate, IterType, IterVar, Reduce, Stmt
 
 const = p.const
-
-_current_tag: ContextVar[str] = ContextVar("tag", default="")
+#: what NumPy and Python's `math` say of an expression
+_OF_NUMBERS = re.compile(r"of ufunc|must be real number|float\(\) argument")
 
 
 def var(name: str = "tindex", dtype: Any = "int32") -> Var:
@@ -70,7 +70,12 @@ def placeholder(shape: Any, dtype: str = "float32", name: str = "placeholder") -
         MLCError: a dimension is no integer.
         UnsupportedDtypeError: there is no such dtype.
     """
-    return PlaceholderOp(name, as_shape(shape), _dtype(str(dtype))).output(0)
+    try:
+        known = _dtype(str(dtype))
+    except UnsupportedDtypeError as error:
+        hint = f"te.placeholder(shape, dtype, name): is it a name? name={str(dtype)!r}"
+        raise UnsupportedDtypeError(error.message, hint=hint) from None
+    return PlaceholderOp(name, as_shape(shape), known).output(0)
 
 
 def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
@@ -86,7 +91,12 @@ def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
     if isinstance(dom, Range):
         begin, extent = dom.min, dom.extent
     else:
-        low, high = dom
+        try:
+            low, high = dom
+        except (TypeError, ValueError) as error:
+            raise MLCError(
+                f"reduce_axis: {dom!r} is no (begin, end)", hint="write te.reduce_axis((0, k))"
+            ) from error
         begin, extent = _dim(low), _dim(p.subtract(high, low))
     kind = max(begin.dtype, extent.dtype, key=lambda d: d.bits)
     domain = Range(p.fitted(kind, begin), p.fitted(kind, extent))
@@ -102,6 +112,9 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
         dom: `(begin, end)`, a Range, a number of threads, or nothing where a launch says it.
         tag: name of the hardware axis; may stand in the place of `dom`.
         name: name of the variable; `tag` where it is not given.
+
+    Raises:
+        MLCError: `dom` is none of these.
     """
     if isinstance(dom, str):
         dom, tag, name = None, dom, name or tag
@@ -112,7 +125,10 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
 def _domain(dom: Any) -> Range:
     if isinstance(dom, Range):
         return dom
-    low, high = dom if isinstance(dom, tuple | list) else (0, 1 if dom is None else dom)
+    both = tuple(dom) if isinstance(dom, tuple | list) else (0, 1 if dom is None else dom)
+    if len(both) != 2:
+        raise MLCError(f"thread_axis: {dom!r} is no (begin, end)")
+    low, high = both
     first, end = p.match_dtypes(low, high)
     return Range(first, p.subtract(end, first))
 
@@ -151,7 +167,7 @@ def compute(
             _axis_names(fcompute, len(extents), name, varargs_names), extents, strict=True
         )
     )
-    made = fcompute(*(axis.var for axis in axes))
+    made = _body(name, fcompute, [axis.var for axis in axes])
     several = isinstance(made, tuple | list)
     body = tuple(p.as_expr(x) for x in (made if several else (made,)))
     _check_reductions(name, body)
@@ -160,10 +176,29 @@ def compute(
     return outputs if several else outputs[0]
 
 
+def _body(name: str, fcompute: Callable[..., Any], variables: list[Var]) -> Any:
+    """What the function of indices gives; functions of NumPy and `math` know no expressions."""
+    try:
+        return fcompute(*variables)
+    except TypeError as error:
+        if not _OF_NUMBERS.search(str(error)):
+            raise
+        raise MLCError(
+            f"compute {name}: a function of numbers got a symbolic expression: {error}",
+            hint="te has its own of that name: te.exp(x), te.sqrt(x), te.max(a, axis=k)",
+        ) from error
+
+
 def _axis_names(
     fcompute: Callable, ndim: int, name: str, varargs_names: Sequence[str] | None
 ) -> list[str]:
-    spec = inspect.signature(fcompute).parameters.values()
+    try:
+        spec = inspect.signature(fcompute).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise MLCError(
+            f"compute {name}: {fcompute!r} is no function of indices",
+            hint="te.compute(shape, lambda i, j: A[i, j] + 1)",
+        ) from error
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     positional = [x.name for x in spec if x.kind in kinds and x.default is x.empty]
     takes_more = [x for x in spec if x.kind is x.VAR_POSITIONAL]
@@ -172,7 +207,9 @@ def _axis_names(
         return positional
     if rest < 0 or not takes_more:
         raise MLCError(
-            f"compute {name}: the shape has {ndim} dimensions, the function takes {len(positional)}"
+            f"compute {name}: the shape has {ndim} dimensions, the function takes "
+            f"{len(positional)} ({', '.join(positional)})",
+            hint="one argument for each dimension: te.compute((n, m), lambda i, j: A[i, j])",
         )
     if varargs_names is not None:
         if len(varargs_names) != rest:
@@ -218,9 +255,10 @@ def extern(
         attrs: annotations of the block.
 
     Raises:
-        MLCError: `fcompute` gives no statement and no call.
+        MLCError: `fcompute` gives no statement and no call, or an input is no tensor.
     """
-    several = bool(shape) and isinstance(shape[0], tuple | list)
+    _want_tensors(f"extern {name}", inputs)
+    several = isinstance(shape, Sequence) and any(isinstance(s, tuple | list) for s in shape[:1])
     shapes = [as_shape(s) for s in (shape if several else [shape])]
     kinds = list(dtype) if isinstance(dtype, tuple | list) else [dtype] * len(shapes)
     ins = tuple(decl_buffer(t.shape, t.dtype, t.name) for t in inputs)
@@ -236,6 +274,12 @@ def extern(
     return made if several else made[0]
 
 
+def _want_tensors(name: str, given: Any) -> None:
+    for x in given if isinstance(given, tuple | list) else [given]:
+        if not isinstance(x, Tensor):
+            raise MLCError(f"{name}: {reprlib.repr(x)} is no te tensor", hint="give a list of them")
+
+
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **options: Any) -> Any:
     """Tensors that a loop function fills: its first buffers are read, the others are the results.
 
@@ -245,8 +289,11 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **optio
         options: as of `extern`.
 
     Raises:
-        MLCError: the inputs are not the first buffers of the function.
+        MLCError: the inputs are not the first buffers of the function, or it is no PrimFunc.
     """
+    if not isinstance(primfunc, PrimFunc):
+        raise MLCError(f"extern_primfunc: {primfunc!r} is no PrimFunc")
+    _want_tensors("extern_primfunc", input_tensors)
     taken, made = _sides(input_tensors, primfunc)
 
     def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
@@ -337,7 +384,7 @@ def scan(
         attrs: kept for TVM's sake.
 
     Raises:
-        MLCError: starts, steps and states differ in number.
+        MLCError: starts, steps and states differ in number, or are no tensors.
     """
     several = isinstance(init, tuple | list)
     first, step, state = (
@@ -347,44 +394,7 @@ def scan(
         raise MLCError(
             f"scan {name}: {len(first)} starts, {len(step)} steps and {len(state)} states"
         )
+    _want_tensors(f"scan {name}", [*first, *step, *state, *(inputs or ())])
     op = ScanOp(name, first, step, state, tuple(inputs or ()))
     made = tuple(op.output(i) for i in range(len(state)))
     return made if several else made[0]
-
-
-class TagScope(ContextDecorator):
-    """A tag for what is made inside of a `with` block, or of a function that it decorates."""
-
-    def __init__(self, tag: str) -> None:
-        self.tag = tag
-        self._tokens: list[Any] = []
-
-    def __enter__(self) -> TagScope:
-        if _current_tag.get():
-            raise ArgumentError(
-                f"tag_scope {self.tag!r} stands in tag_scope {_current_tag.get()!r}"
-            )
-        self._tokens.append(_current_tag.set(self.tag))
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        _current_tag.reset(self._tokens.pop())
-
-
-def tag_scope(tag: str) -> TagScope:
-    """A tag for all computes and externs inside that have none of their own.
-
-    `op.tag` of their tensors; shapes and loops stay.
-
-    with te.tag_scope(tag="injective"):            @te.tag_scope(tag="conv")
-        B = te.compute(…)                          def conv(A, W): …
-
-    Raises:
-        ArgumentError: on entering, inside of another scope.
-    """
-    return TagScope(tag)
-
-
-def tag_of(given: str) -> str:
-    """The tag of a new operation: its own, else that of the scope."""
-    return given or _current_tag.get()

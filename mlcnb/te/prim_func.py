@@ -11,6 +11,7 @@ C = te.compute((4, 8), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,8 +63,20 @@ def create_prim_func(
         A PrimFunc with attributes `global_symbol` "main" and `tir.noalias`.
 
     Raises:
-        MLCError: a placeholder is missing in `args`, or a variable is bound nowhere.
+        MLCError: a placeholder is missing in `args`, one of them is no tensor and no scalar
+            variable, or a variable is bound nowhere.
     """
+    if isinstance(args, Tensor | Var):
+        raise MLCError(
+            f"create_prim_func: {args.name} alone is no list of parameters",
+            hint="name inputs and outputs, in order: te.create_prim_func([A, B, C])",
+        )
+    for arg in args:
+        if not isinstance(arg, Tensor | Var):
+            raise MLCError(
+                f"create_prim_func: {reprlib.repr(arg)} is no parameter",
+                hint="give te tensors, and te.var for sizes",
+            )
     tensors = [a for a in args if isinstance(a, Tensor)]
     order = operations(tensors)
     shapes = [op.output(i).shape for op in order for i in range(op.num_outputs)]

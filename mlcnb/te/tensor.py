@@ -10,10 +10,12 @@ They are no IR nodes: an expression that loads from a tensor (`ProducerLoad`) do
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ContextDecorator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import ArgumentError, MLCError
 from mlcnb.core.node import Record, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
@@ -215,12 +217,15 @@ class Tensor(Record):
             return TensorSlice(self, tuple(given))
         return self(*given)
 
+    #: no end would stop it: any number is an index
+    __iter__ = None
+
     def __call__(self, *indices: Any) -> ProducerLoad:
         """`A(i, j)` is `A[i, j]`."""
         if len(indices) != self.ndim:
             raise MLCError(
-                f"tensor {self.name} has {self.ndim} dimensions, and is read with "
-                f"{len(indices)} indices"
+                f"tensor {self.name} has {self.ndim} dimension{'' if self.ndim == 1 else 's'}, and "
+                f"is read with {len(indices)} {'index' if len(indices) == 1 else 'indices'}"
             )
         return ProducerLoad(self, tuple(_index(self, i) for i in indices))
 
@@ -279,6 +284,8 @@ class TensorSlice:
     def __getitem__(self, index: Any) -> Any:
         more = index if isinstance(index, tuple | list) else (index,)
         return self.tensor[(*self.indices, *more)]
+
+    __iter__ = None
 
     @property
     def dtype(self) -> DType:
@@ -340,3 +347,44 @@ def _broadcast_dim(x: PrimExpr, y: PrimExpr) -> PrimExpr:
     if one != two or one is None:
         raise MLCError(f"dimensions {x!r} and {y!r} do not broadcast")
     return x
+
+
+_current_tag: ContextVar[str] = ContextVar("tag", default="")
+
+
+class TagScope(ContextDecorator):
+    """A tag for what is made inside of a `with` block, or of a function that it decorates."""
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        self._tokens: list[Any] = []
+
+    def __enter__(self) -> TagScope:
+        if _current_tag.get():
+            raise ArgumentError(
+                f"tag_scope {self.tag!r} stands in tag_scope {_current_tag.get()!r}"
+            )
+        self._tokens.append(_current_tag.set(self.tag))
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        _current_tag.reset(self._tokens.pop())
+
+
+def tag_scope(tag: str) -> TagScope:
+    """A tag for all computes and externs inside that have none of their own.
+
+    `op.tag` of their tensors; shapes and loops stay.
+
+    with te.tag_scope(tag="injective"):            @te.tag_scope(tag="conv")
+        B = te.compute(…)                          def conv(A, W): …
+
+    Raises:
+        ArgumentError: on entering, inside of another scope.
+    """
+    return TagScope(tag)
+
+
+def tag_of(given: str) -> str:
+    """The tag of a new operation: its own, else that of the scope."""
+    return given or _current_tag.get()

@@ -20,18 +20,7 @@ from mlcnb.core.registry import get_global_func
 from mlcnb.ir.expr import GlobalVar, IntImm
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
-from mlcnb.relax.expr import (
-    Call,
-    ExternFunc,
-    Function,
-    If,
-    MatchCast,
-    Op,
-    SeqExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from mlcnb.relax import expr as rx
 from mlcnb.relax.numpy_call import call_numpy, scalar_of, value_of
 from mlcnb.relax.struct_info import (
     PrimStructInfo,
@@ -42,11 +31,11 @@ from mlcnb.relax.struct_info import (
 from mlcnb.runtime import builtin
 from mlcnb.tir.function import PrimFunc
 
-Watch = Callable[[Var, Any], None]
+Watch = Callable[[rx.Var, Any], None]
 
 
 def evaluate(
-    program: IRModule | Function, *args: Any, name: str = "main", watch: Watch | None = None
+    program: IRModule | rx.Function, *args: Any, name: str = "main", watch: Watch | None = None
 ) -> Any:
     """Run a graph function on NumPy arrays.
 
@@ -72,10 +61,10 @@ class _Frame:
 
     def __init__(self, mod: IRModule, watch: Watch | None) -> None:
         self.mod, self.watch = mod, watch
-        self.values: dict[Var, Any] = {}
+        self.values: dict[rx.Var, Any] = {}
         self.dims: dict[PrimVar, int] = {}
 
-    def run(self, func: Function, args: Any) -> Any:
+    def run(self, func: rx.Function, args: Any) -> Any:
         if len(args) != len(func.params):
             raise RuntimeInputError(
                 f"{len(args)} arguments for {len(func.params)} parameters: "
@@ -89,10 +78,10 @@ class _Frame:
             self.values[param] = arg
         return self.sequence(func.body)
 
-    def sequence(self, seq: SeqExpr) -> Any:
+    def sequence(self, seq: rx.SeqExpr) -> Any:
         for binding in seq.bindings:
             value = self.value(binding.value)
-            if isinstance(binding, MatchCast):
+            if isinstance(binding, rx.MatchCast):
                 self.bind(binding.struct_info, value)
                 self.check(binding.struct_info, value, binding.var.name_hint)
             self.values[binding.var] = value
@@ -101,36 +90,36 @@ class _Frame:
         return self.leaf(seq.body)
 
     def leaf(self, expr: Any) -> Any:
-        if isinstance(expr, Var):
+        if isinstance(expr, rx.Var):
             return self.values[expr]
-        if isinstance(expr, Tuple):
+        if isinstance(expr, rx.Tuple):
             return tuple(map(self.leaf, expr.fields))
-        if isinstance(expr, GlobalVar | ExternFunc | Function | Op):
+        if isinstance(expr, GlobalVar | rx.ExternFunc | rx.Function | rx.Op):
             return expr
         return value_of(expr, self.leaf, self.dims)
 
     def value(self, expr: Any) -> Any:
-        if isinstance(expr, Call):
+        if isinstance(expr, rx.Call):
             return self.call(expr)
-        if isinstance(expr, If):
+        if isinstance(expr, rx.If):
             taken = bool(np.asarray(self.leaf(expr.cond)))
             return self.sequence(expr.true_branch if taken else expr.false_branch)  # type: ignore[arg-type]
-        if isinstance(expr, TupleGetItem):
+        if isinstance(expr, rx.TupleGetItem):
             return self.leaf(expr.tuple_value)[expr.index]
-        if isinstance(expr, Function):
+        if isinstance(expr, rx.Function):
             return lambda *args: self.closure(expr, args)
         return self.leaf(expr)
 
-    def closure(self, func: Function, args: Any) -> Any:
+    def closure(self, func: rx.Function, args: Any) -> Any:
         """A local function sees what is bound around it."""
         inner = _Frame(self.mod, self.watch)
         inner.values.update(self.values)
         inner.dims.update(self.dims)
         return inner.run(func, args)
 
-    def call(self, call: Call) -> Any:
+    def call(self, call: rx.Call) -> Any:
         op = call.op
-        if isinstance(op, Op):
+        if isinstance(op, rx.Op):
             special = _CONVENTIONS.get(op.name)
             return (
                 call_numpy(call, self.leaf, self.dims) if special is None else special(self, call)
@@ -140,7 +129,7 @@ class _Frame:
 
     def apply(self, op: Any, args: list[Any]) -> Any:
         """Call a function of the module, a packed function or a closure."""
-        if isinstance(op, ExternFunc):
+        if isinstance(op, rx.ExternFunc):
             return _packed(op)(*args)
         if isinstance(op, GlobalVar):
             callee = self.mod[op]
@@ -149,16 +138,16 @@ class _Frame:
                 return () if result is None else result
             return (
                 _packed(callee)(*args)
-                if isinstance(callee, ExternFunc)
+                if isinstance(callee, rx.ExternFunc)
                 else self.enter(callee, args)
             )
-        found = self.leaf(op) if isinstance(op, Var) else op
+        found = self.leaf(op) if isinstance(op, rx.Var) else op
         return found(*args) if callable(found) else self.enter(found, args)
 
-    def enter(self, func: Function, args: list[Any]) -> Any:
+    def enter(self, func: rx.Function, args: list[Any]) -> Any:
         return _Frame(self.mod, self.watch).run(func, args)
 
-    def call_tir(self, call: Call) -> Any:
+    def call_tir(self, call: rx.Call) -> Any:
         """Allocate the results, then run the loops or the packed function."""
         infos = _fields(call.sinfo_args[0])
         inputs = [np.asarray(self.leaf(a)) for a in call.args[1].fields]  # type: ignore[attr-defined]
@@ -176,27 +165,27 @@ class _Frame:
         several = isinstance(call.sinfo_args[0], TupleStructInfo)
         return tuple(outputs) if several else outputs[0]
 
-    def call_pure_packed(self, call: Call) -> Any:
+    def call_pure_packed(self, call: rx.Call) -> Any:
         """A packed function, declared free of effects."""
         return self.apply(call.args[0], [self.leaf(a) for a in call.args[1:]])
 
-    def make_closure(self, call: Call) -> Any:
+    def make_closure(self, call: rx.Call) -> Any:
         """A function of the module that holds its last arguments."""
         held = self.leaf(call.args[1])
         return lambda *args: self.apply(call.args[0], [*args, *held])
 
-    def invoke_closure(self, call: Call) -> Any:
+    def invoke_closure(self, call: rx.Call) -> Any:
         """A closure and a tuple of arguments."""
         return self.apply(call.args[0], list(self.leaf(call.args[1])))
 
-    def assert_op(self, call: Call) -> Any:
+    def assert_op(self, call: rx.Call) -> Any:
         """Stops where the condition does not hold."""
         held, text, *values = (self.leaf(a) for a in call.args)
         if not bool(np.asarray(held)):
             raise ExecutionError(f"assert_op: {text.format(*values)}" if text else "assert_op")
         return ()
 
-    def call_builtin(self, call: Call) -> Any:
+    def call_builtin(self, call: rx.Call) -> Any:
         """A builtin that runs functions of the module: those of CUDA graphs run them as they are;
         any other is a packed function.
         """
@@ -261,7 +250,7 @@ def _fields(info: Any) -> tuple[Any, ...]:
     return info.fields if isinstance(info, TupleStructInfo) else (info,)
 
 
-def _packed(func: ExternFunc) -> Callable[..., Any]:
+def _packed(func: rx.ExternFunc) -> Callable[..., Any]:
     builtin.register()
     found = get_global_func(func.global_symbol, allow_missing=True)
     if found is None:
@@ -271,7 +260,7 @@ def _packed(func: ExternFunc) -> Callable[..., Any]:
     return found
 
 
-_CONVENTIONS: dict[str, Callable[[_Frame, Call], Any]] = {
+_CONVENTIONS: dict[str, Callable[[_Frame, rx.Call], Any]] = {
     "relax.call_tir": _Frame.call_tir,
     "relax.call_tir_inplace": _Frame.call_tir,
     "relax.call_dps_packed": _Frame.call_tir,

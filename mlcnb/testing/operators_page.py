@@ -18,6 +18,7 @@ from typing import Any
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.dtype import dtype
 from mlcnb.op import load_all, onnx, torch
+from mlcnb.op.grad.rules import differentiable
 from mlcnb.relax.operator import OpDecl, declarations, signature_text
 from mlcnb.relax.struct_info import TensorStructInfo
 
@@ -37,8 +38,8 @@ follow the arguments, with their defaults. A dtype is named where all tensor arg
 "-" says that the arguments are not all tensors, or that an attribute has to be given first. "loops"
 says that there is a loop nest, which LegalizeOps makes a kernel of; operators without one run by
 their meaning in NumPy, or a pass takes them apart first. "types" are those of the arguments, in
-order; those in brackets may be left out. "gradient" says that the declaration has one (a method
-`gradient`, of the call and of the gradient of its result): {gradients} of {total} have.
+order; those in brackets may be left out. "gradient" says that the pass Gradient goes through it
+(`mlcnb/op/grad/rules` says how): {gradients} of {total} have one.
 """
 
 
@@ -113,7 +114,7 @@ def _row(decl: type[OpDecl]) -> str:
 
 
 def _has_gradient(decl: type[OpDecl]) -> bool:
-    return hasattr(decl, "gradient")
+    return decl.op_name in differentiable()
 
 
 def _type(kind: str) -> str:

@@ -18,7 +18,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.ir.unknown": "Any",
         "mlcnb.ir.range": "Range",
         "mlcnb.driver": "build",
-        "mlcnb.tir.py_functor": "PyStmtExprVisitor PyStmtExprMutator",
+        "mlcnb.tir.functor": "PyStmtExprVisitor PyStmtExprMutator",
         "mlcnb.ir.prim_ops": (
             "floordiv floormod truncdiv truncmod ceildiv if_then_else min_value max_value "
             "infinity logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor "

@@ -1,60 +1,62 @@
-"""Substitution over loop programs, folding as it goes: `i * 4 + 0` with i = 2 is 8."""
+"""Substitution over loop programs, folding as it goes: `i * 4 + 0` with i = 2 is 8.
+
+And visitors and mutators that a person writes, by TVM's names:
+
+    @tvm.tir.functor.mutator
+    class Twice(tvm.tir.PyStmtExprMutator):
+        def visit_buffer_store_(self, op):
+            op = super().visit_buffer_store_(op)
+            return T.BufferStore(op.buffer, op.value * 2, op.indices)
+
+    new = func.with_body(Twice().visit_stmt(func.body))
+
+Every statement and expression has a method, `visit_for_`, `visit_buffer_load_`, `visit_add_`; one
+that is not overridden goes on into what is inside. Variables where they are bound, and buffers, are
+not visited. Semantics: https://tvm.apache.org/docs/reference/api/python/tir/tir.html
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from mlcnb.core.node import Node, children, map_children, nodes_in, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.effects import has_effect
-from mlcnb.tir.buffer import Buffer, BufferRegion
-from mlcnb.tir.py_functor import PyStmtExprMutator, PyStmtExprVisitor, mutator, visitor
-from mlcnb.tir.stmt import (
-    Allocate,
-    AttrStmt,
-    DeclBuffer,
-    Evaluate,
-    For,
-    IfThenElse,
-    IterVar,
-    LetStmt,
-    SeqStmt,
-    Stmt,
-    flattened,
-    seq,
-)
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
 
 __all__ = ["PyStmtExprMutator", "PyStmtExprVisitor", "mutator", "substitute", "visitor"]
 
 N = TypeVar("N", bound=Node)
 
 
-def bodies(n: Node) -> list[Stmt]:
+def bodies(n: Node) -> list[s.Stmt]:
     """The statements that stand directly in a node, in order."""
-    return [x for x in children(n) if isinstance(x, Stmt)]
+    return [x for x in children(n) if isinstance(x, s.Stmt)]
 
 
 def map_bodies(n: N, fn: Callable[[Any], Any]) -> N:
     """`n` with `fn` applied to each of its `bodies`; `n` itself if each came back the same."""
-    return map_children(n, lambda x: fn(x) if isinstance(x, Stmt) else x)
+    return map_children(n, lambda x: fn(x) if isinstance(x, s.Stmt) else x)
 
 
-def heads(n: Stmt) -> list[e.PrimExpr]:
+def heads(n: s.Stmt) -> list[e.PrimExpr]:
     """What a statement computes before the statements in it run; of a leaf, all that it does."""
-    others = [n.node] if isinstance(n, AttrStmt) else [getattr(n, x) for x in n.binder_fields]
+    others = [n.node] if isinstance(n, s.AttrStmt) else [getattr(n, x) for x in n.binder_fields]
     found = (x for x in children(n) if isinstance(x, e.PrimExpr))
     return [x for x in found if not any(x is other for other in others)]
 
 
 def bound(n: Node) -> list[e.Var]:
     """The variables that a statement or `let` defines for what is in it, pointers among them."""
-    if isinstance(n, DeclBuffer) or not isinstance(n, Stmt | e.Let):
+    if isinstance(n, s.DeclBuffer) or not isinstance(n, s.Stmt | e.Let):
         return []
     found = (x for name in n.binder_fields for x in nodes_in(getattr(n, name)))
     names = (
-        x.var if isinstance(x, IterVar) else x.data if isinstance(x, Buffer) else x for x in found
+        x.var if isinstance(x, s.IterVar) else x.data if isinstance(x, Buffer) else x for x in found
     )
     return [x for x in names if isinstance(x, e.Var)]
 
@@ -129,38 +131,141 @@ def rewrite_statements(body: N, rule: Callable[[Node], Node | None]) -> N:
     return rewrite(body, rule, enter=lambda n: n if isinstance(n, _PARTS) else None)
 
 
-def taken(n: Node) -> Stmt | None:
+def taken(n: Node) -> s.Stmt | None:
     """A rule: branches on constants are taken, or not; what has nothing left in it goes.
 
     What decides about that stays, where it has an effect.
     """
-    if isinstance(n, IfThenElse):
+    if isinstance(n, s.IfThenElse):
         return _branch(n)
-    if isinstance(n, SeqStmt) and any(map(is_nothing, n.seq)):
+    if isinstance(n, s.SeqStmt) and any(map(is_nothing, n.seq)):
         kept = [x for x in n.seq if not is_nothing(x)]
-        return seq(*kept) if kept else NOTHING
+        return s.seq(*kept) if kept else NOTHING
     if isinstance(n, _HOLDERS) and is_nothing(n.body) and not any(map(has_effect, heads(n))):
         return NOTHING
-    return flattened(n)
+    return s.flattened(n)
 
 
-def _branch(n: IfThenElse) -> Stmt | None:
+def _branch(n: s.IfThenElse) -> s.Stmt | None:
     if isinstance(n.condition, e.IntImm):
         return (n.then_case if n.condition.value else n.else_case) or NOTHING
     then, other = (x if x and not is_nothing(x) else None for x in (n.then_case, n.else_case))
     if then is None and other is None:
-        return Evaluate(n.condition) if has_effect(n.condition) else NOTHING
+        return s.Evaluate(n.condition) if has_effect(n.condition) else NOTHING
     if then is None:
-        return IfThenElse(p.logical_not(n.condition), other, span=n.span)  # type: ignore[arg-type]
+        return s.IfThenElse(p.logical_not(n.condition), other, span=n.span)  # type: ignore[arg-type]
     return None if other is n.else_case else replace(n, else_case=None)
 
 
 #: what `taken` leaves where nothing is left
-NOTHING = Evaluate(p.const(0))
+NOTHING = s.Evaluate(p.const(0))
 #: statements that do nothing where their bodies do nothing
-_HOLDERS = (For, LetStmt, DeclBuffer, Allocate)
+_HOLDERS = (s.For, s.LetStmt, s.DeclBuffer, s.Allocate)
 
 
 def is_nothing(n: Node) -> bool:
     """True for a statement that does nothing: a constant, evaluated."""
-    return isinstance(n, Evaluate) and isinstance(n.value, e.IntImm)
+    return isinstance(n, s.Evaluate) and isinstance(n.value, e.IntImm)
+
+
+C = TypeVar("C", bound=type)
+
+_STATEMENTS = (
+    s.SeqStmt, s.For, s.While, s.IfThenElse, s.LetStmt, s.AttrStmt, s.AssertStmt, s.BufferStore,
+    s.Evaluate, s.Allocate, s.DeclBuffer, s.Block, s.BlockRealize,
+)  # fmt: skip
+_EXPRESSIONS = (
+    e.Var, e.SizeVar, e.IntImm, e.FloatImm, e.StringImm, e.Cast, e.Add, e.Sub, e.Mul, e.Div, e.Mod,
+    e.FloorDiv, e.FloorMod, e.Min, e.Max, e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE, e.And, e.Or, e.Not,
+    e.Select, e.Let, e.Call, e.Ramp, e.Broadcast, e.Shuffle, s.Reduce, BufferLoad, ProducerLoad,
+)  # fmt: skip
+
+
+def method_name(kind: type) -> str:
+    """The method that visits nodes of a class: `visit_if_then_else_` for IfThenElse."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__)
+    return f"visit_{words.lower()}_"
+
+
+_METHODS: dict[type, str] = {k: method_name(k) for k in (*_STATEMENTS, *_EXPRESSIONS)}
+
+
+def visitor(cls: C) -> C:
+    """TVM's decorator of visitors; a plain class is all that is needed here."""
+    return cls
+
+
+def mutator(cls: C) -> C:
+    """TVM's decorator of mutators; a plain class is all that is needed here."""
+    return cls
+
+
+class _Functor:
+    """Finds the method for a node."""
+
+    def visit_stmt(self, stmt: Any) -> Any:
+        """Visit any statement."""
+        return self._visit(stmt)
+
+    def visit_expr(self, expr: Any) -> Any:
+        """Visit any expression."""
+        return self._visit(expr)
+
+    def _visit(self, n: Any) -> Any:
+        method = _METHODS.get(type(n))
+        return self.visit_inside(n) if method is None else getattr(self, method)(n)
+
+    def _part(self, n: Node) -> Any:
+        """A node that stands in another one."""
+        if isinstance(n, s.Stmt):
+            return self.visit_stmt(n)
+        return self.visit_expr(n) if isinstance(n, e.PrimExpr) else self.visit_inside(n)
+
+    def visit_inside(self, n: Any) -> Any:
+        """What is inside of a node, part by part."""
+        raise NotImplementedError
+
+
+def _bound(n: Node) -> set[int]:
+    """The variables that a node itself binds."""
+    values = (getattr(n, field) for field in n.binder_fields)
+    flat = (v for value in values for v in (value if isinstance(value, tuple) else (value,)))
+    return {id(v) for v in flat if isinstance(v, e.Var)}
+
+
+class PyStmtExprVisitor(_Functor):
+    """Walks statements and expressions; a subclass overrides `visit_…_` methods."""
+
+    def visit_inside(self, n: Any) -> Any:
+        """What is inside of a node, part by part."""
+        bound = _bound(n)
+        for part in children(n):
+            if id(part) not in bound and not isinstance(part, Buffer):
+                self._part(part)
+
+
+class PyStmtExprMutator(_Functor):
+    """Rebuilds a program from what its `visit_…_` methods return; itself where nothing changes."""
+
+    def visit_inside(self, n: Any) -> Any:
+        """A node with what is inside visited, part by part."""
+        bound = _bound(n)
+
+        def part(inner: Node) -> Any:
+            is_kept = id(inner) in bound or isinstance(inner, Buffer)
+            return inner if is_kept else self._part(inner)
+
+        return map_children(n, part)
+
+
+def _default(kind: type) -> Callable[[Any, Any], Any]:
+    def visit(self: Any, op: Any) -> Any:
+        return self.visit_inside(op)
+
+    visit.__name__ = _METHODS[kind]
+    visit.__doc__ = f"A {kind.__name__}: goes on into what is inside."
+    return visit
+
+
+for _kind, _name in _METHODS.items():
+    setattr(_Functor, _name, _default(_kind))

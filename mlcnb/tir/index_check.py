@@ -68,6 +68,9 @@ def _wide(index: e.PrimExpr) -> e.PrimExpr:
 
 
 def _check(index: e.PrimExpr, extent: Any, where: str, counted: int, column: int) -> e.PrimExpr:
+    at, size = p.as_int(index), p.as_int(extent)
+    if at is not None and size is not None and 0 <= at < size:
+        return index
     given = (index, p.cast(index.dtype, p.as_expr(extent)), e.StringImm(where))
     return e.Call(index.dtype, "tir.check_index", (*given, p.const(counted), p.const(column)))
 

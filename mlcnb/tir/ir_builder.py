@@ -61,6 +61,9 @@ class BufferVar:
         """The pointer: what a call such as `call_packed(A)` is given."""
         return self._buffer.data
 
+    #: no end would stop it: any number is an index
+    __iter__ = None
+
     def __getitem__(self, index: Any) -> BufferLoad:
         return BufferLoad(self._buffer, self._indices(index))
 

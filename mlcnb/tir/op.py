@@ -344,7 +344,15 @@ def call_llvm_pure_intrin(dtype: str, name: str, *args: Any) -> Call:
 
 
 def address_of(obj: Any) -> Call:
-    """The address of an element (`A[i]`) or of a buffer's first element."""
+    """The address of an element (`A[i]`) or of a buffer's first element.
+
+    Raises:
+        MLCError: it is neither.
+    """
+    if not isinstance(obj, BufferLoad | Buffer):
+        raise MLCError(
+            f"address_of: {obj!r} lies nowhere", hint="give an element A[i], or a buffer A"
+        )
     if not isinstance(obj, BufferLoad):
         obj = BufferLoad(obj, tuple(p.const(0, extent.dtype) for extent in obj.shape))
     return Call(dtype("handle"), "tir.address_of", (obj,))
@@ -387,7 +395,12 @@ def comm_reducer(
     (with `where=` and `init=`), or as `reducer(a, b)` to combine two scalars.
     """
 
-    def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Any:
+    def reducer(expr: Any, axis: Any = None, where: Any = None, init: Any = None) -> Any:
+        if axis is None:
+            raise MLCError(
+                f"{name}: the axis to reduce over is missing",
+                hint=f'k = te.reduce_axis((0, n), "k"); te.{name}(A[i, k], axis=k)',
+            )
         axes = axis if isinstance(axis, list | tuple) else [axis]
         if _all_iter_vars(axes):
             return _reduce(fcombine, fidentity, expr, axes, where, init)
@@ -454,6 +467,9 @@ def all(*conditions: Any, axis: Any = None) -> Any:
     """All conditions hold; with `axis`, one condition holds everywhere along reduce axes.
 
     Of dtype bool; without any, true.
+
+    Raises:
+        TypeError: more than one condition, and `axis`.
     """
     if axis is not None:
         return _reduce_all(*conditions, axis=axis)
@@ -464,6 +480,9 @@ def any(*conditions: Any, axis: Any = None) -> Any:
     """One of the conditions holds; with `axis`, one condition holds somewhere along reduce axes.
 
     Of dtype bool; without any, false.
+
+    Raises:
+        TypeError: more than one condition, and `axis`.
     """
     if axis is not None:
         return _reduce_any(*conditions, axis=axis)

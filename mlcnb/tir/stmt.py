@@ -80,7 +80,8 @@ class _Operators:
 class IterVar(_Operators, Node):
     """A variable with its domain: an axis of a block or tensor expression, a GPU thread index.
 
-    In an expression it stands for its variable: `tx + 1`. The extent of `dom` may be symbolic.
+    In an expression it stands for its variable: `tx + 1`. The extent of `dom` may be symbolic;
+    what is no IterType is refused with a ValueError.
     """
 
     dom: Range

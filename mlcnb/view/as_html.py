@@ -1,87 +1,74 @@
-"""Parts as static HTML: one sheet of light paper, within a budget of bytes.
+"""Parts as static HTML, within a budget of bytes.
 
-Colours are written into every element, so that the themes of notebooks, light or dark, do not get
-between ink and paper. Where styles are dropped (GitHub) tables, folds and listings stay.
+Ink and paper are those of the page around, light or dark; what has a colour of its own has it of
+the style sheet, where there may be one. Where styles are dropped (GitHub) tables, folds and
+listings stay. What does not fit side by side stands one below the other.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from mlcnb.core import render
+from mlcnb.view import parts as p
 from mlcnb.view.as_text import bar
 from mlcnb.view.html import Html, css, details, escape, img_svg, join, table, tag
-from mlcnb.view.parts import (
-    Beside,
-    Code,
-    Facts,
-    Fold,
-    Line,
-    Part,
-    Picture,
-    Scroll,
-    Table,
-    Title,
-    more,
-    shown_lines,
-)
 from mlcnb.view.words import clip, size
 
 #: bytes of one view
 LIMIT = 200_000
 #: bytes kept for what closes the page
 _RESERVE = 1500
-PAPER, INK, FAINT = render.PAPER, render.INK, render.FAINT
+_NONE, _LINE = "rgba(0,0,0,0)", f"1px solid {render.LINE}"
 
 _SHEET = css(
-    background=PAPER,
-    color=INK,
-    border="1px solid #d0d7de",
+    border=_LINE,
     border_radius="6px",
     padding="8px 12px",
     font_size="13px",
     line_height="1.45",
     overflow_x="auto",
 )
-_TITLE = css(font_weight="bold", font_size="14px", margin="0 0 4px 0", color=INK)
+_TITLE = css(font_weight="bold", font_size="14px", margin="0 0 4px 0")
+_FAINT = css(opacity="0.75")
 _LINES = {
-    "": css(margin="2px 0", color=INK),
-    "note": css(margin="2px 0", color="#57606a"),
-    "error": css(margin="2px 0", color="#a40e26", font_weight="bold", white_space="pre-wrap"),
-    "hint": css(margin="4px 0", color=INK, border_left="4px solid #22703a", padding="2px 8px"),
+    "": css(margin="2px 0"),
+    "note": css(margin="2px 0", opacity="0.75"),
+    "error": css(margin="2px 0", font_weight="bold", white_space="pre-wrap"),
+    "hint": css(margin="4px 0", border_left="4px solid #2f8f4e", padding="2px 8px"),
 }
-_FOLD = css(margin="4px 0", color=INK)
-_INNER = css(margin="4px 0", color=INK, padding="0 0 0 12px")
-_TABLE = css(
-    border_collapse="collapse", margin="4px 0", color=INK, background=PAPER, font_size="13px"
-)
-_SCROLL, _WINDOW = (
-    css(overflow="auto", max_height="480px", background=ground, border="1px solid #d0d7de")
-    for ground in (PAPER, "#ffffff")
-)
+_FOLD = css(margin="4px 0")
+_INNER = css(margin="4px 0", padding="0 0 0 12px")
+_TABLE = css(border_collapse="collapse", margin="4px 0", font_size="13px")
+_SCROLL = css(overflow="auto", max_height="480px", border=_LINE)
 _CODE, _BAR = (
     css(
-        background=PAPER,
-        color=ink,
+        background=_NONE,
         font_family="monospace",
         font_size="12px",
         padding="0",
-        white_space="pre",
+        white_space=space,
     )
-    for ink in (INK, "#1f5fa8")
+    for space in ("pre-wrap", "pre")
 )
-_ROW = css(background=PAPER)
-_LEFT = css(text_align="left", padding="1px 14px 1px 0", white_space="nowrap")
-_RIGHT = css(text_align="right", padding="1px 14px 1px 0", white_space="nowrap")
-_COLUMN = css(text_align="left", vertical_align="top", padding="0 18px 0 0", color=INK)
-_PROSE = css(text_align="left", padding="1px 14px 1px 0")
-_CELLS = {"number": _RIGHT, "prose": _PROSE}
+_ROW = css(background=_NONE)
+_LEFT = css(text_align="left", padding="1px 10px 1px 0")
+_RIGHT = css(text_align="right", padding="1px 10px 1px 0", white_space="nowrap")
+_NAME = css(text_align="left", padding="1px 10px 1px 0", white_space="nowrap", vertical_align="top")
+_CELLS = {"number": _RIGHT, "bar": _NAME}
+_HEADS = {"number": css(text_align="right", padding="1px 10px 1px 0")}
+_BESIDE = css(display="flex", flex_wrap="wrap")
+_HEAD = css(font_weight="bold")
+_COLUMN = css(flex="0 1 auto", max_width="100%", margin="0 18px 4px 0")
+#: of its width a picture keeps this, before the window around it scrolls
+_SHRINK = 0.7
 
 
-def to_html(parts: Sequence[Part], limit: int = LIMIT) -> str:
+def to_html(parts: Sequence[p.Part], limit: int = LIMIT) -> str:
     """The parts as HTML of at most `limit` bytes; what does not fit says how to see it."""
-    inside = _Writer(limit - _RESERVE - len(_SHEET)).parts(parts)
-    return str(tag("div", inside, style=_SHEET))
+    inside = _Writer(limit - _RESERVE - len(_SHEET) - len(render.SHEET)).parts(parts)
+    return render.SHEET + tag("div", inside, style=_SHEET, **{"class": render.VIEW})
 
 
 class _Writer:
@@ -91,7 +78,7 @@ class _Writer:
         self.left = budget
         self.depth = 0
 
-    def parts(self, parts: Sequence[Part]) -> Html:
+    def parts(self, parts: Sequence[p.Part]) -> Html:
         """Parts one after the other; for each that is still to come a note's room is kept."""
         made = []
         for number, part in enumerate(parts):
@@ -101,14 +88,14 @@ class _Writer:
             self.left += kept
         return join(made)
 
-    def part(self, part: Part) -> Html:
+    def part(self, part: p.Part) -> Html:
         """One part, paid for."""
-        if isinstance(part, Fold):
+        if isinstance(part, p.Fold):
             return self.fold(part)
-        if isinstance(part, Scroll):
+        if isinstance(part, p.Scroll):
             self.left -= len(_SCROLL) + 24
             return tag("div", self.parts(part.parts), style=_SCROLL)
-        if isinstance(part, Beside):
+        if isinstance(part, p.Beside):
             return self.beside(part)
         return self.pay(self.written(part))
 
@@ -120,25 +107,26 @@ class _Writer:
         self.left -= cost
         return made
 
-    def written(self, part: Part) -> Html:
+    def written(self, part: p.Part) -> Html:
         """One part."""
         match part:
-            case Title(text):
+            case p.Title(text):
                 return tag("div", text, style=_TITLE)
-            case Line(text, kind):
-                return tag("div", text, style=_LINES[kind])
-            case Facts(pairs):
-                rows = [[tag("span", n, style=f"color:{_GREY}"), v] for n, v in pairs]
-                return table(rows, (), (_LEFT, _PROSE), _TABLE, _ROW)
-            case Table():
+            case p.Line(text, kind):
+                given = {"class": "mlc-error"} if kind == "error" else {}
+                return tag("div", text, style=_LINES[kind], **given)
+            case p.Facts(pairs):
+                rows = [[tag("span", n, style=_FAINT), v] for n, v in pairs]
+                return table(rows, (), (_NAME, _LEFT), _TABLE, _ROW)
+            case p.Table():
                 return self.table(part)
-            case Code():
+            case p.Code():
                 return self.code(part)
-            case Picture():
+            case p.Picture():
                 return self.picture(part)
         raise TypeError(f"no part: {part!r}")
 
-    def fold(self, part: Fold) -> Html:
+    def fold(self, part: p.Fold) -> Html:
         """A fold with its body, or one line where there is no room for it."""
         note = clip(f"{part.title}: {part.see}" if part.see else part.title, 120)
         if self.left < 2 * _SMALLEST:
@@ -151,19 +139,20 @@ class _Writer:
         self.depth -= 1
         return details(part.title, inside, is_open=part.is_open, style=style)
 
-    def beside(self, part: Beside) -> Html:
-        """A row of columns under their titles."""
-        self.left -= len(_TABLE) + len(part.columns) * (2 * len(_COLUMN) + len(_ROW) + 60)
-        cells = [self.parts(inside) for _, inside in part.columns]
-        titles = [title for title, _ in part.columns]
-        styles = [_COLUMN] * len(cells)
-        return table([cells], titles if any(titles) else (), styles, _TABLE, _ROW)
+    def beside(self, part: p.Beside) -> Html:
+        """A row of columns under their titles, or one below the other where it is narrow."""
+        self.left -= len(_BESIDE) + len(part.columns) * (len(_COLUMN) + len(_HEAD) + 60)
+        made = []
+        for title, inside in part.columns:
+            head = tag("div", title, style=_HEAD) if title else Html("")
+            made.append(tag("div", head, self.parts(inside), style=_COLUMN))
+        return tag("div", *made, style=_BESIDE)
 
-    def code(self, part: Code) -> Html:
+    def code(self, part: p.Code) -> Html:
         """As much of a listing as there is room for."""
         count = min(part.most, len(part.lines))
         while True:
-            lines, left = shown_lines(part, count)
+            lines, left = p.shown_lines(part, count)
             made = Html(render.html(lines, highlight=part.marks)) if lines else Html("")
             cost = len(made.encode(errors="replace"))
             if cost <= self.left - len(left) - 200 or count == 0:
@@ -173,18 +162,19 @@ class _Writer:
         note = tag("div", left, style=_LINES["note"]) if left else Html("")
         return join([made, note])
 
-    def table(self, part: Table) -> Html:
+    def table(self, part: p.Table) -> Html:
         """The first rows, and as many of the others as there is room for folded below."""
         styles = [_CELLS.get(c.kind, _LEFT) for c in part.columns]
         header = [c.title for c in part.columns]
+        heads = [_HEADS.get(c.kind, _LEFT) for c in part.columns]
         kinds = [c.kind for c in part.columns]
         rows = [[_shown(c, kind) for c, kind in zip(row, kinds, strict=True)] for row in part.rows]
         fits = self.fitting(rows, 80 * len(kinds) + 60)
         top = min(part.most, fits)
-        made = table(rows[:top], header if any(header) else (), styles, _TABLE, _ROW)
+        made = table(rows[:top], header if any(header) else (), styles, _TABLE, _ROW, heads)
         if top == len(rows):
             return made
-        title = more(len(rows) - top, "row", part.see)
+        title = p.more(len(rows) - top, "row", part.see)
         if fits == len(rows):
             return join(
                 [made, details(title, table(rows[top:], (), styles, _TABLE, _ROW), style=_FOLD)]
@@ -200,23 +190,35 @@ class _Writer:
                 return number
         return len(rows)
 
-    def picture(self, part: Picture) -> Html:
-        """The picture in a window that scrolls; a sentence where it is too large."""
-        image = img_svg(part.draw(), part.alt, style=css(background="#ffffff", max_width="none"))
+    def picture(self, part: p.Picture) -> Html:
+        """The picture, a little smaller where it is narrow, in a window that scrolls; a sentence
+        where it is too large.
+        """
+        svg = part.draw()
+        least = f"{int(_SHRINK * _width(svg))}px"
+        image = img_svg(svg, part.alt, style=css(max_width="100%", min_width=least))
         if len(image) > self.left - _SMALLEST:
             text = f"{part.alt} (a picture of {size(len(image))}, too large for a cell)"
             return tag("div", text, style=_LINES["note"])
-        return tag("div", image, style=_WINDOW)
+        return tag("div", image, style=_SCROLL)
 
 
 #: bytes of the smallest part worth showing, and of a note
 _SMALLEST = 600
 _NOTE = 200
-_GREY = "#57606a"
+
+
+def _width(svg: str) -> float:
+    """The width that a picture says it has, in pixels."""
+    said = _WIDTH.search(svg)
+    return float(said[1]) if said else 0.0
+
+
+_WIDTH = re.compile(r'<svg[^>]*? width="([\d.]+)"')
 
 
 def _shown(value: object, kind: str) -> Html:
     if kind == "bar" and isinstance(value, float):
-        return tag("code", bar(value), style=_BAR)
+        return tag("code", bar(value), style=_BAR, **{"class": "mlc-bar"})
     text = "" if value is None else str(value)
     return tag("code", text, style=_CODE) if kind == "code" and text else escape(text)

@@ -15,22 +15,8 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
+from mlcnb.view import parts as p
 from mlcnb.view.as_text import bar
-from mlcnb.view.parts import (
-    Beside,
-    Code,
-    Column,
-    Facts,
-    Fold,
-    Line,
-    Part,
-    Picture,
-    Scroll,
-    Table,
-    Title,
-    more,
-    shown_lines,
-)
 from mlcnb.view.words import visible
 
 #: characters of one view
@@ -47,7 +33,7 @@ _CLOSE = "</details>"
 _SPAN = re.compile(r"[^`|\\\s][^`|\\\n]*(?<!\s)")
 
 
-def to_markdown(parts: Sequence[Part], limit: int = LIMIT) -> str:
+def to_markdown(parts: Sequence[p.Part], limit: int = LIMIT) -> str:
     """The parts as Markdown of at most `limit` characters and a note; ends with a newline."""
     blocks, room = [], limit
     for block in _Writer().parts(parts):
@@ -94,48 +80,48 @@ def fence(lines: Sequence[str], language: str = "") -> str:
 class _Writer:
     """Writes parts as blocks, which blank lines part."""
 
-    def parts(self, parts: Sequence[Part]) -> Iterator[str]:
+    def parts(self, parts: Sequence[p.Part]) -> Iterator[str]:
         """The blocks of parts one after the other."""
         for part in parts:
             yield from self.part(part)
 
-    def part(self, part: Part) -> Iterator[str]:
+    def part(self, part: p.Part) -> Iterator[str]:
         """The blocks of one part."""
         match part:
-            case Title(text):
+            case p.Title(text):
                 yield f"### {inline(text)}"
-            case Line(text, kind):
+            case p.Line(text, kind):
                 shown = inline(text) if kind else paragraph(text)
                 yield from [_LINES[kind].format(shown)] if shown else ()
-            case Facts(pairs):
-                yield from _table([Column(""), Column("")], pairs)
-            case Table():
+            case p.Facts(pairs):
+                yield from _table([p.Column(""), p.Column("")], pairs)
+            case p.Table():
                 yield from _table(part.columns, part.rows[: part.most])
-                yield from _note(more(len(part.rows) - part.most, "row", part.see))
-            case Code():
+                yield from _note(p.more(len(part.rows) - part.most, "row", part.see))
+            case p.Code():
                 yield from self.code(part)
-            case Picture():
+            case p.Picture():
                 yield fence(visible(part.text or part.alt).splitlines())
-            case Scroll(parts):
+            case p.Scroll(parts):
                 yield from self.parts(parts)
-            case Beside(columns):
+            case p.Beside(columns):
                 for title, inside in columns:
                     if title.strip():  # four stars alone are a line across the page
                         yield f"**{inline(title)}**"
                     yield from self.parts(inside)
-            case Fold():
+            case p.Fold():
                 yield from self.fold(part)
 
-    def fold(self, part: Fold) -> Iterator[str]:
+    def fold(self, part: p.Fold) -> Iterator[str]:
         """A fold: the only HTML there is, as Markdown has none."""
         title = html.escape(" ".join(visible(part.title).split()))
         yield f"<details{' open' if part.is_open else ''}>\n<summary>{title}</summary>"
         yield from self.parts(part.parts)
         yield _CLOSE
 
-    def code(self, part: Code) -> Iterator[str]:
+    def code(self, part: p.Code) -> Iterator[str]:
         """A listing, up to its limit."""
-        lines, left = shown_lines(part, part.most)
+        lines, left = p.shown_lines(part, part.most)
         texts = ("".join(token.text for token in line) for line in lines)
         yield fence([text.replace("\n", "\\n") for text in texts], part.language)
         yield from _note(left)
@@ -146,7 +132,7 @@ def _note(text: str) -> Iterator[str]:
         yield _LINES["note"].format(inline(text))
 
 
-def _table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+def _table(columns: Sequence[p.Column], rows: Sequence[Sequence[object]]) -> Iterator[str]:
     rules = ["---:" if c.kind == "number" else "---" for c in columns]
     cells = [[_cell(value, c.kind) for value, c in zip(row, columns, strict=True)] for row in rows]
     lines = [[inline(c.title) for c in columns], rules, *cells]

@@ -12,21 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mlcnb.core import render
-from mlcnb.view.parts import (
-    MAX_LINES,
-    Beside,
-    Code,
-    Facts,
-    Fold,
-    Line,
-    Part,
-    Picture,
-    Scroll,
-    Table,
-    Title,
-    more,
-    shown_lines,
-)
+from mlcnb.view import parts as p
 from mlcnb.view.words import visible
 
 #: kind of line -> ANSI code
@@ -35,11 +21,11 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 BAR = 12
 
 
-def to_text(parts: Sequence[Part], colours: bool = False, most: int = MAX_LINES) -> str:
+def to_text(parts: Sequence[p.Part], colours: bool = False, most: int = p.MAX_LINES) -> str:
     """The parts as lines of text, at most `most` of them, with ANSI colours if wanted."""
     writer = _Writer(colours)
     lines = [line.rstrip() for part in parts for line in writer.part(part)]
-    left = more(len(lines) - most, "line", "")
+    left = p.more(len(lines) - most, "line", "")
     return "\n".join([*lines[:most], *([left] if left else [])])
 
 
@@ -56,31 +42,31 @@ class _Writer:
     def __init__(self, colours: bool) -> None:
         self.colours = colours
 
-    def part(self, part: Part) -> Iterator[str]:
+    def part(self, part: p.Part) -> Iterator[str]:
         """The lines of a part."""
         match part:
-            case Title(text):
+            case p.Title(text):
                 yield self.paint(text, "title")
-            case Line(text, kind):
+            case p.Line(text, kind):
                 yield self.paint(text, kind)
-            case Facts(pairs):
+            case p.Facts(pairs):
                 width = max((len(name) for name, _ in pairs), default=0)
                 yield from (f"  {visible(n):<{width}}  {visible(v)}" for n, v in pairs)
-            case Table():
+            case p.Table():
                 yield from self.table(part)
-            case Code():
+            case p.Code():
                 yield from self.code(part)
-            case Picture():
+            case p.Picture():
                 yield from (part.text or part.alt).splitlines()
-            case Scroll(parts):
+            case p.Scroll(parts):
                 for inner in parts:
                     yield from self.part(inner)
-            case Beside(columns):
+            case p.Beside(columns):
                 for title, inside in columns:
                     yield self.paint(f"{visible(title)}:", "note")
                     for inner in inside:
                         yield from (f"  {line}" for line in self.part(inner) if line.strip())
-            case Fold():
+            case p.Fold():
                 yield from self.fold(part)
 
     def paint(self, text: str, kind: str) -> str:
@@ -89,7 +75,7 @@ class _Writer:
         shown = visible(text)
         return f"\x1b[{code}m{shown}\x1b[0m" if self.colours and code else shown
 
-    def fold(self, part: Fold) -> Iterator[str]:
+    def fold(self, part: p.Fold) -> Iterator[str]:
         """The body where the text has it, else the title and how to see it."""
         if not part.in_text:
             yield f"{visible(part.title)}: {part.see}" if part.see else visible(part.title)
@@ -98,15 +84,15 @@ class _Writer:
         for inner in part.parts:
             yield from (f"  {line}" for line in self.part(inner))
 
-    def code(self, part: Code) -> Iterator[str]:
+    def code(self, part: p.Code) -> Iterator[str]:
         """The listing, up to its limit."""
-        lines, left = shown_lines(part, part.most)
+        lines, left = p.shown_lines(part, part.most)
         text = render.ansi(lines) if self.colours else "\n".join(_plain(line) for line in lines)
         yield from text.splitlines() if lines else ()
         if left:
             yield self.paint(left, "note")
 
-    def table(self, part: Table) -> Iterator[str]:
+    def table(self, part: p.Table) -> Iterator[str]:
         """Aligned columns."""
         shown = [
             [_cell(c, k.kind) for c, k in zip(row, part.columns, strict=True)] for row in part.rows
@@ -118,7 +104,7 @@ class _Writer:
         if any(header):
             yield self.paint(_row(header, widths, rights), "note")
         yield from (_row(row, widths, rights) for row in shown)
-        left = more(len(part.rows) - len(shown), "row", part.see)
+        left = p.more(len(part.rows) - len(shown), "row", part.see)
         if left:
             yield self.paint(left, "note")
 

@@ -28,6 +28,7 @@ from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
+from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import IntImm
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.pass_trace import PassTrace
@@ -65,7 +66,7 @@ def to_data(obj: Any) -> Json:
     if isinstance(kernels, Mapping) and kernels:
         return _of("kernels", kernels=[kernel(name, k) for name, k in kernels.items()])
     raise MLCError(
-        f"there is no JSON of a {type(obj).__name__}",
+        f"there is no JSON of {kind_of(obj)}",
         hint="give a module, a PassTrace, an executable or a PrimFunc",
     )
 

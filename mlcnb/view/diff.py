@@ -24,6 +24,7 @@ from mlcnb.core.doc import Where
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node
 from mlcnb.core.render import Text
+from mlcnb.core.text import kind_of
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.script.printer import document
@@ -33,8 +34,8 @@ from mlcnb.view.survey import operator_count
 from mlcnb.view.words import clip, count, listed, plural
 
 #: backgrounds of lines, and of the words in them that differ
-ADDED, REMOVED, MOVED = "#d6f3dc", "#fde6e8", "#e4ecf7"
-ADDED_WORD, REMOVED_WORD = "#9be0ac", "#f2a9af"
+ADDED, REMOVED, MOVED = "rgba(46,180,80,0.18)", "rgba(230,60,75,0.15)", "rgba(80,140,230,0.15)"
+ADDED_WORD, REMOVED_WORD = "rgba(46,180,80,0.38)", "rgba(230,60,75,0.32)"
 #: lines of a change that are shown without a window that scrolls
 WINDOW = 40
 #: functions that are added or removed and shown
@@ -156,7 +157,7 @@ def _plain(obj: Any) -> Any:
     if isinstance(inner, IRModule):
         return inner
     raise MLCError(
-        f"diff: a {type(obj).__name__} has no program text", hint="pass modules, functions or texts"
+        f"diff: {kind_of(obj)} has no program text", hint="pass modules, functions or texts"
     )
 
 

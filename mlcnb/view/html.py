@@ -1,11 +1,12 @@
 """HTML that is safe by construction: texts are escaped; tags, attributes and styles are listed.
 
     tag("b", "a < b")                            <b>a &lt; b</b>
-    tag("td", "x", style=css(color="#24292f"))   <td style="color:#24292f">x</td>
+    tag("td", "x", style=css(width="10px"))      <td style="width:10px">x</td>
     table(rows)   details("title", body)   pre(text)   img_svg(svg, "what it shows")
 
 Only what survives JupyterLab's sanitiser in an untrusted notebook and reads well without styles (as
-on GitHub) can be built: no <svg>, <style>, <script>, links, ids, classes or CSS variables.
+on GitHub) can be built: no <svg>, <style>, <script>, links, ids or CSS variables. The only classes
+are those of the one style sheet (`core.render.SHEET`), which adds colours where it may stay.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from mlcnb.core import render
 from mlcnb.view.words import visible
 
 TAGS = frozenset(
@@ -24,6 +26,7 @@ TAGS = frozenset(
 )
 #: attribute -> the tags that may have it ("*": all)
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
+    "class": ("*",),
     "style": ("*",),
     "title": ("*",),
     "open": ("details",),
@@ -33,12 +36,13 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "width": ("img",),
 }
 STYLES = frozenset(
-    "background border border-collapse border-left border-radius color display font-family "
-    "font-size font-weight line-height margin max-height max-width min-width overflow "
-    "overflow-wrap overflow-x padding text-align vertical-align white-space width".split()
+    "background border border-collapse border-left border-radius color display flex flex-wrap "
+    "font-family font-size font-weight line-height margin max-height max-width min-width opacity "
+    "overflow overflow-wrap overflow-x padding text-align vertical-align white-space width".split()
 )
+CLASSES = frozenset((render.VIEW, *(f"mlc-{name}" for name in render.WORDS)))
 SVG_SOURCE = "data:image/svg+xml;base64,"
-_VALUE = re.compile(r"[#\w.,% -]*")
+_VALUE = re.compile(r"([#\w.,% -]|rgba\([\d.,]+\))*")
 _EMPTY = frozenset(("br", "img"))
 
 
@@ -78,7 +82,8 @@ def tag(name: str, *children: str, **attributes: Any) -> Html:
 
 def _attribute(name: str, key: str, value: Any) -> str:
     tags = ATTRIBUTES.get(key, ())
-    if "*" not in tags and name not in tags:
+    is_ours = key != "class" or value in CLASSES
+    if not is_ours or ("*" not in tags and name not in tags):
         raise ValueError(f"<{name}> has no attribute {key!r} that survives")
     if key == "src" and not str(value).startswith(SVG_SOURCE):
         raise ValueError("an image has its data in it")
@@ -107,11 +112,13 @@ def table(
     styles: Sequence[str] = (),
     style: str = "",
     row_style: str = "",
+    head_styles: Sequence[str] = (),
 ) -> Html:
-    """A table; `styles` gives each column its cell style."""
+    """A table; `styles` gives each column its cell style, `head_styles` that of its title."""
 
     def row(kind: str, cells: Sequence[str]) -> Html:
-        given = [*styles, *[""] * (len(cells) - len(styles))]
+        own = head_styles if kind == "th" and head_styles else styles
+        given = [*own, *[""] * (len(cells) - len(own))]
         # a header cell that says nothing is no header to a screen reader
         kinds = (kind if cell else "td" for cell in cells)
         made = (tag(k, c, style=s) for k, c, s in zip(kinds, cells, given, strict=False))

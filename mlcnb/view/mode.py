@@ -14,11 +14,9 @@ from __future__ import annotations
 from mlcnb.core import options
 from mlcnb.core.errors import MLCError
 
-MODES = ("auto", "text", "static", "rich", "widget")
-
 
 def display(mode: str = "auto") -> None:
-    """Choose what cells show.
+    """Choose what cells show: of an array its shape and dtype, of a program its text or its view.
 
     Args:
         mode: "text", "static", "rich", "widget" or "auto".
@@ -26,6 +24,8 @@ def display(mode: str = "auto") -> None:
     Raises:
         MLCError: there is no such mode.
     """
-    if mode not in MODES:
-        raise MLCError(f"display: no mode {mode!r}", hint=f"one of {', '.join(MODES)}")
+    if mode not in options.choices("display"):
+        raise MLCError(
+            f"display: no mode {mode!r}", hint=f"one of {', '.join(options.choices('display'))}"
+        )
     options.set("display", mode)

@@ -21,6 +21,7 @@ from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import replace, rewrite
+from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
@@ -81,15 +82,12 @@ class Order(display.Shown):
         self.func = func
         self.grids = grids(func)
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
 
 def order(program: Any) -> Order:
     """When each element of a small program is written.
 
     Args:
-        program: a PrimFunc, a module with one, or a schedule.
+        program: a PrimFunc, a module with one, or a schedule; its buffers of known shapes.
 
     Raises:
         MLCError: no loops, or a program too large to be drawn.
@@ -110,9 +108,7 @@ def _function(program: Any) -> PrimFunc:
     functions = [] if mod is None else list(mod.functions.values())
     if len(functions) == 1 and isinstance(functions[0], PrimFunc):
         return functions[0]
-    raise MLCError(
-        f"order: a {type(program).__name__} is no single loop program", hint="pass a PrimFunc"
-    )
+    raise MLCError(f"order: {kind_of(program)} is no single loop program", hint="pass a PrimFunc")
 
 
 def grids(func: PrimFunc) -> list[Grid] | None:

@@ -114,7 +114,12 @@ def _regions(regions: Any) -> str:
     return listed([clip(display.text(r), 60) for r in regions], 4) or "nothing"
 
 
-@shows(*(f"mlcnb.tir.stmt:{name}" for name in ("For", "SeqStmt", "IfThenElse", "While")))
+@shows(
+    "mlcnb.tir.stmt:For",
+    "mlcnb.tir.stmt:SeqStmt",
+    "mlcnb.tir.stmt:IfThenElse",
+    "mlcnb.tir.stmt:While",
+)
 def nest(n: s.Stmt) -> list[Part]:
     """Loops and blocks as a tree, and the text."""
     inside = Fold("loops", [loop_tree(n)], "", is_open=True, in_text=True)

@@ -32,6 +32,8 @@ def profile(p: Any) -> list[Part]:
         told.append(f"{flops(done)} at {done / p.total / 1e9:.3g} GFLOP/s")
     told.append(f"{plural(len(p.rows), 'call')} of {plural(len(names), 'kernel')}")
     told.append(f"median of {plural(p.repeat, 'run')}, {plural(p.threads, 'thread')}")
+    if p.sizes is not None:
+        told.append(f"compiled for {', '.join(f'{v.name}={n}' for v, n in p.sizes.items())}")
     parts: list[Part] = [Title("; ".join(told)), table(p, p.by_time()), *_rest(p)]
     if len(p.rows) > 1:
         parts.append(Fold("timeline of one run", [timeline(p)], "profile.rows", True))

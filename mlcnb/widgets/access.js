@@ -4,6 +4,8 @@
 // Playing forwards applies touches one by one; any other way begins at its stretch again.
 
 import { panel, el, svg, button, stepper, tabs, table, calm } from "./base.js";
+import { palette, onTheme } from "./theme.js";
+import { roomy } from "./roomy.js";
 
 const TRAIL = 24;
 const SPEEDS = [1, 4, 15, 60, 250, 1000, 5000, 20000]; // touches a second
@@ -66,7 +68,9 @@ function open(root, view) {
   function move(p, quietly = false) {
     at = p;
     for (const run of runs) run.go(p);
-    if (!quietly) view.announce(runs.map((run) => run.sentence()).join(" — "));
+    if (quietly) return;
+    view.announce(runs.map((run) => run.sentence()).join(" — "));
+    tellCursor(clock.at(p));
   }
   function jump(wanted) {
     for (let p = at + 1; p < clock.length; p++) {
@@ -90,6 +94,7 @@ function open(root, view) {
     play.textContent = "▶ play";
     play.setAttribute("aria-pressed", "false");
     view.announce(runs.map((run) => run.sentence()).join(" — "));
+    tellCursor(clock.at(at));
   }
   function leap() { advance(Math.ceil(clock.length / 20)); }
   function frame(now) {
@@ -107,14 +112,13 @@ function open(root, view) {
     if (to === clock.length - 1) halt();
   }
   told();
+  let tellCursor = () => {};
   move(0, true);
+  tellCursor = view.shared("cursor", (access) => { halt(); steps.go(clock.near(access)); });
   const again = new ResizeObserver(() => runs.forEach((run) => run.paint()));
   again.observe(root);
-  const dark = new MutationObserver(() => runs.forEach((run) => { run.paint(); run.paintHeat(); }));
-  for (const node of [document.body, document.documentElement]) {
-    dark.observe(node, { attributes: true, attributeFilter: ["class", "theme", "data-theme", "data-jp-theme-light"] });
-  }
-  return { stop() { halt(); again.disconnect(); dark.disconnect(); } };
+  const still = onTheme(() => runs.forEach((run) => run.repaint()));
+  return { stop() { halt(); again.disconnect(); still(); } };
 }
 
 /** Positions that can be shown, and the access that each is. */
@@ -124,6 +128,10 @@ function times(data) {
   const length = lengths.reduce((a, b) => a + b, 0);
   const stretch = (p) => Math.min(Math.floor(p / data.span), lengths.length - 1);
   return { length, stretch, offset: (p) => p - before[stretch(p)],
+    near: (access) => {
+      const i = Math.max(0, data.starts.findLastIndex((start) => start <= access));
+      return before[i] + Math.max(0, Math.min(lengths[i] - 1, access - data.starts[i]));
+    },
     at: (p) => (length ? data.starts[stretch(p)] + p - before[stretch(p)] : -1) };
 }
 
@@ -140,11 +148,11 @@ function player(run, data, clock) {
   const drawn = el("div", { class: "acc-grids" }, grids.map((g) => g.node));
   const node = el("section", { "aria-label": run.name },
     data.runs.length > 1 ? el("h4", {}, run.name) : null, now, drawn, line.node,
-    el("table", { class: "mlc-table acc-counts" },
+    roomy(el("table", { class: "mlc-table acc-counts" },
       el("caption", {}, "up to here"),
       el("thead", {}, el("tr", {}, ["array", "touched", "hits", `${data.levels[0]} misses`, "rate", "driven out",
-        ...data.levels.slice(1).map((l) => `${l} misses`)].map((h, i) => el("th", { scope: "col", class: i ? "mlc-right" : null }, h)))),
-      el("tbody", {}, rows.map((r) => r.node), all.node)));
+        ...data.levels.slice(1).map((l) => `${l} misses`)].map((h, i) => el("th", { scope: "col", class: i ? `mlc-right ${room(i)}` : null }, h)))),
+      el("tbody", {}, rows.map((r) => r.node), all.node))));
 
   function touches(index) {
     if (!decoded.has(index)) decoded.set(index, decode(run, run.stretches[index], data.line));
@@ -228,6 +236,11 @@ function player(run, data, clock) {
         el("div", { class: "acc-grids" }, heats.map((h) => h.node)));
     },
     paintHeat() { heats.forEach((h) => h.paintHot()); },
+    repaint() {
+      [...grids, ...heats].forEach((g) => g.forget());
+      paint();
+      heats.forEach((h) => h.paintHot());
+    },
   };
 }
 
@@ -296,6 +309,7 @@ function grid(array, data) {
   const node = el("figure", { class: "acc-figure" },
     el("figcaption", {}, el("b", {}, array.name), ` ${array.kind}`), canvas,
     array.says ? el("div", { class: "mlc-faint acc-small" }, array.says) : null, note);
+  const colours = palette(canvas);
   let values = null, most = 1;
 
   const cellOf = (address) => Math.floor((address - array.base) / array.unit);
@@ -329,7 +343,7 @@ function grid(array, data) {
     return c;
   }
   function net(c) {
-    c.strokeStyle = look(canvas, "--mlc-line");
+    c.strokeStyle = colours("--mlc-line");
     c.lineWidth = 0.5;
     c.beginPath();
     for (let x = 0; x <= array.columns; x++) { c.moveTo(x * size, 0); c.lineTo(x * size, rows * size); }
@@ -337,7 +351,7 @@ function grid(array, data) {
     c.stroke();
   }
   function paint(resident, seen, trail, last, isOver) {
-    const inside = rgb(canvas, "--acc-in"), gone = rgb(canvas, "--acc-gone"), never = rgb(canvas, "--mlc-paper");
+    const inside = colours.bytes("--acc-in"), gone = colours.bytes("--acc-gone"), never = colours.bytes("--mlc-paper");
     const held = array.unit <= data.line ? (cell) => resident.has(lineOf(cell)) : groups(resident);
     const c = fill((cell) => (held(cell) ? inside : seen[cell] ? gone : never));
     if (size >= 7) dots(c, resident, seen, held);
@@ -359,7 +373,7 @@ function grid(array, data) {
   }
   /** A dot on what is in the cache, so that it shows without colour. */
   function dots(c, resident, seen, held) {
-    c.fillStyle = look(canvas, "--mlc-faint");
+    c.fillStyle = colours("--mlc-faint");
     for (let cell = 0; cell < array.cells; cell++) {
       if (!held(cell)) continue;
       c.fillRect((cell % array.columns) * size + size / 2 - 1, Math.floor(cell / array.columns) * size + size / 2 - 1, 2, 2);
@@ -369,14 +383,14 @@ function grid(array, data) {
     const r = Math.max(strong ? 6 : 3, size * 0.42);
     const x = ((cell % array.columns) + 0.5) * size, y = (Math.floor(cell / array.columns) + 0.5) * size;
     c.globalAlpha = alpha;
-    c.fillStyle = c.strokeStyle = look(canvas, kind === "h" ? "--acc-hit" : "--acc-miss");
+    c.fillStyle = c.strokeStyle = colours(kind === "h" ? "--acc-hit" : "--acc-miss");
     c.lineWidth = 2;
     c.beginPath();
     if (kind === "h") c.arc(x, y, r, 0, 2 * Math.PI);
     else { c.moveTo(x, y - r * 1.15); c.lineTo(x + r * 1.15, y); c.lineTo(x, y + r * 1.15); c.lineTo(x - r * 1.15, y); c.closePath(); }
     c.fill();
     if (strong) {
-      c.strokeStyle = look(canvas, "--mlc-ink");
+      c.strokeStyle = colours("--mlc-ink");
       c.stroke();
       c.fillStyle = "#ffffff";
       c.font = `bold ${Math.round(r * 1.3)}px sans-serif`;
@@ -387,7 +401,7 @@ function grid(array, data) {
     c.globalAlpha = 1;
   }
   function frame(c, first, end) {
-    c.strokeStyle = look(canvas, "--acc-out");
+    c.strokeStyle = colours("--acc-out");
     c.lineWidth = 2.5;
     c.setLineDash([4, 2]);
     for (let row = Math.floor(first / array.columns); row <= Math.floor(end / array.columns); row++) {
@@ -397,7 +411,7 @@ function grid(array, data) {
     c.setLineDash([]);
   }
   return {
-    node, paint,
+    node, paint, forget: colours.forget,
     /** What is touched in a line has been in the cache. */
     mark(seen, line) {
       const [first, end] = cellsOf(line);
@@ -412,14 +426,14 @@ function grid(array, data) {
     },
     paintHot() {
       if (!values) return;
-      const none = rgb(canvas, "--mlc-paper"), full = rgb(canvas, "--acc-miss");
+      const none = colours.bytes("--mlc-paper"), full = colours.bytes("--acc-miss");
       const share = (v) => Math.log1p(v) / Math.log1p(most);
       const c = fill((cell) => none.map((a, i) => (i === 3 ? 255 : Math.round(a + (full[i] - a) * share(values[cell])))));
       if (size < 18) return;
       c.font = "9px sans-serif";
       c.textAlign = "center";
       c.textBaseline = "middle";
-      const ink = look(canvas, "--mlc-ink");
+      const ink = colours("--mlc-ink");
       values.forEach((v, cell) => {
         c.fillStyle = share(v) > 0.45 ? "#ffffff" : ink;
         c.fillText(v > 999 ? "…" : String(v), ((cell % array.columns) + 0.5) * size, (Math.floor(cell / array.columns) + 0.5) * size);
@@ -428,22 +442,12 @@ function grid(array, data) {
   };
 }
 
-/** A colour of the style sheet. */
-function look(node, name) { return getComputedStyle(node).getPropertyValue(name).trim() || "#888888"; }
-
-function rgb(node, name) {
-  const text = look(node, name), hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(text);
-  if (!hex) {
-    const parts = text.match(/\d+/g) || [];
-    return [0, 1, 2].map((i) => Number(parts[i] ?? 128)).concat(255);
-  }
-  const full = hex[1].length === 3 ? [...hex[1]].map((d) => d + d).join("") : hex[1];
-  return [0, 2, 4].map((i) => parseInt(full.slice(i, i + 2), 16)).concat(255);
-}
+/** Hits, and lines driven out, wait where there is little room. */
+function room(column) { return column === 2 || column === 5 ? "mlc-spare" : "mlc-essential"; }
 
 /** A row of counts up to now. */
 function counted(name, width) {
-  const cells = Array.from({ length: width + 3 }, () => el("td", { class: "mlc-right" }));
+  const cells = Array.from({ length: width + 3 }, (_, i) => el("td", { class: `mlc-right ${room(i + 1)}` }));
   return {
     node: el("tr", {}, el("th", { scope: "row" }, name), cells),
     set(counts, out) {

@@ -19,6 +19,8 @@ export function panel(draw) {
     const frame = el("section", { class: "mlcnb", "aria-label": model.get("label") }, root, status);
     frame.addEventListener("keydown", keep);
     host.append(frame);
+    const room = new ResizeObserver(() => { frame.dataset.room = roomOf(frame.clientWidth); });
+    room.observe(frame);
     const view = connect(model, (text) => { status.textContent = text; });
     view.data = await unpack(model.get("packed"));
     let finish = null;
@@ -29,9 +31,12 @@ export function panel(draw) {
       console.error(error);
     }
     view.hello();
-    return () => { view.close(); if (finish) finish(); frame.remove(); };
+    return () => { view.close(); room.disconnect(); if (finish) finish(); frame.remove(); };
   };
 }
+
+/** How much room a page has, for its style sheet: what is beside and what below, which columns. */
+function roomOf(width) { return width < 620 ? "narrow" : width < 1000 ? "medium" : "wide"; }
 
 /** Plain keys are the page's: a notebook would take arrows for a walk, and `d d` deletes a cell. */
 function keep(event) {
@@ -41,7 +46,7 @@ function keep(event) {
 
 /** The line to Python: the snapshot, questions and answers, and whether a kernel is there. */
 function connect(model, announce) {
-  const waiting = new Map(), onData = [], onLive = [];
+  const waiting = new Map(), onData = [], onLive = [], places = new Map();
   let asked = 0;
   const view = {
     data: null,
@@ -56,11 +61,26 @@ function connect(model, announce) {
       if (!view.live) return Promise.reject(new Error("no kernel is running: run the cell again"));
       return send(kind, fields);
     },
+    /** A trait that cells and other widgets have too: `take(value)` is called with what they set,
+     * at once with what is set already; gives the function by which the page says where it is. */
+    shared(name, take) {
+      const heard = () => { const to = model.get(name); if (to !== null && to !== undefined) take(to); };
+      model.off(`change:${name}`, places.get(name));
+      places.set(name, heard);
+      model.on(`change:${name}`, heard);
+      heard();
+      return (value) => {
+        if (!model.set || model.get(name) === value) return;
+        model.set(name, value);
+        model.save_changes();
+      };
+    },
     hello() { send("hello", {}).then(() => live(true), () => {}); },
     close() {
       model.off("msg:custom", received);
       model.off("change:packed", changed);
       model.off("comm:close", lost);
+      for (const [name, heard] of places) model.off(`change:${name}`, heard);
     },
   };
   function send(kind, fields) {
@@ -322,9 +342,11 @@ export function tabs(pages, { label = "views", at = 0, onTab = () => {} } = {}) 
   return { node: el("div", { class: "mlc-tabbed" }, list, ...bodies), go };
 }
 
-/** A table: `table(["name", "ms"], rows, { caption })`; cells are text or nodes. */
-export function table(header, rows, { caption, numeric = [] } = {}) {
-  const cell = (tag, value, i) => el(tag, { class: numeric.includes(i) ? "mlc-right" : null, scope: tag === "th" ? "col" : null },
+/** A table: `table(["name", "ms"], rows, { caption })`; cells are text or nodes. `numeric`: columns to
+ *  the right; `spare`: those that wait where there is little room (see `roomy`). */
+export function table(header, rows, { caption, numeric = [], spare = [] } = {}) {
+  const look = (i) => [numeric.includes(i) ? "mlc-right" : "", spare.includes(i) ? "mlc-spare" : "mlc-essential"].join(" ").trim();
+  const cell = (tag, value, i) => el(tag, { class: look(i), scope: tag === "th" ? "col" : null },
     value === null || value === undefined ? "" : value);
   return el("table", { class: "mlc-table" },
     caption ? el("caption", {}, caption) : null,

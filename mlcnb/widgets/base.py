@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 from mlcnb.core import display, options
 from mlcnb.core.errors import MLCError
-from mlcnb.core.render import Text
+from mlcnb.core.render import LETTERS, Text
 from mlcnb.core.text import visible
 from mlcnb.view import as_html, as_text
 from mlcnb.view.parts import Part
@@ -38,8 +38,12 @@ HERE = Path(__file__).parent
 MODULE_LIMIT = 50_000
 #: bytes of JSON from which a snapshot is deflated
 _DEFLATE = 8_000
+#: traits that are numbers; the others are names
+_NUMBERS = ("step", "cursor")
+_COMMENT = re.compile(r"^ *(?://.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE)
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
-_MIME = "application/vnd.jupyter.widget-view+json"
+#: of what a front end shows by a model in the kernel
+MIME = "application/vnd.jupyter.widget-view+json"
 
 
 class Interactive(display.Shown):
@@ -47,6 +51,8 @@ class Interactive(display.Shown):
 
     #: the name of the .js file of this folder
     module: ClassVar[str]
+    #: where the reader is, as traits of `panel`: a page sets them, and goes where they are set
+    traits: ClassVar[tuple[str, ...]] = ()
     _panel: Any = None
     #: the `version` that the pages show
     _seen: Any = None
@@ -135,12 +141,15 @@ class Interactive(display.Shown):
             if self._panel is None:
                 self._panel = _made(self, _label(text))
             model = self._panel.model_id
-            bundle[_MIME] = {"version_major": 2, "version_minor": 0, "model_id": model}
+            bundle[MIME] = {"version_major": 2, "version_minor": 0, "model_id": model}
         return bundle
 
     @property
     def panel(self) -> Any:
-        """The anywidget behind the page."""
+        """The anywidget behind the page, which is an ipywidget: it can stand in an HBox, and its
+        traits (`traits`: step, loop, branch, selection, cursor, None until somebody sets them) can
+        be observed, linked and set.
+        """
         if self._panel is None:
             self._panel = _made(self, self.label)
         return self._panel
@@ -157,7 +166,7 @@ def _label(text: str) -> str:
 
 
 def _made(shown: Interactive, label: str) -> Any:
-    panel = _panel_class(shown.module)(packed=shown._packed(), label=label)
+    panel = _panel_class(shown.module, shown.traits)(packed=shown._packed(), label=label)
     following.keep(shown)
 
     def hear(_: Any, message: Any, __: Any) -> None:
@@ -169,8 +178,10 @@ def _made(shown: Interactive, label: str) -> Any:
 
 
 @cache
-def _panel_class(module: str) -> type:
-    """The anywidget class of one module: two synchronised texts, and the module itself."""
+def _panel_class(module: str, traits: tuple[str, ...] = ()) -> type:
+    """The anywidget class of one module: two synchronised texts, where the reader is, and the
+    module itself.
+    """
     import anywidget
     import traitlets
 
@@ -181,14 +192,19 @@ def _panel_class(module: str) -> type:
         "packed": traitlets.Unicode().tag(sync=True),
         "label": traitlets.Unicode().tag(sync=True),
     }
+    for name in traits:
+        kind = traitlets.Int if name in _NUMBERS else traitlets.Unicode
+        fields[name] = kind(None, allow_none=True).tag(sync=True)
     return type(f"{module.title().replace('_', '')}Panel", (anywidget.AnyWidget,), fields)
 
 
 @cache
 def esm(module: str) -> str:
-    """The ES module of a widget: what it imports from, and its own file, joined."""
+    """The ES module of a widget: what it imports from, and its own file, joined, without comments
+    that have lines of their own.
+    """
     libraries = [_library(name) for name in _imports(module)]
-    return "\n".join([*libraries, _IMPORT.sub("", _source(f"{module}.js"))])
+    return _COMMENT.sub("", "\n".join([*libraries, _IMPORT.sub("", _source(f"{module}.js"))]))
 
 
 def _imports(module: str) -> list[str]:
@@ -265,24 +281,11 @@ class Lines:
         return self._known[key]
 
 
-#: kind of token -> its letter in a snapshot
-_LETTERS = {
-    "keyword": "k",
-    "builtin": "b",
-    "type": "t",
-    "function": "f",
-    "decorator": "f",
-    "number": "n",
-    "string": "s",
-    "comment": "c",
-}
-
-
 def spans(line: Sequence[Text]) -> list[list[str]]:
     """A line as [letter, text] pairs, neighbours of one colour in one."""
     out: list[list[str]] = []
     for token in line:
-        letter = _LETTERS.get(token.kind, "")
+        letter = LETTERS.get(token.kind, "")
         if out and (out[-1][0] == letter or not token.text.strip()):
             out[-1][1] += token.text
         else:

@@ -83,8 +83,13 @@ def card(
     return made
 
 
-def offer(n: int, step: LegalStep, target: Target | None) -> dict[str, Any]:
-    """A legal step for a page: its number, its call in short and as Python, what it would do."""
+def offer(
+    n: int, step: LegalStep, target: Target | None, is_weighed: bool = True
+) -> dict[str, Any]:
+    """A legal step for a page: its number, its call in short and as Python, what it would do.
+
+    `is_weighed`: with what it is predicted to cost.
+    """
     made = {
         "n": n,
         "primitive": step.primitive,
@@ -92,7 +97,7 @@ def offer(n: int, step: LegalStep, target: Target | None) -> dict[str, Any]:
         "text": step.text,
         "proof": step.proof,
     }
-    if step.func is not None:
+    if is_weighed and step.func is not None:
         made["cost"] = cost(predicted(step.func, target))
     return made
 

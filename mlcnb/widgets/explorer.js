@@ -190,6 +190,13 @@ function explorer(root, view) {
   view.onLive(() => draw());
   s.at = branch().at;
   fresh();
+  const set = {};
+  set.branch = view.shared("branch", (name) => { if (name !== s.branch && view.data.branches.some((b) => b.name === name)) look(branch(name).at, name); });
+  set.step = view.shared("step", (at) => { if (at !== s.at && steps()[at]) look(at); });
+  set.loop = view.shared("loop", (name) => {
+    const row = places().findIndex((x) => x.name === name);
+    if (row >= 0 && row !== s.place) choose(row);
+  });
 
   /** A new snapshot: stay on the branch, and with its schedule if there; what was asked is asked again only where it still holds. */
   function fresh() {
@@ -233,6 +240,7 @@ function explorer(root, view) {
     s.preview = null;
     forget();
     draw();
+    tell();
     const [call] = steps()[s.at];
     view.announce(`step ${s.at}: ${call}; ${changed(rowsNow())}`);
     if (view.live && program() && !program().cost) view.ask("costs", { branch: s.branch, at: s.at }).catch(refused);
@@ -246,17 +254,43 @@ function explorer(root, view) {
     s.answer = known ? known.answer : null;
     s.preview = null;
     draw();
-    if (known || !view.live) return;
-    const then = [s.branch, s.at, row];
+    tell();
+    if (!view.live) return;
+    const asks = { branch: s.branch, at: s.at, name, row };
+    const stays = () => asks.branch === s.branch && asks.at === s.at && asks.row === s.place;
     try {
-      const answer = await view.ask("legal", { branch: s.branch, at: s.at, name, row });
-      if (then.join() !== [s.branch, s.at, s.place].join()) return;
-      s.answer = answer;
-      view.announce(`${answer.steps.length} legal calls at ${answer.where}`);
+      if (!known) {
+        const answer = await view.ask("legal", asks);
+        if (!stays()) return;
+        s.answer = answer;
+        view.announce(`${answer.steps.length} legal calls at ${answer.where}`);
+        draw();
+      }
+      await weigh(asks, stays);
     } catch (error) {
       refused(error);
     }
-    draw();
+  }
+
+  /** What each call is predicted to do: asked for when the calls are shown, some at a time. */
+  async function weigh(asks, stays) {
+    for (let costs = [0]; stays() && s.answer && costs.length;) {
+      const first = s.answer.steps.findIndex((x) => x.cost === undefined);
+      if (first < 0) return;
+      ({ costs } = await view.ask("weigh", { ...asks, first }));
+      if (!stays() || !s.answer) return;
+      costs.forEach((cost, n) => { s.answer.steps[first + n].cost = cost; });
+      if (!s.answer.steps.some((x) => x.cost === undefined)) drawPlace();
+    }
+  }
+
+  /** Say to cells and linked widgets where the reader is. */
+  function tell() {
+    if (!set.loop) return;
+    const place = places()[s.place];
+    set.branch(s.branch);
+    set.step(s.at);
+    if (place) set.loop(place.name);
   }
 
   /** Ask for something that changes the schedule, and go where it then stands. */
@@ -454,7 +488,7 @@ function explorer(root, view) {
     const names = [...groups.keys()].sort((a, b) => rank(a) - rank(b));
     return names.flatMap((name) => {
       const sorted = groups.get(name).slice().sort((a, b) => (
-        Math.abs(a.cost.cycles - b.cost.cycles) < 0.01 * a.cost.cycles ? a.n - b.n : a.cost.cycles - b.cost.cycles));
+        !a.cost || !b.cost || Math.abs(a.cost.cycles - b.cost.cycles) < 0.01 * a.cost.cycles ? a.n - b.n : a.cost.cycles - b.cost.cycles));
       const open = s.open.has(name);
       const rows = (open ? sorted : sorted.slice(0, 1)).map((x) => offerRow(x));
       if (sorted.length > 1) {
@@ -468,10 +502,11 @@ function explorer(root, view) {
   }
 
   function offerRow(x) {
-    const then = x.cost, now = program().cost || then;
     const press = button(x.label, () => act("apply", { name: view.data.functions[s.fn], row: s.place, n: x.n }, `done: ${x.label}`),
       { class: "mlc-button x-offer", disabled: !view.live || !atHead() });
     const cell = el("div", { class: "mlc-row", onpointerenter: () => preview(x), onfocusin: () => preview(x), onfocusout: () => preview(null) }, press);
+    const then = x.cost, now = program().cost || then;
+    if (!then) return [cell, "…", "…", "…", "…", x.proof];
     const width = (cost) => Math.min(cost.lanes, view.data.width);
     const vector = delta(width(now), width(then), false);
     if (then.lanes > width(then)) vector.title = `${then.lanes} elements: ${then.lanes / width(then)} vectors`;
@@ -509,7 +544,8 @@ function explorer(root, view) {
     const free = Object.entries(s.answer.free).map(([primitive, what]) => el("li", {}, el("code", {}, `${primitive}(…)`), ` with ${what} of your choice, in a cell`));
     const items = s.answer.refused.map((x) => el("li", {}, el("code", {}, x.label), ` ${x.why} `,
       button("show why", () => act("apply", { name, row: s.place, n: x.n }), { disabled: !view.live || !atHead(), title: `show why ${x.label} is refused` })));
-    return el("details", {}, el("summary", {}, `${items.length} refused here${free.length ? `, ${free.length} that need an argument` : ""}`), el("ul", {}, ...items, ...free));
+    const kept = { open: Boolean(s.told), ontoggle: (event) => { s.told = event.target.open; } }; // costs that arrive draw this anew
+    return el("details", kept, el("summary", {}, `${items.length} refused here${free.length ? `, ${free.length} that need an argument` : ""}`), el("ul", {}, ...items, ...free));
   }
 
   function pickRow(i) {

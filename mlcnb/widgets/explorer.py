@@ -35,16 +35,18 @@ from mlcnb.widgets import explorer_parts
 from mlcnb.widgets.base import Interactive
 from mlcnb.widgets.card import card
 from mlcnb.widgets.checks import Checks
-from mlcnb.widgets.offers import call_of, calls_of, offers_of
+from mlcnb.widgets.offers import OFFERS, call_of, calls_of, costs_of, offers_of
 from mlcnb.widgets.registry import explores
 from mlcnb.widgets.storyboard import Storyboard, functions_of, places
 
 #: the branch that is the schedule itself
 MAIN = "main"
-#: calls at one place that a page gets, and characters of a branch's name
-OFFERS, NAME = 120, 40
+#: characters of a branch's name
+NAME = 40
 #: places whose legal steps travel with the page
 KEPT = 4
+#: seconds of predicting costs for one question of the page: others may come in between
+AT_ONCE = 0.25
 #: steps that are all predicted, so that a saved page knows them; of more, those on each side of
 #: where the schedule stands or the reader looks
 ALL, AROUND = 64, 6
@@ -70,6 +72,7 @@ class Explorer(Interactive):
     """
 
     module = "explorer"
+    traits = ("branch", "step", "loop")
 
     def __init__(
         self,
@@ -83,6 +86,8 @@ class Explorer(Interactive):
         self._checks = Checks()
         self._functions: set[str] = set()
         self._legal: dict[tuple[PrimFunc, int], LegalSteps] = {}
+        #: asked for by the page, which has not asked for the costs yet
+        self._unweighed: set[tuple[PrimFunc, int]] = set()
         self._instead: list[LegalStep] = []
         self._shown: dict[str, Any] = {}
         self._looked_at: dict[str, set[int]] = {}
@@ -132,6 +137,7 @@ class Explorer(Interactive):
         name, node = self._node(sch, place)
         row = next(n for n, x in enumerate(places(sch.mod[name])) if x.node is node)
         found = self._legal_at(sch, sch.position, name, row)
+        self._unweighed.discard((sch.mod[name], row))
         self.refresh()
         return found
 
@@ -234,12 +240,25 @@ class Explorer(Interactive):
     # -- what is asked from the page -------------------------------------------------------------
 
     def on_legal(self, branch: str, at: int, name: str, row: int) -> dict[str, Any]:
-        """What is legal at a place of a step, with what each call would do."""
+        """What is legal at a place of a step; the page shows it, and asks for the costs then."""
         sch, name = self._branch(branch), self._function(branch, name)
-        self._looked_at.setdefault(branch, set()).add(at)
+        func = sch.steps[at].mod[name]
+        if (func, row) not in self._legal:
+            self._unweighed.add((func, row))
         found = self._legal_at(sch, at, name, row)
-        self.refresh()  # so that it is there when the notebook is opened again
-        return offers_of(sch.steps[at].mod[name], found, self.target)
+        return offers_of(func, found, self.target, (func, row) not in self._unweighed)
+
+    def on_weigh(self, branch: str, at: int, name: str, row: int, first: int) -> dict[str, Any]:
+        """What the calls that are legal at a place are predicted to cost, from the `first` on."""
+        sch, name = self._branch(branch), self._function(branch, name)
+        func = sch.steps[at].mod[name]
+        found = self._legal_at(sch, at, name, row)
+        costs = costs_of(found, self.target, first, AT_ONCE)
+        if first + len(costs) >= min(len(found), OFFERS):
+            self._looked_at.setdefault(branch, set()).add(at)
+            self._unweighed.discard((func, row))
+            self.refresh()  # so that it is there when the notebook is opened again
+        return {"costs": costs}
 
     def on_costs(self, branch: str, at: int) -> dict[str, Any]:
         """Predict the steps around one that the reader looks at."""
@@ -418,7 +437,9 @@ class Explorer(Interactive):
                         "at": at,
                         "name": name,
                         "row": row,
-                        "answer": offers_of(func, steps, self.target),
+                        "answer": offers_of(
+                            func, steps, self.target, (func, row) not in self._unweighed
+                        ),
                     }
                 )
         return found

@@ -72,6 +72,8 @@ widget.render({ model, el: document.querySelector("#page") });
 def export(obj: Any, path: str | Path) -> Path:
     """Write a page of an object to a file; one that is there is replaced as a whole.
 
+    Of constants the page has shape and dtype, and not all values.
+
     Args:
         obj: any object; what `mlc.explore` gives keeps its script and all steps.
         path: a file that ends with .html or .md, in a folder that is there.

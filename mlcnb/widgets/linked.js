@@ -32,7 +32,9 @@ function start(page, view) {
       b.setAttribute("aria-pressed", String(b.dataset.kernel === name));
     }
     view.announce(`${name} is open`);
+    tellSelection(name);
   };
+  let tellSelection = () => {};
   const rows = data.kernels.map((k) => [
     button(k.name, () => pick(k.name), { disabled: !k.asm, "data-kernel": k.name, "aria-pressed": String(k.name === data.open) }),
     k.made, k.work, String(k.calls || ""), k.from]);
@@ -42,6 +44,9 @@ function start(page, view) {
       table(["kernel", "made of", "work", "calls", "from"], rows, { numeric: [2, 3] }))) : null;
   page.replaceChildren(...(list ? [list] : []), body);
   if (made.has(data.open)) draw(body, view, made.get(data.open));
+  let shown = data.open;
+  const tell = view.shared("selection", (name) => { if (name !== shown && data.kernels.some((k) => k.name === name && k.asm)) { shown = name; pick(name); } });
+  tellSelection = (name) => { shown = name; tell(name); };
 }
 
 /** One kernel. */

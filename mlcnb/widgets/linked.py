@@ -48,6 +48,7 @@ class LinkedSource(Interactive):
     """The page of one kernel, or of the kernels of an executable."""
 
     module = "linked"
+    traits = ("selection",)
 
     def __init__(self, kernel: Any, schedule: Any = None) -> None:
         made = kernel if isinstance(kernel, Linked) else Linked(kernel, schedule)

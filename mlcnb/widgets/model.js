@@ -10,7 +10,7 @@ export default { render: panel(draw) };
 
 function draw(root, view) {
   const data = view.data;
-  let drawn = data.drawn, at = -1, colour = "kind", found = [], turn = -1, live = false;
+  let drawn = data.drawn, at = -1, colour = "kind", found = [], turn = -1, live = false, tellSelection = () => {};
   const pane = graphView(`graph of ${data.title}`, { onPick: pick, onOpen: open, say });
   const side = el("div", { class: "mlc-detail", role: "region", "aria-label": "the operator that is picked" });
   const search = el("input", { type: "search", placeholder: "search: conv, layer1, lv12 …", "aria-label": "search operators, kernels and origins",
@@ -27,7 +27,13 @@ function draw(root, view) {
     el("div", { class: "mlc-model" }, pane.node, side));
   show(drawn);
   view.onLive((is) => { live = is; folds(); });
-  requestAnimationFrame(() => show(drawn));
+  requestAnimationFrame(() => {
+    show(drawn);
+    tellSelection = view.shared("selection", (name) => {
+      const i = drawn.members.findIndex((m) => m.some((n) => data.nodes[n].name === name));
+      if (i >= 0 && i !== at) pane.pick(i, true);
+    });
+  });
 
   function facts() {
     const rows = data.facts.map(([name, text]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, text)));
@@ -118,6 +124,7 @@ function draw(root, view) {
     if (members.length > 1) several(i, members);
     else single(i, data.nodes[members[0]]);
     view.announce(say(drawn.graph.n[i], i));
+    tellSelection(data.nodes[members[0]].name);
   }
   function several(i, members) {
     const rows = members.slice(0, 60).map((m) => {

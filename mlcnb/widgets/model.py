@@ -80,6 +80,7 @@ class ModelPage(Interactive):
     """
 
     module = "model"
+    traits = ("selection",)
 
     def __init__(
         self,

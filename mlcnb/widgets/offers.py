@@ -6,6 +6,7 @@ The program is told by the lines that differ: [lines kept at the top, at the end
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,20 +21,25 @@ from mlcnb.tir.schedule.record.site import Named, Site
 from mlcnb.tir.schedule.schedule import Schedule
 from mlcnb.view.words import clip
 from mlcnb.widgets.card import offer, short
-from mlcnb.widgets.storyboard import MOST, Storyboard
+from mlcnb.widgets.storyboard import MOST, Storyboard, cost, predicted
 
 #: calls at one place that a page gets
 OFFERS = 120
 
 
-def offers_of(func: PrimFunc, found: LegalSteps, target: Target | None) -> dict[str, Any]:
-    """The calls at one place for a page, with the program that each would give."""
+def offers_of(
+    func: PrimFunc, found: LegalSteps, target: Target | None, is_weighed: bool = True
+) -> dict[str, Any]:
+    """The calls at one place for a page, with the program that each would give.
+
+    `is_weighed`: with the cost that each is predicted to have, which takes longer than all else.
+    """
     board = Storyboard(target)
     steps = found.steps[:OFFERS]
     now = board.text(func)
     offers = []
     for n, step in enumerate(steps):
-        made = offer(n, step, target)
+        made = offer(n, step, target, is_weighed)
         del made["text"]
         if step.func is not None and len(now) < 2 * MOST:
             made["ghost"] = _difference(now, board.text(step.func))
@@ -55,6 +61,19 @@ def offers_of(func: PrimFunc, found: LegalSteps, target: Target | None) -> dict[
         "lines": board.lines,
         "now": now[: 2 * MOST],
     }
+
+
+def costs_of(
+    found: LegalSteps, target: Target | None, first: int, seconds: float
+) -> list[dict[str, Any] | None]:
+    """What the calls from the `first` on are predicted to cost: as many as there is time for."""
+    costs: list[dict[str, Any] | None] = []
+    end = time.perf_counter() + seconds
+    for step in found.steps[first:OFFERS]:
+        costs.append(None if step.func is None else cost(predicted(step.func, target)))
+        if time.perf_counter() > end:
+            break
+    return costs
 
 
 def calls_of(found: LegalSteps) -> list[Any]:

@@ -1,54 +1,29 @@
 """Which page explores an object: a table by class name, filled by the files of this folder.
 
-@explores("mlcnb.tir.schedule.schedule:Schedule")
-class Explorer(Interactive):
-    def __init__(self, sch, **options): ...
+above a class: @explores("mlcnb.tir.schedule.schedule:Schedule")      its __init__(sch, **options)
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable
-from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
-from mlcnb.core.display import kinds_of
 from mlcnb.core.errors import MLCError
+from mlcnb.core.found import Found
+from mlcnb.core.text import kind_of
 from mlcnb.view.words import listed
 from mlcnb.widgets.base import Interactive
 
-Page = TypeVar("Page", bound=Callable[..., Interactive])
-_pages: dict[str, Callable[..., Interactive]] = {}
-
-
-def explores(*kinds: str) -> Callable[[Page], Page]:
-    """Decorator: this class (or function) makes the page of objects of these classes and below."""
-
-    def keep(page: Page) -> Page:
-        for kind in kinds:
-            _pages[kind] = page
-        return page
-
-    return keep
-
-
-@cache
-def load_all() -> None:
-    """Import every page (once)."""
-    package = importlib.import_module("mlcnb.widgets")
-    for info in pkgutil.iter_modules(package.__path__, "mlcnb.widgets."):
-        importlib.import_module(info.name)
-
-
-def kinds() -> tuple[str, ...]:
-    """Every class that has a page."""
-    load_all()
-    return tuple(sorted(_pages))
+_pages = Found("mlcnb.widgets", "explores")
+#: decorator: this class (or function) makes the page of objects of these classes and below
+explores = _pages.keep
+#: every class that has a page
+kinds = _pages.kinds
 
 
 def explore(obj: Any, **options: Any) -> Interactive:
     """The page of an object, where it can be stepped through and asked.
+
+    Of values and buffers it tells shape and dtype.
 
     Args:
         obj: a Schedule, the result of a pipeline, a kernel, a module, an executable, a refused
@@ -61,9 +36,9 @@ def explore(obj: Any, **options: Any) -> Interactive:
     page = page_of(obj, **options)
     if page is not None:
         return page
-    known = listed(sorted({name.partition(":")[2] for name in _pages}), 12)
+    known = listed(sorted({name.partition(":")[2] for name in kinds()}), 12)
     raise MLCError(
-        f"explore: there is no page for a {type(obj).__name__}",
+        f"explore: there is no page for {kind_of(obj)}",
         hint=f"give one of {known}; or mlcnb.export(obj, 'page.html') for its static view",
     )
 
@@ -72,6 +47,5 @@ def page_of(obj: Any, **options: Any) -> Interactive | None:
     """The page of an object; None where its class has none."""
     if isinstance(obj, Interactive):
         return obj
-    load_all()
-    found = next((_pages[name] for _, name in kinds_of(obj) if name in _pages), None)
+    found = _pages.of(obj)
     return None if found is None else found(obj, **options)

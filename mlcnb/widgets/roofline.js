@@ -1,8 +1,9 @@
 // Roofline trail: measured dots (filled) and predicted ones (hollow) of a program, stage by stage,
 // under the measured ceilings of the machine. Both axes are logarithmic.
 import { panel, el, svg, button, stepper, table, copyBox } from "./base.js";
+import { roomy } from "./roomy.js";
 
-const W = 720, H = 400, LEFT = 56, RIGHT = 16, TOP = 14, BOTTOM = 46;
+const W = 720, H = 400, LEFT = 56, RIGHT = 16, TOP = 30, BOTTOM = 46;
 const SLOPES = ["mlc-slope-0", "mlc-slope-1", "mlc-slope-2", "mlc-slope-3"];
 
 export default {
@@ -21,7 +22,7 @@ function draw(page, view) {
   const steps = stepper({
     count: dots.length, at, label: "stage",
     say: (i) => `${i + 1} of ${dots.length}: step ${dots[i].step}`,
-    onStep: (i) => { at = i; show(); view.announce(sentence(dots[i])); },
+    onStep: (i) => { at = i; show(); view.announce(sentence(dots[i])); tellStep(dots[i].step); },
   });
   const pick = (i) => { steps.go(i); };
   const axes = d.axes.map(([, name, how], i) => button(`${name} (${how})`, () => { axis = i; show(); },
@@ -32,7 +33,7 @@ function draw(page, view) {
     round(p.predicted), p.why, ...p.x.map(round)]);
   const twin = table(["step", "then", "time", "measured GFLOP/s", "of roof", "predicted GFLOP/s", "predicted limit",
     ...d.axes.map(([key]) => `FLOP/B, ${key}`)], rows,
-  { caption: "the same in a table; FLOP/B of arguments are counted, the others predicted", numeric: [2, 3, 4, 5, 7, 8, 9, 10] });
+  { caption: "the same in a table; FLOP/B of arguments are counted, the others predicted", numeric: [2, 3, 4, 5, 7, 8, 9, 10], spare: [4, 8, 9, 10] });
   page.replaceChildren(
     el("h3", {}, `${d.name} under the roof`),
     el("p", { class: "mlc-faint" }, `${dots.length} stages of a schedule on ${d.threads} thread${d.threads > 1 ? "s" : ""}; ` +
@@ -41,8 +42,10 @@ function draw(page, view) {
     steps.node,
     el("div", { class: "mlc-row", role: "group", "aria-label": "horizontal axis" }, el("span", { class: "mlc-faint" }, "FLOP per byte, by"), ...axes),
     el("div", { class: "mlc-columns" }, el("div", { class: "mlc-plot" }, plot, legend()), el("div", { class: "mlc-side" }, detail, calls.node)),
-    el("details", { class: "mlc-twin" }, el("summary", {}, "table"), el("div", { class: "mlc-wide" }, twin)));
+    el("details", { class: "mlc-twin" }, el("summary", {}, "table"), roomy(twin)));
+  let tellStep = () => {};
   show();
+  tellStep = view.shared("step", (step) => steps.go(dots.findLastIndex((p) => p.step <= step)));
 
   function show() {
     axes.forEach((b, i) => b.setAttribute("aria-pressed", String(i === axis)));
@@ -107,16 +110,18 @@ function chart(d, axis, at, pick, tell) {
     parts.push(svg("line", { x1: LEFT, x2: W - RIGHT, y1: Y(v), y2: Y(v), class: "mlc-grid" }),
       svg("text", { x: LEFT - 6, y: Y(v) + 4, class: "mlc-tick", "text-anchor": "end" }, label(v)));
   }
+  const named = [];
   d.levels.forEach(([name, speed], i) => {
     const ridge = d.peak / speed, from = Math.max(x0, y0 / speed);
     const chosen = d.axes[axis][0] === name;
     if (from < ridge) {
       parts.push(svg("line", { x1: X(from), y1: Y(from * speed), x2: X(ridge), y2: Y(d.peak), class: `mlc-slope ${SLOPES[i % 4]} ${chosen ? "mlc-chosen" : ""}` }));
     }
-    parts.push(svg("text", { x: X(ridge) + 3, y: Y(d.peak) - 5 - 11 * (i % 2), class: "mlc-tick" }, name));
+    named.push([X(ridge) + 3, name]);
   });
   parts.push(svg("line", { x1: X(Math.max(x0, Math.min(...ridges))), x2: W - RIGHT, y1: Y(d.peak), y2: Y(d.peak), class: "mlc-roof" }),
-    svg("text", { x: W - RIGHT, y: Y(d.peak) - 24, class: "mlc-tick", "text-anchor": "end" }, `roof: ${round(d.peak)} GFLOP/s, measured`));
+    svg("text", { x: W - RIGHT, y: Y(d.peak) + 13, class: "mlc-tick", "text-anchor": "end" }, `roof: ${round(d.peak)} GFLOP/s, measured`),
+    ...apart(named).map(([x, row, name]) => svg("text", { x, y: Y(d.peak) - 5 - 11 * row, class: "mlc-tick" }, name)));
   const past = dots.filter((p) => p.i <= at);
   parts.push(svg("polyline", { points: past.map((p) => `${X(p.at)},${Y(p.gflops)}`).join(" "), class: "mlc-trail" }));
   for (const p of dots) {
@@ -140,6 +145,16 @@ function chart(d, axis, at, pick, tell) {
     transform: `rotate(-90 14 ${(TOP + H - BOTTOM) / 2})` }, "GFLOP/s, measured"));
   const here = d.dots[at];
   return svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `roofline: ${sentence(here)}` }, ...parts);
+}
+
+/** Names above the roof at their places, each in the lowest row that is free there: [x, row, name]. */
+function apart(named) {
+  const ends = [];
+  return [...named].sort((a, b) => a[0] - b[0]).map(([x, name]) => {
+    const row = [...ends, -Infinity].findIndex((end) => end + 4 < x);
+    ends[row] = x + 6.2 * name.length;
+    return [x, row, name];
+  });
 }
 
 /** Numbers beside dots; those that would cover each other step to the right. */

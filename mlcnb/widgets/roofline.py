@@ -63,6 +63,7 @@ class RooflineTrail(Interactive):
     """The page of a replayed schedule."""
 
     module = "roofline"
+    traits = ("step",)
 
     def __init__(self, replayed: Replay) -> None:
         self.replay = replayed

@@ -2,8 +2,11 @@
 
 import { button, code, el, panel, stepper, table, tabs } from "./base.js";
 import { graphView } from "./graph.js";
+import { roomy } from "./roomy.js";
 
 const NUMBERS = ["time", "operators", "temporaries", "rules"];
+// columns of passes that wait where there is little room: bars, bytes, rules
+const SPARE = [3, 5, 6, 7];
 
 export default { render: panel(draw) };
 
@@ -21,7 +24,9 @@ function draw(root, view) {
     onStep: (i) => show(changed[i]) });
   root.append(steps.node, list, detail);
   passes();
+  let tellStep = () => {};
   if (data.steps.length) show(at);
+  tellStep = view.shared("step", (i) => { if (i !== at && data.steps[i]) show(i); });
 
   function passes() {
     const most = Math.max(...data.steps.map((s) => s.ms), 1e-9);
@@ -29,6 +34,8 @@ function draw(root, view) {
     const row = (i) => passRow(data.steps[i], i, most, large, () => { show(i); });
     const head = el("tr", {}, ...["", "pass", "time", "", "operators", "temporaries", "", "rules", "what it did"]
       .map((t) => (t ? el("th", { scope: "col", class: NUMBERS.includes(t) ? "mlc-right" : null }, t) : el("td", {}))));
+    SPARE.forEach((i) => head.children[i].classList.add("mlc-spare"));
+    head.lastChild.classList.add("mlc-essential");
     const bodies = [changed, same].map((which) => el("tbody", {}, ...which.map((i) => {
       rows[i] = row(i);
       return rows[i];
@@ -40,7 +47,7 @@ function draw(root, view) {
       toggle.setAttribute("aria-expanded", String(!bodies[1].hidden));
     };
     label();
-    list.append(el("table", { class: "mlc-table mlc-passtable" }, el("thead", {}, head), ...bodies), same.length ? toggle : "");
+    list.append(roomy(el("table", { class: "mlc-table mlc-passtable" }, el("thead", {}, head), ...bodies)), same.length ? toggle : "");
   }
 
   function show(i) {
@@ -49,6 +56,7 @@ function draw(root, view) {
     if (changed.includes(i)) steps.resize(changed.length, changed.indexOf(i));
     detail.replaceChildren(...stepParts(view, i, data.steps[i]));
     view.announce(`${data.steps[i].name}: ${data.steps[i].what}`);
+    tellStep(i);
   }
 }
 
@@ -64,12 +72,14 @@ function passRow(s, i, most, large, choose) {
   const two = ([a, b]) => (a === b ? `${b}` : `${a} → ${b}`);
   const rules = s.rules ? s.rules.reduce((n, [, count]) => n + count, 0) : 0;
   const cell = (value, name) => el("td", { class: name || null }, value);
-  return el("tr", { class: "mlc-pass", onclick: choose },
+  const made = el("tr", { class: "mlc-pass", onclick: choose },
     cell(String(i), "mlc-right mlc-faint"),
     cell(button(`${"  ".repeat(s.depth)}${s.name}`, choose, { class: "mlc-passname" })),
     cell(milliseconds(s.ms), "mlc-right"), cell(bar(s.ms / most, "mlc-time")),
     cell(two(s.ops), "mlc-right"), cell(two(s.bytes), "mlc-right"), cell(bar(s.shares[1] / large, "mlc-bytes")),
-    cell(rules ? `${rules}×` : "", "mlc-right"), cell(s.what, "mlc-what"));
+    cell(rules ? `${rules}×` : "", "mlc-right"), cell(s.what, "mlc-what mlc-essential"));
+  SPARE.forEach((k) => made.children[k].classList.add("mlc-spare"));
+  return made;
 }
 
 function milliseconds(ms) {
@@ -132,8 +142,8 @@ function rules(view, i, s, panes) {
     });
     return [el("b", {}, name), where, about.summary, button(about.source, () => listing(name), { title: `source of ${name}` }), without];
   });
-  const shown = table(["rule", "applied", "what it does", "written in", "without it"], rows, {});
-  return el("div", { class: "mlc-rules" }, shown, source, result);
+  const shown = table(["rule", "applied", "what it does", "written in", "without it"], rows, { spare: [3] });
+  return el("div", { class: "mlc-rules" }, roomy(shown), source, result);
 
   function light(k) {
     const on = pressed[k].getAttribute("aria-pressed") === "true";

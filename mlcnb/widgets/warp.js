@@ -19,7 +19,7 @@ function draw(root, view) {
 function open(root, view, kept) {
   const data = view.data;
   const count = Math.max(1, ...data.runs.map((run) => run.requests.length));
-  let lane = kept.lane, at = Math.min(kept.at, count - 1);
+  let lane = kept.lane, at = Math.min(kept.at, count - 1), tellCursor = () => {};
   const runs = data.runs.map((run) => lens(run, (to) => pick(to), data.runs.length > 1));
   const steps = stepper({ count, at, label: "request", say: (p) => told(p), onStep: (p) => move(p) });
   steps.node.classList.add("warp-clock");
@@ -48,6 +48,7 @@ function open(root, view, kept) {
     kept.moved(at, lane);
     for (const run of runs) run.show(p, lane);
     view.announce(runs.map((run) => run.sentence()).join(" — "));
+    tellCursor(p);
   }
   function pick(to) {
     lane = to;
@@ -63,6 +64,7 @@ function open(root, view, kept) {
     view.announce("every request that is shown takes the fewest sectors and wavefronts that it could");
   }
   for (const run of runs) run.show(at, lane);
+  tellCursor = view.shared("cursor", (p) => steps.go(p));
 }
 
 /** One program: what it asks for now, its lanes, and the memory below them. */

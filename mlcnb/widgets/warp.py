@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlcnb.machine.warp import LANES
-from mlcnb.observe.access import function_of
+from mlcnb.observe.access import SideBySide, function_of
 from mlcnb.observe.warps.kernels import GLOBAL, SHARED, Instruction
 from mlcnb.observe.warps.lens import WarpRun, warp_run
 from mlcnb.observe.warps.requests import Request
@@ -31,23 +31,11 @@ from mlcnb.widgets.registry import explores
 SHOWN = 320
 
 
-class WarpLens(Interactive):
-    """A warp of one program, or of two on one clock.
-
-    Attributes:
-        runs: one for each program.
-    """
+class WarpLens(SideBySide[WarpRun], Interactive):
+    """A warp of one program, or of two on one clock."""
 
     module = "warp"
-
-    def __init__(self, runs: Sequence[WarpRun]) -> None:
-        self.runs = tuple(runs)
-
-    def __len__(self) -> int:
-        return len(self.runs)
-
-    def __getitem__(self, number: int) -> WarpRun:
-        return self.runs[number]
+    traits = ("cursor",)
 
     def pick(self, block: Any = None, warp: int = 0) -> WarpLens:
         """Look at another warp; pages that are shown follow.

@@ -10,6 +10,9 @@
         <!-- end -->               … to here is written anew
 
 Rows of several reports are put together; of a case that is in two, the later report counts.
+
+Figures of another CPU than the one that the pages name go between marks of their own, such as
+`bench: gemm znver3`, without plots: no machine's figures stand in for another's.
 """
 
 from __future__ import annotations
@@ -59,8 +62,11 @@ def main(paths: list[str]) -> int:
 def write(data: list[dict[str, Any]]) -> list[Path]:
     """Plots and pages; gives the files that were written."""
     rows = together(data)
-    written = plots(rows, report.rooflines_of(data[-1]))
     sections = sections_of(rows, data[-1])
+    other = other_cpu(data[-1])
+    if other:
+        sections = {f"{name} {other}": text for name, text in sections.items()}
+    written = [] if other else plots(rows, report.rooflines_of(data[-1]))
     for page in PAGES:
         if page.exists():
             before = page.read_text(encoding="utf-8")
@@ -69,6 +75,15 @@ def write(data: list[dict[str, Any]]) -> list[Path]:
                 page.write_text(after, encoding="utf-8")
                 written.append(page)
     return written
+
+
+def other_cpu(data: dict[str, Any]) -> str | None:
+    """The report's CPU, if the pages are about another one."""
+    for page in filter(Path.exists, PAGES):
+        told = re.search(r"<!-- bench: machine -->\s*cpu (\S+),", page.read_text(encoding="utf-8"))
+        if told and told[1] != data["machine"]["cpu"]:
+            return str(data["machine"]["cpu"])
+    return None
 
 
 def together(data: list[dict[str, Any]]) -> list[Row]:
@@ -104,7 +119,8 @@ def filled(page: str, sections: dict[str, str]) -> str:
         text = sections.get(match[2])
         return match[0] if text is None else f"{match[1]}\n\n{text}\n\n{match[4]}"
 
-    return re.sub(r"(<!-- bench: (\w+) -->)(.*?)(<!-- end -->)", put, page, flags=re.DOTALL)
+    mark = r"(<!-- bench: (\w+(?: \w+)?) -->)(.*?)(<!-- end -->)"
+    return re.sub(mark, put, page, flags=re.DOTALL)
 
 
 def summary(rows: list[Row]) -> str:

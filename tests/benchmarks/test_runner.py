@@ -177,6 +177,24 @@ def test_pages(tmp_path, monkeypatch):
     assert pages.ceilings(data).splitlines()[-1] == "| 1 | 100 | 400 | 20 |"
 
 
+def test_figures_of_another_cpu_go_between_marks_of_their_own(tmp_path, monkeypatch):
+    page, images = tmp_path / "page.md", tmp_path / "images"
+    page.write_text(
+        "<!-- bench: machine -->\ncpu y, cores 2\n<!-- end -->\n"
+        "<!-- bench: gemm -->\nkept\n<!-- end -->\n<!-- bench: gemm x -->\nold\n<!-- end -->"
+    )
+    monkeypatch.setattr(pages, "PAGES", (page,))
+    monkeypatch.setattr(pages, "IMAGES", images)
+    data = report.as_json(ROWS, {"cpu": "x"}, {}, {}, {})
+    assert pages.write([data]) == [page] and not images.exists()
+    table = report.markdown(ROWS, "gemm", pages.CONTESTANTS)
+    assert page.read_text() == (
+        "<!-- bench: machine -->\ncpu y, cores 2\n<!-- end -->\n"
+        "<!-- bench: gemm -->\nkept\n<!-- end -->\n"
+        f"<!-- bench: gemm x -->\n\n{table}\n\n<!-- end -->"
+    )
+
+
 def test_of_a_case_in_two_reports_the_later_counts():
     other = report.as_json([Row("gemm", "8x8x8", 1, 1, 1, {})], {}, {}, {}, {})
     found = pages.together([report.as_json(ROWS, {}, {}, {}, {}), other])

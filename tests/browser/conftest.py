@@ -3,11 +3,12 @@
 lab             JupyterLab in a page, with what it was left at: see tests.browser.lab
 page_of(obj)    an exported page of an object, in a page of its own without network
 axe(root)       assert that axe finds nothing wrong with an element
-screenshot(name, root)      build/screenshots/NAME.png
+screenshot(name, root)      build/screenshots/NAME.png, but not in CI
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -69,24 +70,41 @@ def lab(laboratory: Lab) -> Iterator[Lab]:
     laboratory.end()
 
 
+@pytest.fixture(scope="package")
+def idle(browser: Any) -> Iterator[list[Any]]:
+    """Pages without network that no test holds. A new one costs a second of a core, so they are
+    used again: what a document leaves behind goes with it, and a page that was faulted is closed.
+    """
+    context = browser.new_context(offline=True)
+    pages = [context.new_page()]
+    yield pages
+    context.close()
+
+
 @pytest.fixture
-def show(browser: Any) -> Iterator[Callable[..., Any]]:
+def show(idle: list[Any]) -> Iterator[Callable[..., Any]]:
     """A file in a page of its own, without network; nothing that must not happen happens."""
     guards = []
 
     def open_page(path: Path, dark: bool = False) -> Any:
-        scheme = "dark" if dark else "light"
-        size = {**SIZE, "width": 1100}
-        context = browser.new_context(viewport=size, color_scheme=scheme, offline=True)
-        page = context.new_page()
+        page = idle.pop() if len(idle) > 1 else idle[0].context.new_page()
         guards.append(Guard(page))
+        page.set_viewport_size({**SIZE, "width": 1100})
+        scheme = "dark" if dark else "light"
+        page.emulate_media(media="null", color_scheme=scheme, reduced_motion="null")
         page.goto(path.as_uri())
         return page
 
     yield open_page
     for guard in guards:
-        guard.check()
-        guard.page.context.close()
+        try:
+            guard.check()
+        except BaseException:
+            guard.page.close()
+            raise
+        guard.leave()
+        guard.page.goto("about:blank")
+        idle.append(guard.page)
 
 
 @pytest.fixture
@@ -119,12 +137,16 @@ def axe() -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def screenshot() -> Callable[[str, Any], Path]:
-    """Keep a picture of a page or an element to look at: build/screenshots/NAME.png."""
+    """Keep a picture of a page or an element to look at: build/screenshots/NAME.png.
+
+    In CI nobody looks at them, and none is taken.
+    """
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
 
     def take(name: str, what: Any) -> Path:
         path = SCREENSHOTS / f"{name}.png"
-        what.screenshot(path=path, animations="disabled")
+        if not os.environ.get("CI"):
+            what.screenshot(path=path, animations="disabled")
         return path
 
     return take

@@ -19,11 +19,20 @@ class Guard:
         self.host = host
         self.known = re.compile("|".join(known)) if known else None
         self.heard: list[str] = []
-        page.on("dialog", self.dialog)
-        page.on("console", self.console)
-        page.on("pageerror", self.uncaught)
-        page.on("request", self.request)
-        page.on("popup", lambda other: self.hear(f"window opened: {other.url}"))
+        self.listeners = {
+            "dialog": self.dialog,
+            "console": self.console,
+            "pageerror": self.uncaught,
+            "request": self.request,
+            "popup": self.popup,
+        }
+        for event, listener in self.listeners.items():
+            page.on(event, listener)
+
+    def leave(self) -> None:
+        """Listen no more: another test has the page."""
+        for event, listener in self.listeners.items():
+            self.page.remove_listener(event, listener)
 
     def hear(self, what: str) -> None:
         """Keep it, unless it is a known word of the page around ours."""
@@ -34,6 +43,10 @@ class Guard:
         """An alert: close it, or the page waits for ever."""
         self.hear(f"dialog: {dialog.message}")
         dialog.dismiss()
+
+    def popup(self, other: Any) -> None:
+        """A window that the page opens."""
+        self.hear(f"window opened: {other.url}")
 
     def uncaught(self, error: Any) -> None:
         """An error that nobody caught."""

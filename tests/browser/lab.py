@@ -61,6 +61,10 @@ _ERRORS = """([path]) => [...panels[path].content.model.cells]
   .filter(output => output.output_type === "error")
   .map(output => `${output.ename}: ${output.evalue}`)"""
 
+_SIDE = """open => {
+  if (open) jupyterapp.shell.expandLeft();
+  else jupyterapp.shell.collapseLeft();
+}"""
 #: what Chromium says of a promise that nothing can keep any more: JupyterLab dropped it
 _DROPPED = "promise was garbage collected"
 _TRIES = 3
@@ -123,6 +127,11 @@ class Lab:
         self.page.evaluate(_THEME, [f"JupyterLab {'Dark' if dark else 'Light'}"])
         wanted = "false" if dark else "true"
         self.page.wait_for_selector(f"body[data-jp-theme-light={wanted}]", state="attached")
+
+    def resize(self, width: int = 1280, with_files: bool = False) -> None:
+        """Another width of the window, with the list of files or without."""
+        self.page.set_viewport_size({"width": width, "height": 1600})
+        self.page.evaluate(_SIDE, with_files)
 
     def end(self) -> None:
         """Close the notebooks of a test; nothing that must not happen has happened."""

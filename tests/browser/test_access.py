@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from io import BytesIO
+
 import pytest
 
 import mlcnb as mlc
@@ -79,14 +82,62 @@ def check_end(root):
     assert totals(root) == [["2,112", "1,715", "397", "18.8 %", "389"]]
 
 
+#: what a cell may look like: never touched, in the cache, no more in it
+STATES = {"never": "--mlc-paper", "in": "--acc-in", "gone": "--acc-gone"}
+#: a patch of each colour, painted by the style sheet alone
+_PATCHES = """(root, names) => root.append(...names.map(name => {
+  const patch = document.createElement("div");
+  patch.className = "patch";
+  patch.style.cssText = `width:9px;height:9px;background:var(${name})`;
+  return patch;
+}))"""
+
+
+def pixels(locator):
+    """What is on the screen there."""
+    image = pytest.importorskip("PIL.Image")
+    return image.open(BytesIO(locator.screenshot())).convert("RGB")
+
+
+def cells(root, number):
+    """How many of the 8 x 8 cells of a grid have the colour of which state, read between the net
+    and the dots."""
+    patches = root.locator(".patch")
+    patch = (pixels(patches.nth(at)).getpixel((4, 4)) for at in range(len(STATES)))
+    states = dict(zip(patch, STATES, strict=True))
+    assert len(states) == len(STATES)
+    drawn = pixels(root.locator("canvas").nth(number))
+    side = (drawn.width - 2) / 8
+    at = [round(1 + (k + 0.2) * side) for k in range(8)]
+    return Counter(states.get(drawn.getpixel((x, y)), "else") for y in at for x in at)
+
+
+def check_colours(root):
+    """The grids have the colours of the theme, but for what signs of the last accesses cover: at
+    first a line of 16 elements is in the cache, at last its eight lines, of whatever array."""
+    clock = root.get_by_role("slider", name="access")
+    clock.press("Home")
+    grids = root.locator(".acc-grids").first.locator("figcaption b").all_inner_texts()
+    first = {name: cells(root, number) for number, name in enumerate(grids)}
+    covered = first["C"].pop("else", 0)
+    assert covered <= 4 and first["C"] == {"in": 16 - covered, "never": 48}
+    assert first["A"] == first["B"] == {"never": 64}
+    clock.press("End")
+    last = sum((cells(root, number) for number in range(len(grids))), Counter())
+    assert last.pop("else", 0) <= 24
+    assert last <= Counter({"in": 8 * 16, "gone": 3 * 64 - 8 * 16})
+
+
 def test_in_jupyterlab_with_a_kernel_without_and_not_trusted(lab, axe):
     nb = lab.open(CELLS, trusted=True)
     nb.run()
     root = nb.output(1).locator(".mlcnb")
     check_end(root)
+    root.evaluate(_PATCHES, [*STATES.values()])
     for dark in (True, False):
         lab.theme(dark)
         axe(root, HEADINGS)
+        check_colours(root)
     notebook = nb.save()
     check_end(nb.reopen().output(1).locator(".mlcnb"))
     notebook.cells[1].outputs[0].data["text/plain"] = "changed by somebody"

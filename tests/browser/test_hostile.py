@@ -17,6 +17,7 @@ _TOUCH = """() => [...document.querySelectorAll(".touch *")].forEach(node => {
 })"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_every_view(bare, lab, name):
     """Together in one page that allows everything, and in a notebook that is trusted."""

@@ -9,6 +9,7 @@ import pytest
 from mlcnb import view
 from mlcnb.core import display
 from tests.browser.lab import with_outputs
+from tests.browser.room import IN_VIEWS, WIDTHS, clipped
 from tests.view.allowed import check_html
 from tests.view.samples import everything
 
@@ -31,6 +32,12 @@ def calm():
 # pictures have loaded, in the size that is written on them
 _PICTURES = """outputs => outputs.flatMap(output => [...output.querySelectorAll("img")])
   .filter(img => !(img.complete && img.naturalWidth > 0)).length"""
+# what outputs say; a style sheet says nothing
+_TEXTS = """outputs => outputs.map(output => {
+  const copy = output.cloneNode(true);
+  copy.querySelectorAll("style").forEach(sheet => sheet.remove());
+  return copy.textContent;
+})"""
 # all folds opened, or as they were at first
 _FOLDS = """(outputs, all) => outputs.flatMap(output => [...output.querySelectorAll("details")])
   .forEach(fold => {
@@ -43,7 +50,7 @@ _FOLDS = """(outputs, all) => outputs.flatMap(output => [...output.querySelector
 def test_every_view(lab, calm, axe, screenshot, trusted):
     nb = lab.open(with_outputs([*calm.values()]), trusted=trusted, live=False)
     outputs = nb.root.locator(".jp-OutputArea-output.jp-RenderedHTMLCommon")
-    expect(outputs).to_have_count(len(calm))
+    expect(outputs).to_have_count(len(calm), timeout=60_000)
     for dark in (False, True):
         lab.theme(dark)
         outputs.evaluate_all(_FOLDS, False)
@@ -52,10 +59,23 @@ def test_every_view(lab, calm, axe, screenshot, trusted):
             screenshot(f"static/{name}-{'dark' if dark else 'light'}", nb.output(number))
         outputs.evaluate_all(_FOLDS, True)
         axe(outputs, SCROLLING)
+        assert dark or not trusted or check_widths(lab, nb, len(calm)) == []
     assert outputs.evaluate_all(_PICTURES) == 0
-    shown = outputs.all_text_contents()
+    shown = outputs.evaluate_all(_TEXTS)
     wanted = [check_html(bundle["text/html"]) for bundle in calm.values()]
     assert [*map(words, shown)] == [*map(words, wanted)]
+
+
+def check_widths(lab, nb, count):
+    """What is cut off of the views at the widths that people have."""
+    found = []
+    for width, with_files, _ in WIDTHS:
+        lab.resize(width, with_files)
+        for number in range(count):
+            root = nb.output(number).locator(".mlc-view").first
+            found += [f"{width}: {number}: {cut}" for cut in clipped(root, IN_VIEWS)]
+    lab.resize()
+    return found
 
 
 #: an element that scrolls takes no tabindex through JupyterLab's sanitiser, and needs none: it is

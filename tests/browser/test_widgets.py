@@ -7,6 +7,7 @@ import pytest
 from mlcnb.widgets import base, registry
 from mlcnb.widgets.export import LIMIT
 from mlcnb.widgets.export import page as page_text
+from tests.browser.room import IN_PAGES, WIDTHS, clipped
 from tests.browser.test_base import HEADINGS
 from tests.view.names import NAMES
 from tests.widgets.samples import SAMPLES, page
@@ -81,8 +82,20 @@ def test_exported_page(page_of, axe, screenshot, kind, dark):
     axe(root, HEADINGS)
     screenshot(f"page-{kind}-{'dark' if dark else 'light'}", root)
     check_keyboard(root)
+    if not dark:
+        check_widths(root, kind)
 
 
+def check_widths(root, kind):
+    """Nothing essential is cut off where there is as much room as JupyterLab leaves for a page."""
+    around = root.page.viewport_size["width"] - round(root.bounding_box()["width"])
+    for _, _, width in WIDTHS:
+        root.page.set_viewport_size({"width": width + around, "height": 1600})
+        root.page.wait_for_timeout(50)  # a page is told of its room by the next frame
+        assert clipped(root, IN_PAGES) == [], f"{kind} at {width} px"
+
+
+@pytest.mark.slow
 @KINDS
 def test_in_jupyterlab(lab, axe, kind):
     """With its kernel, saved and opened again, and in a notebook that is not trusted."""
@@ -105,6 +118,7 @@ def test_in_jupyterlab(lab, axe, kind):
     expect(untrusted.root.locator(".mlcnb")).to_have_count(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in SAMPLES if kind not in ALIKE])
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_hostile_names(page_of, kind, name):

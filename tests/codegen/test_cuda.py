@@ -70,6 +70,7 @@ def test_text_of_a_program(program):
     same(f"{name}.cu", built(made.schedule).source.rstrip("\n"), SNAPSHOTS)
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
 def test_code_of_a_program(program, arch):

@@ -209,6 +209,7 @@ def test_pow(lanes, cpu):
         assert (np.signbit(got) == signs)[~np.isnan(exact)].all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4", "cortex-a72", "apple-m1"])
 @pytest.mark.parametrize("name", sorted(set(ARITY) - {"sin", "cos"}))
 def test_pure_vector_code(name, cpu):

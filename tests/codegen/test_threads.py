@@ -44,6 +44,7 @@ def test_threads_of_a_program_in_block_form(program, order):
     agrees(program, program.func, simulate=True, order=order)
 
 
+@pytest.mark.slow
 def test_every_step_of_lowering(program):
     for _, func, _ in lower(program.func, steps=True):
         agrees(program, func, order=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -12,6 +13,8 @@ import mlcnb
 from mlcnb.core import display, options
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.prim_ops import const
+from mlcnb.view import registry as view_registry
+from mlcnb.widgets import registry as page_registry
 
 
 class Thing(display.Shown):
@@ -125,8 +128,19 @@ def test_views_are_imported_when_something_is_shown():
     code = (
         "import sys, mlcnb; from mlcnb.ir.prim_ops import const; repr(const(1))\n"
         "print([m for m in sys.modules if m.startswith('mlcnb.view')])\n"
-        "const(1)._repr_mimebundle_(); print('mlcnb.view.graph' in sys.modules)\n"
+        "const(1)._repr_mimebundle_()\n"
+        "views = ('as_html', 'program', 'replay', 'linked')\n"
+        "print([f'mlcnb.view.{x}' in sys.modules for x in views])\n"
         "print([m for m in ('graphviz', 'llvmlite', 'onnx', 'matplotlib') if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "[]\nTrue\n[]\n"
+    assert run.stdout == "[]\n[True, True, False, False]\n[]\n"
+
+
+def test_the_file_that_the_text_names_has_the_view_or_page():
+    for found in (view_registry._views, page_registry._pages):
+        for kind, file in found._files.items():
+            importlib.import_module(file)
+            assert found.known[kind].__module__ == file
+        own = {k for k, made in found.known.items() if made.__module__.startswith(found.package)}
+        assert own == set(found._files), "a kind is written out, so that it is found by its text"

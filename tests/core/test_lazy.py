@@ -23,6 +23,11 @@ def test_a_function_is_not_hidden_by_its_module() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM], check=True)
 
 
+@pytest.mark.parametrize("module", ["transform", "topi", "contrib", "nd", "tirx", "s_tir", "error"])
+def test_a_second_name_may_be_the_first_import(module: str) -> None:
+    subprocess.run([sys.executable, "-c", f"from mlcnb.{module} import *"], check=True)
+
+
 def test_unknown_names_are_refused_and_known_ones_listed() -> None:
     assert "IRModule" in dir(mlcnb) and "relax" in mlcnb.__all__
     assert mlcnb.nd.array and "nd" not in dir(mlcnb)

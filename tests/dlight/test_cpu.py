@@ -223,12 +223,21 @@ def test_a_function_that_somebody_has_scheduled_is_left_alone():
         (55, 2, 32, Tile(11, 1, True)),
         (27, 1, 32, Tile(27, 1, True)),
         (7, 1, 16, Tile(7, 1, True)),
+        (28, 8, 16, Tile(6, 2, False)),  # no broadcast operands: a load for each row
         (1, 8, 32, Tile(1, 4, True)),
-        (None, 8, 32, Tile(1, 4, False)),
+        (None, 8, 32, Tile(5, 4, False)),  # the last one overlaps, or is tested
     ],
 )
 def test_tiles(length, chunks, registers, tile):
     assert choose_tile(length, chunks, registers) == tile
+
+
+def test_weights_that_are_not_in_l1_are_read_by_narrower_tiles_on_two_units():
+    """A vector comes from L2 in the time of 5 multiply-adds on Zen 5, of 3 on Zen 4."""
+    zen4, zen5 = (mlc.target.Target(f"llvm -mcpu=znver{n}") for n in (4, 5))
+    assert choose_tile(28, 32, 32, target=zen4, depth=256)[:2] == (4, 4)
+    assert choose_tile(28, 32, 32, target=zen5, depth=256)[:2] == (28, 1)
+    assert choose_tile(28, 32, 32, target=zen5, depth=64)[:2] == (4, 4), "they are in L1"
 
 
 @pytest.mark.parametrize("cpu, lanes", [("x86-64-v3", 8), ("x86-64-v4", 16), ("cortex-a72", 4)])

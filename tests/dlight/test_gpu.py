@@ -12,9 +12,7 @@ from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core.errors import PassError
 from mlcnb.dlight.gpu import schedule_gpu
 from mlcnb.ir.module import IRModule
-from mlcnb.observe.peers import onnxruntime_session
 from mlcnb.target import Target
-from tests.benchmarks.models import input_of, model_files
 from tests.dlight.test_cpu import loops_of
 from tests.tir.schedule.programs import text
 
@@ -90,6 +88,7 @@ def module(make, *shapes) -> IRModule:
     return bb.get()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_operator(name):
     """What the CPU's own kernels compute, whichever rule takes it."""
@@ -172,14 +171,3 @@ def test_a_rule_of_ones_own():
     assert dl.ApplyDefaultSchedule(Nothing())(mod) is mod
     with pytest.raises(PassError, match="3 is no schedule rule"):
         dl.ApplyDefaultSchedule(3)
-
-
-@pytest.mark.parametrize("name", ["squeezenet", pytest.param("shufflenet", marks=pytest.mark.slow)])
-def test_model(name):
-    """Every kernel of a model on the simulated GPU, the graph as one native call."""
-    session = onnxruntime_session(model_files()[name], 1)
-    input_name, x = input_of(session)
-    (expected,) = session.run(None, {input_name: x})
-    ex = mlc.compile(mlc.from_onnx(model_files()[name]), target=SIM)
-    np.testing.assert_allclose(ex(x), expected, rtol=1e-3, atol=1e-4)
-    assert all("launch" not in k.simulated.script() for k in ex.kernels.values())

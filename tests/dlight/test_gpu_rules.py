@@ -252,6 +252,7 @@ SHIPPED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not nvrtc.is_available(), reason="NVRTC is not installed")
 @pytest.mark.parametrize("name", SHIPPED)
 def test_nothing_spills(name):

@@ -244,7 +244,14 @@ def test_half_vectors_where_fewer_lanes_are_idle_so():
 
 
 def test_when_b_is_copied():
-    assert not is_copied(shape_of(384, 384, 384), AVX512)
+    """Zen 4 multiplies a tile no faster than its lines come from L2; AVX2, and AVX-512 with two
+    units, do: see tests/dlight/test_blockings.py."""
+    zen4, avx2 = (mlc.target.Target(f"llvm -mcpu={cpu}") for cpu in ("znver4", "znver3"))
+    assert not is_copied(shape_of(384, 384, 384), zen4)
+    assert is_copied(shape_of(384, 384, 384), avx2) and is_copied(shape_of(384, 384, 384), AVX512)
+    assert not is_copied(shape_of(48, 64, 64), avx2), "it stays in L1"
+    assert not is_copied(shape_of(48, 128, 128), avx2), "too few rows to pay for it, from L2"
+    assert is_copied(shape_of(48, 768, 768), avx2), "enough of them, from L3"
     assert is_copied(shape_of(128, 64, 1024), AVX512), "rows a multiple of 4096 bytes apart"
     assert not is_copied(shape_of(5, 64, 1001), AVX512), "too few rows to pay for it"
     assert is_copied(shape_of(100, 64, 1001), AVX512), "rows that end inside a vector"
@@ -253,7 +260,8 @@ def test_when_b_is_copied():
 
 def test_a_large_matrix_that_is_not_copied_is_asked_for_a_tile_ahead():
     """Column tile after column tile, each for all rows: it is read once, by one thread."""
-    sch = schedule_cpu(product(128, 768, 768), AVX512)
+    zen4 = mlc.target.Target("llvm -mcpu=znver4 -num-cores=2")
+    sch = schedule_cpu(product(128, 768, 768), zen4)
     text, width = sch.mod["main"].script(), 3 * 16
     assert f'"pragma_prefetch": ["B", {width}]' in text
     assert "B_global" not in text and "T.parallel(2)" in text
@@ -269,7 +277,7 @@ def test_a_large_matrix_that_is_not_copied_is_asked_for_a_tile_ahead():
         (128, 768, 768, "TN"),
         (128, 768, 768, "NT"),
     ]:
-        plain = schedule_cpu(product(m, k, n, form), AVX512)
+        plain = schedule_cpu(product(m, k, n, form), zen4)
         assert "pragma_prefetch" not in plain.mod["main"].script(), (m, k, n, form)
     check(61, 700, 400, bias=True)
 
@@ -277,8 +285,30 @@ def test_a_large_matrix_that_is_not_copied_is_asked_for_a_tile_ahead():
 def test_panels_are_copied_eight_rows_at_a_time():
     """A page is left after 8 rows, not after each: 1024 x 1024 took nearly twice the time."""
     text = schedule_cpu(product(1024, 1024, 1024), AVX512).mod["main"].script()
-    copy = text[text.index("T.parallel") : text.index("T.axis")]
-    assert "in T.grid(128, 8, 8):" in copy, "blocks of 8 rows, panels, the rows of a block"
+    copy = text[: text.index('T.block("B_global")')].rsplit("for k_0", 1)[-1]
+    assert "in T.grid(64, 16, 8):" in copy, "blocks of 8 rows, panels, the rows of a block"
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(
+    ("m", "k", "n", "bias"), [(128, 3072, 768, False), (515, 1000, 37, True), (127, 2048, 70, True)]
+)
+def test_a_deep_product_is_summed_in_steps_whose_sums_stay_in_registers(cpu, cores, m, k, n, bias):
+    """Sums wait in memory between steps, not inside of one: LLVM knows that no buffers overlap."""
+    target = mlc.target.Target({"kind": "llvm", "mcpu": cpu, "num-cores": cores})
+    sch = schedule_cpu(product(m, k, n, bias=bias), target)
+    assert "for k_0 in range" in sch.mod.script()
+    made = mlc.compile(sch, target=target).kernels["main"]
+    hot = max((f.hot for f in facts(made.compiled).values() if f.hot), key=lambda c: c.fma)
+    assert (hot.stores, hot.spills) == (0, 0) and hot.vector_fma == hot.fma >= 8
+
+
+@pytest.mark.parametrize("form", ["NN", "TN", "NT"])
+def test_deep_products_are_right(form):
+    for m, k, n in [(61, 1500, 130), (13, 4096, 37), (128, 1021, 64), (7, 2000, 300)]:
+        check(m, k, n, form)
+        check(m, k, n, form, bias=True)
 
 
 def test_what_is_no_product():

@@ -74,6 +74,24 @@ def test_a_residual_is_added_to_the_pixels_it_belongs_to():
     np.testing.assert_allclose(out, np.maximum(expected, 0), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("stride", [2, (1, 3)])
+@pytest.mark.parametrize("batch, size", [(1, 14), (2, 13)])
+def test_pixels_that_a_stride_leaves_out_are_not_read(batch, size, stride):
+    """Those that are used are copied side by side; then it is a product as any other."""
+    arrays = random(batch, 3, size, size, LANES), random(72, 3, 1, 1, LANES, LANES)
+
+    def conv(a, b):
+        return R.nn.conv2d(a, b, strides=stride, **BLOCKED)
+
+    check(conv, *arrays)
+    sch = schedule_cpu(loops_of(conv, *arrays)[0], HOST)
+    kinds = [inst.kind for inst in sch.trace.insts]
+    assert "ReIndex" in kinds and "TransformBlockLayout" in kinds
+    again = tir.Schedule(loops_of(conv, *arrays)[0])
+    sch.trace.apply_to_schedule(again, remove_postproc=False)
+    assert_structural_equal(again.mod, sch.mod)
+
+
 @pytest.mark.parametrize(
     "width, height, chunks, cpu, expected",
     [

@@ -1,13 +1,12 @@
 """ONNX's own backend suite through `mlcnb.onnx_backend`, against the checked-in list.
 
 What is not in `onnx_unsupported.txt` passes; what is in it raises just the typed error that stands
-there, and fails here on the day that it passes. Every second case runs here, which takes a minute;
-all of them with `MLCNB_FULL_SUITE=1`, or `python -m tests.frontend.suite`.
+there, and fails here on the day that it passes. The cases are slow tests, of which `make test` runs
+one in four; all of them, and the real models too: `python -m tests.frontend.suite`.
 """
 
 from __future__ import annotations
 
-import os
 import unittest
 
 import onnx.backend.test
@@ -18,9 +17,8 @@ from mlcnb.onnx_backend import MlcnbBackend, supports_device
 from tests.frontend import suite
 
 EXPECTED = suite.expected()
-STEP = 1 if os.environ.get("MLCNB_FULL_SUITE") else 2
 #: `tests/models` runs the light models each time
-SAMPLE = [c for c in suite.cases() if STEP == 1 or c.record.kind != "real"][::STEP]
+CASES = [case for case in suite.cases() if case.record.kind != "real"]
 
 
 def test_the_list_names_cases_and_typed_errors():
@@ -40,7 +38,8 @@ def test_so_many_cases_are_supported():
     assert len(kinds["real"]) == 9
 
 
-@pytest.mark.parametrize("case", SAMPLE, ids=[case.name for case in SAMPLE])
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_case(case):
     assert suite.outcome(case) == EXPECTED.get(case.name, "pass")
 

@@ -26,6 +26,7 @@ def arrays(results):
     return [x.detach().numpy() if isinstance(x, torch.Tensor) else np.asarray(x) for x in listed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name):
     model, inputs = made(name)

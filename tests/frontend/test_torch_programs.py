@@ -326,6 +326,7 @@ def same(found, wanted, tol):
         np.testing.assert_allclose(a.astype(b.dtype), b, rtol=tol, atol=tol)
 
 
+@pytest.mark.slow
 @each_program
 def test_exported(program):
     torch.manual_seed(0)
@@ -340,6 +341,7 @@ def test_exported(program):
         same(ex(*tree_leaves((inputs, named))), wanted, program.tol)
 
 
+@pytest.mark.slow
 @each_program
 def test_under_torch_compile(program):
     torch.manual_seed(0)

@@ -45,6 +45,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("states", [False, True])
 def test_any_length_and_batch(name, states):

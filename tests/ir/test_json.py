@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from mlcnb.core import options
-from mlcnb.core.errors import ModelError
-from mlcnb.core.node import replace
+from mlcnb.core.errors import MLCError, ModelError
+from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import assert_structural_equal, load_json, save_json
-from mlcnb.ir.expr import FloatImm
+from mlcnb.ir.expr import FloatImm, PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.relax.expr import const
@@ -20,6 +21,9 @@ from mlcnb.relax.transform import get_pipeline
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
 from mlcnb.script import tir as T
+from mlcnb.tir.stmt import For
+from tests.ir.damage import damaged
+from tests.tir.programs import FUZZ
 
 
 @I.ir_module
@@ -118,6 +122,9 @@ def _set(path: str, value: Any) -> Any:
         (_damaged(_set("nodes/0/class", "os.system")), "load_json: no node class 'os.system'"),
         (_damaged(_set("nodes/0/fields", {"evil": 1})), "relax.Constant has no field 'evil'"),
         (_damaged(_set("nodes/0/fields", {"data": {"node": 0}})), "damaged text, IndexError"),
+        (_damaged(_set("nodes/0/fields", [1])), "damaged text, AttributeError"),
+        (_damaged(_set("nodes/0/class", None)), "no node class None"),
+        (_damaged(_set("nodes/0/fields/data", 3)), "relax.Constant.data is an int: <class 'numpy"),
         (_damaged(_set("arrays/0/data", "AAAA")), "a tensor of 8 bytes has 3 bytes of data"),
         (_damaged(_set("arrays/0/data", "??")), "load_json: damaged tensor data"),
         (_damaged(_set("arrays/0/shape", [1 << 40, 1 << 20])), "load_json: a tensor of"),
@@ -128,6 +135,19 @@ def test_damaged_text_is_refused(text: str, message: str) -> None:
     with pytest.raises(Exception, match=message.replace("[", r"\[")) as caught:
         load_json(text)
     assert type(caught.value).__module__ == "mlcnb.core.errors"
+
+
+@settings(max_examples=200 * FUZZ, deadline=None, suppress_health_check=list(HealthCheck))
+@given(damaged(json.loads(save_json(Mod))))
+def test_random_damage_is_refused_or_read(data: Any) -> None:
+    """Nodes whose fields hold what they say, or a typed error."""
+    try:
+        found = load_json(json.dumps(data))
+    except MLCError:
+        return
+    for node in walk(found) if isinstance(found, Node) else ():
+        assert not isinstance(node, Var) or isinstance(node.name, str)
+        assert not isinstance(node, For) or isinstance(node.extent, PrimExpr)
 
 
 def test_tensors_larger_than_the_option_are_refused() -> None:

@@ -64,7 +64,7 @@ def test_what_is_no_function_is_refused_and_nothing_changes():
     with pytest.raises(tvm.MLCError) as error:
         mod["one"] = 3
     assert str(error.value) == (
-        "'one' is to become a int\n"
+        "'one' is to become an int\n"
         "hint: a module holds functions: relax.Function, tir.PrimFunc, relax.ExternFunc"
     )
     assert mod.functions is before

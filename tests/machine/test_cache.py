@@ -128,8 +128,8 @@ def test_levels_by_name():
             "cache 32K/7way/64B: 32,768 bytes are no whole number of sets of 7 lines of 64 bytes",
             "",
         ),
-        (7, "cache: a int names no cache", ""),
-        ([7], "cache: a int is no level", ""),
+        (7, "cache: an int names no cache", ""),
+        ([7], "cache: an int is no level", ""),
     ],
 )
 def test_what_is_no_cache(spec, message, hint):

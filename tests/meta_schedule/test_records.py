@@ -184,7 +184,7 @@ def test_a_model_runs_with_the_records(tmp_path):
 REFUSED = {
     "seconds below zero": (lambda db: db.commit(reordered(), -1.0), "positive number"),
     "not a number": (lambda db: db.commit(reordered(), [float("nan")]), "positive number"),
-    "a number": (lambda db: db.commit_workload(3), "not a int"),
+    "a number": (lambda db: db.commit_workload(3), "not an int"),
     "two functions": (
         lambda db: db.commit_workload(mlc.IRModule({"a": matmul, "b": scaled})),
         "not 2 functions",

@@ -6,15 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import mlcnb as mlc
+from mlcnb import meta_schedule as ms
 from mlcnb import te
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, ModelError
 from mlcnb.dlight.cpu import RULES, schedule_cpu
 from mlcnb.dlight.decide import Decisions, decide
 from mlcnb.meta_schedule import search
@@ -259,7 +261,7 @@ def test_a_process_that_is_killed_says_so():
 
 
 def test_what_runs_nothing_is_refused():
-    with pytest.raises(MLCError, match="a int runs nothing"):
+    with pytest.raises(MLCError, match="an int runs nothing"):
         mlc.tune(matmul(16, 16, 16), trials=9, runner=3)
 
 
@@ -320,6 +322,7 @@ def main(x: T.handle, y: T.handle):
 
 _WRITER = """
 import sys
+import threading
 from mlcnb import te
 from mlcnb.meta_schedule.database import JSONDatabase
 from mlcnb.tir.schedule import Schedule
@@ -413,3 +416,74 @@ def test_a_model_shares_the_time_among_its_kernels():
     with found.database:
         ex = mlc.compile(mod)
     assert any("tir.is_scheduled" in f.attrs for f in ex.mod.functions.values())
+
+
+def told(found):
+    return [(t.number, t.candidate.choices, t.ratio, t.at, t.reason) for t in found.trials]
+
+
+def test_a_search_is_played_again_without_measuring(runner, tmp_path, monkeypatch):
+    func = matmul(24, 40, 32)
+    found = mlc.tune(func, trials=12, threads=1, runner=runner, seed=5)
+    found.save(tmp_path / "tuning.json")
+    monkeypatch.setattr(search, "do_job", None)  # nothing is asked
+    for record in (found, tmp_path / "tuning.json"):
+        again = ms.replay_tuning(record)
+        assert told(again) == told(found)
+        assert (again.ratio, again.interval, again.seconds) == (
+            found.ratio,
+            found.interval,
+            found.seconds,
+        )
+        assert mlc.ir.structural_equal(again.schedule.mod, found.schedule.mod)
+    with pytest.raises(ModelError, match="no tape of a search"):
+        ms.replay_tuning({"head": {}})
+
+
+def test_a_stopped_search_is_played_to_where_it_was_stopped(runner):
+    def halt(trial):
+        if trial.number == 3:
+            stop.set()
+
+    stop = threading.Event()
+    found = mlc.tune(
+        matmul(24, 24, 40), seconds=60, threads=1, runner=runner, on_trial=halt, stop=stop
+    )
+    again = ms.replay_tuning(found)
+    assert again.stopped
+    assert found.stopped
+    assert told(again) == told(found)
+
+
+def test_a_record_of_other_rules_is_refused(runner):
+    found = mlc.tune(matmul(16, 24, 24), trials=4, threads=1, runner=runner)
+    tape = found.tape.as_json()
+    with pytest.raises(MLCError, match="asks for something else than it did"):
+        ms.replay_tuning(
+            {**tape, "head": {**tape["head"], "seed": 99, "threads": 1}}
+            | {"answers": [["0" * 16, one] for _, one in tape["answers"]]}
+        )
+    with pytest.raises(MLCError, match="goes on where its record ends"):
+        ms.replay_tuning({**tape, "answers": tape["answers"][:1]})
+
+
+def test_two_workers_of_dask_compile_and_time():
+    distributed = pytest.importorskip("distributed")
+    func = matmul(24, 32, 40)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        found = mlc.tune(func, trials=6, threads=1, runner=client)
+        assert {a["host"] for _, told in found.tape.answers for a in told}
+        processes = client.run(os.getpid)
+        assert len(set(processes.values())) == 2
+        results = ms.LocalRunner(executor=client, threads=1)
+        built = ms.LocalBuilder().build([ms.BuilderInput(found.schedule.mod, LLVM)])
+        (future,) = results.run([ms.RunnerInput(built[0].artifact_path, "llvm")])
+        assert future.result().run_secs
+        assert future.done()
+    assert found.trials[0].ratio == 1.0
+    assert sum(t.ratio is not None for t in found.trials) >= 2

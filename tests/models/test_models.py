@@ -151,6 +151,7 @@ def test_lowering_is_a_list_of_named_passes(compiled):
         "InjectSoftwarePipeline",
         "LowerOpaqueBlock",
         "SkipPadding",
+        "OverlapTiles",
         "LoopPartition",
         "FlattenBuffer",
         "NarrowDataType",

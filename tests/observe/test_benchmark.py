@@ -48,6 +48,31 @@ def test_contestants_of_every_kind():
     assert found["numpy"].gflops == 2 * 16**3 / found["numpy"].seconds / 1e9
 
 
+def test_an_earlier_timing_stands_as_it_is():
+    earlier = Timing("slow", 2.0, 1, 2 * 16**3, 1e-6)
+    found = mlc.benchmark(
+        {"numpy": np.matmul, "as written": earlier, "loops": matmul(16, 16, 16)},
+        *arrays(),
+        seconds=0.01,
+    )
+    assert [t.name for t in found] == ["numpy", "as written", "loops"]
+    assert found["as written"] == Timing("as written", 2.0, 1, 2 * 16**3, 1e-6)
+    with pytest.raises(MLCError, match="benchmark: nothing to time"):
+        mlc.benchmark({"as written": earlier}, *arrays())
+
+
+def test_a_slow_contestant_is_called_once():
+    calls = []
+
+    def slow(a, b, c):
+        calls.append(1)
+        time.sleep(0.6)
+        np.matmul(a, b, out=c)
+
+    found = mlc.benchmark({"slow": slow}, *arrays(), seconds=0.01, flops=1)
+    assert len(calls) == found["slow"].runs == 1
+
+
 def test_a_graph_writes_its_result_to_the_last_array():
     ex = mlc.compile(mlc.script.parse(PRODUCT))
     found = mlc.benchmark({"numpy": np.matmul, "graph": ex}, *arrays(), seconds=0.01)
@@ -107,7 +132,7 @@ def test_not_a_number_is_refused():
 def test_refusals():
     with pytest.raises(MLCError, match="benchmark: nothing to time"):
         mlc.benchmark({}, 1)
-    with pytest.raises(MLCError, match="benchmark: a int cannot be run"):
+    with pytest.raises(MLCError, match="benchmark: an int cannot be run"):
         mlc.benchmark({"one": 1}, *arrays())
     with pytest.raises(MLCError, match="benchmark: no contestant 'c'"):
         TWO["c"]

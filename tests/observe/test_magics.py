@@ -110,7 +110,7 @@ def test_a_line_runs_passes(shell):
 
 def test_passes_are_for_modules(shell):
     shell.user_ns["x"] = 3
-    with pytest.raises(UsageError, match="x is a int, not an IRModule"):
+    with pytest.raises(UsageError, match="x is an int, not an IRModule"):
         shell.run_line_magic("mlc_passes", "x")
     with pytest.raises(MLCError):
         shell.user_ns["mod"] = mlp()

@@ -41,6 +41,8 @@ def _norms():
         yield Case(lrn.Lrn(3), [numbers((1, 5, 2), kind)], rtol)
     yield Case(lrn.Lrn(4, 1, 2.0, 0.5, 0.6), [numbers((1, 5, 2))], 1e-5)
     yield Case(lrn.Lrn(1, -1), [numbers((5,))], 1e-5)
+    for size in (7, 12, 2**62 + 1):
+        yield Case(lrn.Lrn(size, alpha=0.5), [numbers((1, 5, 2))], 1e-5, note=f"{size}")
 
 
 def _softmaxes():

@@ -6,11 +6,11 @@ import numpy as np
 
 from mlcnb.op import quantize
 from mlcnb.op import set as sets
-from mlcnb.op.random import generators, multinomial
+from mlcnb.op.random import generators
 from tests.op.harness import Case, numbers, special
 
 MODULES = ("mlcnb.op.quantize", "mlcnb.op.set")
-MODULES += ("mlcnb.op.random.generators", "mlcnb.op.random.multinomial")
+MODULES += ("mlcnb.op.random.generators",)
 SCALE = np.array(0.25, "float32")
 
 
@@ -62,8 +62,8 @@ def _samples():
     prob = np.array([[0.25, 0.5, 0.25], [0, 0, 1]], "float32")
     drawn = np.array([[0.1], [0.25], [0.7], [0.8], [0.5], [1.0]], "float32")
     rows = np.array([[0], [0], [0], [0], [1], [0]])
-    yield Case(multinomial.MultinomialFromUniform(), [prob, drawn, rows])
-    yield Case(multinomial.MultinomialFromUniform("int32"), [prob, drawn[:1], rows[4:5]])
+    yield Case(generators.MultinomialFromUniform(), [prob, drawn, rows])
+    yield Case(generators.MultinomialFromUniform("int32"), [prob, drawn[:1], rows[4:5]])
     for seed in (0, 7, 2**40 + 3):
         yield Case(generators.Uniform(-2.0, 5.0, seed), [(3, 4)], 1e-5)
         yield Case(generators.Normal(1.0, 2.0, seed, "float64"), [(3, 5)], 1e-4)

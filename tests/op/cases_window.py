@@ -107,6 +107,13 @@ WINDOWS = [
     (4, 3, (0, 1, 2, 1), 1),
 ]
 
+#: windows with more elements than the dimensions of 3 rows, of 4 columns
+LARGER = [
+    ((5, 2), (1, 1), (4, 0, 3, 1), 1),
+    ((5, 9), (2, 3), (4, 5, 4, 8), 1),
+    ((4, 5), (1, 2), (5, 6, 4, 3), (2, 2)),
+]
+
 
 def _pools():
     for ceil in (False, True):
@@ -126,6 +133,15 @@ def _pools():
     yield Case(pool.AvgPool1d(3, 1, (0, 2)), [numbers((1, 2, 6))], 1e-5)
     yield Case(pool.MaxPool3d(2, 2), [numbers((1, 1, 4, 3, 4))])
     yield Case(pool.AvgPool3d(2, 2), [numbers((1, 1, 4, 3, 4))], 1e-5)
+    for attrs in LARGER:
+        x = numbers((1, 2, 3, 4))
+        yield Case(pool.MaxPool2d(*attrs), [x], note=f"{attrs}")
+        yield Case(pool.AvgPool2d(*attrs), [x], 1e-5, note=f"{attrs}")
+        yield Case(pool.AvgPool2d(*attrs, True, True), [x], 1e-5, note=f"{attrs} padded")
+        yield Case(pool_more.MaxPoolIndices(*attrs), [x], note=f"{attrs}")
+        blocks = [numbers((1, 2, 3, 4, 4))]
+        yield Case(pool.MaxPool2d(*attrs, layout="NCHW4c"), blocks, note=f"{attrs}")
+        yield Case(pool.AvgPool2d(*attrs, layout="NCHW4c"), blocks, 1e-5, note=f"{attrs}")
     yield Case(pool.MaxPool2d(2, padding=1), [numbers((1, 1, 3, 3), "uint8")])
     yield Case(pool.AvgPool2d(2, padding=1), [numbers((1, 1, 3, 3), "float16")], 4e-3)
     yield Case(pool_more.MaxPoolIndices((3,)), [numbers((1, 2, 5), "uint8")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mlcnb import relax, te
+from mlcnb import relax, te, tir
 from mlcnb.core.errors import CodegenError, MLCError, TypeInferError, WellFormedError
 from mlcnb.ir import assert_structural_equal
 from mlcnb.ir.expr import SizeVar
@@ -363,3 +363,22 @@ def test_adding_and_replacing_functions() -> None:
     bb.update_func(again, main.with_attr("k", 1))
     assert bb.finalize()["main1"].attrs["k"] == 1
     assert relax.BlockBuilder(bb.get()).get() is not None
+
+
+def test_numbers_are_taken_as_tvm_gives_them() -> None:
+    x = Var("x", tensor_info((4,), "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x], attrs={"Primitive": 1}):
+        y = bb.emit(relax.op.reshape(x, relax.ShapeExpr((2, 2))))
+        bb.emit_func_output(y)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        R.func_attr({"Primitive": 1})
+        y = R.reshape(x, R.shape([2, 2]))
+        return y
+
+    assert_structural_equal(bb.get()["main"], main)
+    assert main.attrs["Primitive"] is True
+    assert_structural_equal(relax.PrimValue(3).value, tir.IntImm("int64", 3))
+    assert x.name == x.name_hint

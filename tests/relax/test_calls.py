@@ -220,6 +220,58 @@ def _size(text, sizes):
     return value + other if sign == "+" else value * other
 
 
+OWN = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def f({params}):
+        for i in range(8):
+            with T.block("b"):
+                vi = T.axis.spatial(8, i)
+                {store}
+
+    @R.function
+    def main(x: R.Tensor({shape}, "float32")):
+        {around}
+        return r
+"""
+STORES = {"copy": "A[vi]", "backwards": "A[7 - vi]", "add": "A[vi] + 1.0", "fill": "T.float32(3)"}
+
+
+@settings(max_examples=12 * FUZZ, deadline=None, suppress_health_check=list(HealthCheck))
+@given(kind=st.sampled_from(list(STORES)), in_place=st.booleans(), flows=st.booleans(),
+       then=st.sampled_from(["r = y", "r = R.reshape(y, (2, 4))", "r = R.exp(y)"]),
+       shape=st.sampled_from(['("n",)', "None"]), size=st.sampled_from([4, 8, 8, 9, 0]),
+       target=st.sampled_from(["llvm", "interp"]))  # fmt: skip
+def test_no_pass_drops_the_check_of_an_open_call(kind, in_place, flows, then, shape, size, target):
+    """A call of eight elements takes eight, whatever becomes of its loops."""
+    info = 'R.Tensor((8,), "float32")'
+    where = ", inplace_indices=[0]" if in_place else ""
+    call = f"R.call_tir{'_inplace' * in_place}(Module.f, (s,), out_sinfo={info}{where})"
+    lines = ["s = R.nn.relu(x)" if in_place else "s = x", f"y = {call}", then]
+    if flows:
+        lines = ["with R.dataflow():", *("    " + x for x in (*lines, "R.output(r)"))]
+    params = 'A: T.Buffer((8,), "float32")'
+    store = f"A[vi] = {STORES['copy' if kind == 'backwards' else kind]}"
+    if not in_place:
+        params, store = params + ', B: T.Buffer((8,), "float32")', f"B[vi] = {STORES[kind]}"
+    around = ("\n" + " " * 8).join(lines)
+    ex = mlc.compile(
+        parse(OWN.format(params=params, store=store, shape=shape, around=around)), target=target
+    )
+    given_ = np.arange(size, dtype="f")
+    if size != 8:
+        with pytest.raises(MLCError):
+            ex(given_)
+        return
+    wanted = {"copy": given_, "add": given_ + 1, "fill": np.full(8, 3, "f")}
+    wanted["backwards"] = given_ if in_place else given_[::-1]
+    made = wanted[kind].reshape(2, 4) if "reshape" in then else wanted[kind]
+    np.testing.assert_allclose(
+        np.asarray(ex(given_)), np.exp(made) if "exp" in then else made, 1e-6
+    )
+
+
 def test_a_shape_is_read_dimension_by_dimension():
     n = tir.Var("n", "int64")
     shape = relax.ShapeExpr((n, tir.const(4, "int64")))

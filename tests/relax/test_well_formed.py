@@ -115,7 +115,7 @@ CASES = {
     "function: no operator 'relax.nope' is declared": function(
         bind((y, Call(Op("relax.nope"), (x,), struct_info=INFO)))
     ),
-    "function: y is bound to a Op": function(bind((y, Op("relax.exp")))),
+    "function: y is bound to an Op": function(bind((y, Op("relax.exp")))),
     "function: call_tir of what is no GlobalVar": function(
         bind((y, replace(call_tir(GlobalVar("f"), (x,), INFO), args=(x, Tuple((x,))))))
     ),

@@ -162,7 +162,7 @@ NOT_NUMBERS = [
     (np.zeros((2, 3), [("a", "f4")]), "input 'x' holds [('a', '<f4')], not numbers"),
     ([["a"] * 3] * 2, "input 'x' holds <U1, not numbers"),
     ("photo", "input 'x' is a str\nhint: pass a NumPy array or a DLPack object"),
-    (None, "input 'x' is a NoneType\nhint: pass a NumPy array or a DLPack object"),
+    (None, "input 'x' is None\nhint: pass a NumPy array or a DLPack object"),
     ([[1, 2, 3], [4]], "input 'x': the lists differ in length or depth"),
     (
         [[1e300] * 3] * 2,
@@ -186,9 +186,10 @@ def test_what_is_no_array_of_numbers(x, message):
     assert refusal(compiled("relu_add"), x, Y) == message
 
 
+TYPES = 'hint: x: R.Tensor((2, 3), dtype="float32"); y: R.Tensor((3,), dtype="float32")'
 WRONG = [
-    ((X,), {}, "main takes 2 inputs (x, y), got 1"),
-    ((X, Y, Y), {}, "main takes 2 inputs (x, y), got 3"),
+    ((X,), {}, f"main takes 2 inputs (x, y), got 1\n{TYPES}"),
+    ((X, Y, Y), {}, f"main takes 2 inputs (x, y), got 3\n{TYPES}"),
     ((), {"x": X}, "main: input 'y' is missing"),
     ((X,), {"z": Y}, "main has no input 'z'\nhint: its inputs are x, y"),
     ((X,), {"x": X}, "main: input 'x' is given twice"),
@@ -265,7 +266,11 @@ WRONG_OUT = [
         np.zeros((8, 4), ">f4"),
         "matmul: argument 'C' is byte-swapped\nhint: pass a copy: np.ascontiguousarray(x)",
     ),
-    (np.zeros((8, 4)), "matmul: argument 'C': expected dtype float32, got float64"),
+    (
+        np.zeros((8, 4)),
+        "matmul: argument 'C': expected dtype float32, got float64\n"
+        "hint: convert it first: x.astype('float32')",
+    ),
     (
         np.zeros((4, 4), "f"),
         "matmul: argument 'C': dimension 0 is 4, expected 8 (shape (4, 4) against (8, 4))",
@@ -282,7 +287,10 @@ def test_outputs_that_cannot_be_written_in_place(out, message):
 def test_number_of_arguments_of_a_loop_function():
     ex = compiled("matmul_kernel")
     c = np.zeros((8, 4), np.float32)
-    assert refusal(ex, A, B) == ("matmul takes 3 arguments (A, B, C), outputs included, but got 2")
+    assert refusal(ex, A, B) == (
+        "matmul takes 3 arguments (A, B, C), outputs included, but got 2\n"
+        "hint: make what it writes first: C = np.empty((8, 4), 'float32')"
+    )
     assert refusal(ex, A, B, c, c) == (
         "matmul takes 3 arguments (A, B, C), outputs included, but got 4"
     )

@@ -361,7 +361,7 @@ def test_a_text_holds_one_program() -> None:
     assert caught.value.hint == "it needs @I.ir_module, @R.function or @T.prim_func"
     two = PRIM + "T.evaluate(0)\n" + PRIM + "T.evaluate(0)"
     assert message(two).startswith("the text holds two programs\n")
-    with pytest.raises(MLCError, match="parse takes a text, not a int"):
+    with pytest.raises(MLCError, match="parse takes a text, not an int"):
         parse(5)
 
 

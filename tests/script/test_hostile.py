@@ -141,13 +141,13 @@ def test_a_text_runs_nothing(where: str, attack: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('p = T.allocate([4], "float32", 0)', "a memory scope is a string, not a int"),
-        ('p = T.alloc_buffer((4,), "float32", scope=0)', "a memory scope is a string, not a int"),
-        ("p = T.decl_buffer((4,), scope=3)", "a memory scope is a string, not a int"),
-        ('p = T.handle("float32", None)', "a memory scope is a string, not a NoneType"),
-        ("T.attr(0, 3, 4)", "the key of an attribute is a string, not a int"),
-        ("p = T.env_thread(4)", "the tag of a thread is a string, not a int"),
-        ("with T.block(3): T.evaluate(0)", "the name of a block is a string, not a int"),
+        ('p = T.allocate([4], "float32", 0)', "a memory scope is a string, not an int"),
+        ('p = T.alloc_buffer((4,), "float32", scope=0)', "a memory scope is a string, not an int"),
+        ("p = T.decl_buffer((4,), scope=3)", "a memory scope is a string, not an int"),
+        ('p = T.handle("float32", None)', "a memory scope is a string, not None"),
+        ("T.attr(0, 3, 4)", "the key of an attribute is a string, not an int"),
+        ("p = T.env_thread(4)", "the tag of a thread is a string, not an int"),
+        ("with T.block(3): T.evaluate(0)", "the name of a block is a string, not an int"),
         (
             'p = T.allocate([4], "int8", annotations={4: 3})',
             "attributes are a dict with names as keys",

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from mlcnb.core.errors import ParseError
 from mlcnb.core.node import FrozenDict
 from mlcnb.ir import structural_equal
 from mlcnb.ir.expr import GlobalVar, Var
@@ -469,3 +470,17 @@ def test_a_module_of_ten_thousand_bindings_prints_and_parses() -> None:
     text = script(IRModule.make({"main": func}))
     assert text.count("\n") == 10_010
     assert script(parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("(2, 3), ndim=3", "a shape of 2 dimensions has not ndim=3"),
+        ("ndim=-2", "ndim is how many dimensions, or -1 (not known), not -2"),
+        ("ndim='1'", "ndim is how many dimensions, or -1 (not known), not '1'"),
+    ],
+)
+def test_ranks_that_contradict(given: str, message: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(f"@R.function\ndef main(x: R.Tensor({given})):\n    return x")
+    assert caught.value.message.startswith(message)

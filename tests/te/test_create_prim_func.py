@@ -367,13 +367,13 @@ def fails(message, hint, fn):
 def test_errors():
     A = te.placeholder((4, 4), name="A")
     k = te.reduce_axis((0, 4), name="k")
-    short = "tensor A has 2 dimensions, and is read with 1 indices"
+    short = "tensor A has 2 dimensions, and is read with 1 index"
     fails(short, None, lambda: A(0))
     fails(short, None, lambda: te.compute((4,), lambda i: A[i]))
     fails("tensor A is indexed with a float32, not an integer", None, lambda: A[0, 0.5])
     fails(
-        "compute C: the shape has 1 dimensions, the function takes 2",
-        None,
+        "compute C: the shape has 1 dimensions, the function takes 2 (i, j)",
+        "one argument for each dimension: te.compute((n, m), lambda i, j: A[i, j])",
         lambda: te.compute((4,), lambda i, j: A[i, j], name="C"),
     )
     hint = "give the reduction a compute of its own, and read its result"

@@ -23,7 +23,7 @@ def sum_of(terms: int) -> tir.PrimFunc:
     return te.create_prim_func([A, te.compute((2,), element, name="B")])
 
 
-@pytest.mark.parametrize("terms", [2_000, 6_000])
+@pytest.mark.parametrize("terms", [2_000, pytest.param(6_000, marks=pytest.mark.slow)])
 def test_a_deep_program_runs_is_printed_and_scheduled(terms):
     func = sum_of(terms)
     a, b = np.ones(2, "float32"), np.zeros(2, "float32")

@@ -101,6 +101,7 @@ def main(a: T.handle, b: T.handle):
     assert function["flop"] == "n * 4"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_any_name(name):
     objects = everything(name)
@@ -111,5 +112,5 @@ def test_any_name(name):
 
 
 def test_what_has_no_json_is_refused():
-    with pytest.raises(MLCError, match="there is no JSON of a int"):
+    with pytest.raises(MLCError, match="there is no JSON of an int"):
         to_data(3)

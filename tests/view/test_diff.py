@@ -86,8 +86,8 @@ def test_unchanged_lines_are_folded():
 
 def test_words_that_differ_are_darker():
     html = view.to_html(mlcnb.diff("a = f(x, 1)", "a = f(y, 1)"))
-    assert '<span style="background:#f2a9af">x</span>' in html
-    assert '<span style="background:#9be0ac">y</span>' in html
+    assert '<span style="background:rgba(230,60,75,0.32)">x</span>' in html
+    assert '<span style="background:rgba(46,180,80,0.38)">y</span>' in html
     check_html(html)
 
 
@@ -97,7 +97,7 @@ def test_schedules():
 
 
 def test_what_has_no_text():
-    with pytest.raises(MLCError, match="diff: a int has no program text"):
+    with pytest.raises(MLCError, match="diff: an int has no program text"):
         mlcnb.diff(1, 2)
 
 

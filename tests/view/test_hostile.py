@@ -15,6 +15,7 @@ from tests.view.names import NAMES
 from tests.view.samples import everything, named_module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_every_view(name):
     for what, obj in everything(name).items():

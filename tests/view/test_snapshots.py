@@ -12,6 +12,7 @@ import mlcnb
 from mlcnb import view
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.core.errors import ScheduleError
+from mlcnb.core.render import SHEET
 from mlcnb.ir.expr import Var
 from mlcnb.ir.instrument import trace
 from mlcnb.ir.module import IRModule
@@ -47,6 +48,7 @@ def shows(name: str, obj: object, text: str) -> None:
     assert view.to_text(obj) == dedent(text).strip("\n")
     html = view.to_html(obj)
     check_html(html)
+    html = html.replace(SHEET, "")
     html = re.sub(r'src="data:[^"]*"', 'src="…"', html)
     html = re.sub(r"\.py:\d+", ".py:…", html)
     same(f"{name}.html", re.sub(r"µs|(?<=>)[\d.]+ ms", "…", html).replace("><", ">\n<"))

@@ -15,7 +15,7 @@ from mlcnb.observe.replay import Replay
 from mlcnb.script import tir as T
 from mlcnb.testing.gallery.programs import matmul
 from mlcnb.tir.schedule import Schedule
-from mlcnb.widgets import access_state
+from mlcnb.widgets import access
 from mlcnb.widgets.access import AccessReplay
 from mlcnb.widgets.base import MODULE_LIMIT, esm, pack, unpack
 from tests.view.allowed import check_html
@@ -63,7 +63,7 @@ def test_two_schedules_through_two_levels():
 @pytest.mark.parametrize("shown", [24_000, 4_000])
 def test_the_page_plays_the_run(shown, monkeypatch):
     """Each stretch, decoded as the page does, is that part of the run and leads to the next."""
-    monkeypatch.setattr(access_state, "SHOWN", shown)
+    monkeypatch.setattr(access, "SHOWN", shown)
     found = mlc.observe.accesses(matmul(12, 12, 12), cache=SMALL)
     run, data = found[0], unpack(pack(found.snapshot()))
     (page,) = data["runs"]
@@ -248,7 +248,7 @@ def test_what_is_refused():
         "accesses: 3 programs, at most 2 stand side by side\nhint: look at them two by two"
     )
     assert refused(3, cache=SMALL) == (
-        "accesses: a int is no single loop program\nhint: pass a PrimFunc"
+        "accesses: an int is no single loop program\nhint: pass a PrimFunc"
     )
     with pytest.raises(MLCError) as caught:
         mlc.replay(func)

@@ -1,16 +1,21 @@
 """What every page rests on: packing, answers, the joined module, and what a file may not do."""
 
+import importlib
+import pkgutil
 import re
 
 import pytest
+import traitlets
 
 import mlcnb as mlc
+from mlcnb import widgets
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.render import Text
 from mlcnb.view.parts import Line, Title
 from mlcnb.widgets import base, registry
 from mlcnb.widgets.base import Interactive, Lines, pack, spans, unpack
+from tests.widgets import samples
 
 MIME = "application/vnd.jupyter.widget-view+json"
 #: pages; a file without `export default` is a part of several
@@ -62,7 +67,7 @@ class Thing(display.Shown):
 @pytest.fixture
 def thing(monkeypatch):
     """Something that has a page."""
-    monkeypatch.setitem(registry._pages, f"{__name__}:Thing", lambda obj: Page())
+    monkeypatch.setitem(registry._pages.known, f"{__name__}:Thing", lambda obj: Page())
     monkeypatch.setattr(base, "esm", lambda module: "export default { render() {} };")
     monkeypatch.setattr(base, "css", lambda module: "")
     return Thing()
@@ -117,7 +122,7 @@ def test_neighbours_of_one_colour_are_one_span():
 
 
 def test_what_has_no_page_is_refused():
-    with pytest.raises(MLCError, match="explore: there is no page for a int"):
+    with pytest.raises(MLCError, match="explore: there is no page for an int"):
         mlc.explore(3)
     page = Page()
     assert mlc.explore(page) is page
@@ -135,8 +140,26 @@ def test_modules_are_small_and_load_nothing(module):
     )
 
 
+def test_a_panel_is_an_ipywidget_whose_traits_can_be_linked():
+    import ipywidgets
+
+    first, other = (samples.page("Schedule").panel for _ in range(2))
+    heard = []
+    first.observe(lambda change: heard.append((change["name"], change["new"])), ["step", "loop"])
+    ipywidgets.link((first, "step"), (other, "step"))
+    other.step, first.loop = 1, "i"
+    assert heard == [("step", 1), ("loop", "i")]
+    assert (first.step, other.step, other.loop, first.branch) == (1, 1, None, None)
+    assert set(first.keys) >= {"step", "loop", "branch"}
+    assert ipywidgets.HBox([first, other]).children == (first, other)
+    ipywidgets.jslink((first, "step"), (other, "step"))
+    with pytest.raises(traitlets.TraitError):
+        first.step = "one"
+
+
 def test_every_module_has_a_page():
-    registry.load_all()
+    for info in pkgutil.iter_modules(widgets.__path__, "mlcnb.widgets."):
+        importlib.import_module(info.name)
     classes = Interactive.__subclasses__()
     pages = {cls.module for cls in classes if cls.__module__.startswith("mlcnb.")}
     assert pages == set(MODULES)

@@ -155,9 +155,18 @@ def test_offers_are_predicted_and_previewed():
     sch = Schedule(matmul(256, 256, 256))
     page = Explorer(sch, TARGET)
     row = rows_of(page)["k"]
-    answer = page.answer("legal", {"branch": "main", "at": 0, "name": "main", "row": row})
+    asked = {"branch": "main", "at": 0, "name": "main", "row": row}
+    answer = page.answer("legal", asked)
     assert answer["where"] == "loop k in 0..256 of block C"
-    offer = next(x for x in answer["steps"] if x["label"] == "reorder(k, j)")
+    assert not any("cost" in x for x in answer["steps"]), "the list does not wait for predictions"
+    assert page.snapshot()["legal"][0]["answer"] == answer
+    costs = []
+    while len(costs) < len(answer["steps"]):
+        costs += page.answer("weigh", {**asked, "first": len(costs)})["costs"]
+    weighed = page.snapshot()["legal"][0]["answer"]
+    assert [x["cost"] for x in weighed["steps"]] == costs
+    assert page.answer("legal", asked) == weighed
+    offer = next(x for x in weighed["steps"] if x["label"] == "reorder(k, j)")
     now = page.snapshot()["programs"][0]["cost"]
     assert offer["cost"]["misses"][0] < now["misses"][0] / 10
     head, tail, between = offer["ghost"]

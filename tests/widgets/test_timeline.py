@@ -14,7 +14,7 @@ from mlcnb.view.diff import Change
 from mlcnb.view.graph import graph
 from mlcnb.view.graph.compare import compare
 from mlcnb.widgets.base import MODULE_LIMIT, esm, pack
-from mlcnb.widgets.beside import aligned
+from mlcnb.widgets.timeline import aligned
 from tests.ir.test_rules import TURNS, convolutions
 from tests.view.names import NAMES
 from tests.view.samples import mlp, named_module, passes, still

@@ -26,13 +26,7 @@ from mlcnb.core.node import Node, children
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.kernels import (
-    SHARED_SCOPES,
-    VIRTUAL_AXES,
-    bound_axis,
-    is_launch,
-    launch_of,
-)
+from mlcnb.tir.analysis import kernels
 from mlcnb.tir.buffer import Buffer, MatchBufferRegion
 
 _AGENT = "the thread that runs"
@@ -67,7 +61,7 @@ class KernelCompiler(BlockCompiler):
     # launches
 
     def _attribute(self, x: s.AttrStmt) -> Code:
-        if is_launch(x):
+        if kernels.is_launch(x):
             return self.launch(x), False
         if x.attr_key == "reduce_scope" and self.in_kernel:
             return self.reduction(x)
@@ -75,7 +69,7 @@ class KernelCompiler(BlockCompiler):
 
     def launch(self, x: s.AttrStmt) -> Closure:
         """All blocks of a kernel, one after the other."""
-        launch = launch_of(x)
+        launch = kernels.launch_of(x)
         tags = [*launch.grid, *launch.in_block]
         slots = [self.slot(launch.axes[tag].var) for tag in tags]
         extents = [self.compile(launch.axes[tag].dom.extent) for tag in tags]
@@ -113,7 +107,7 @@ class KernelCompiler(BlockCompiler):
         return start
 
     def _loop(self, x: s.For) -> Code:
-        if not self.in_kernel or bound_axis(x) not in VIRTUAL_AXES:
+        if not self.in_kernel or kernels.bound_axis(x) not in kernels.VIRTUAL_AXES:
             return super()._loop(x)
         slot = self.slot(x.loop_var)
         outer, self.virtual = self.virtual, (*self.virtual, slot)
@@ -152,7 +146,7 @@ class KernelCompiler(BlockCompiler):
                 )
             return super().fresh_memory(owner, scope)
         agent, virtual = self.agent, self.virtual
-        if scope not in (*SHARED_SCOPES, "warp"):
+        if scope not in (*kernels.SHARED_SCOPES, "warp"):
             return _own_memory(agent)
         of_warp = scope == "warp"
 
@@ -331,7 +325,7 @@ class KernelCompiler(BlockCompiler):
 
 _WATCHERS = {
     "global": (Agent.reads, Agent.writes),
-    **dict.fromkeys((*SHARED_SCOPES, "warp"), (Agent.reads_shared, Agent.writes)),
+    **dict.fromkeys((*kernels.SHARED_SCOPES, "warp"), (Agent.reads_shared, Agent.writes)),
 }
 _OWN = (Agent.reads_own, Agent.writes_own)
 

@@ -198,6 +198,14 @@ def cpu_of(target: Target) -> Cpu:
     return Cpu.named(target.mcpu, str(target.attrs.get("mattr", "")))
 
 
+def options_of(target: Target) -> Options:
+    """How hard LLVM works for a target: `-opt-level=2`, `-unroll-loops=0`."""
+    attrs = target.attrs
+    return Options(
+        level=int(attrs.get("opt-level", 3)), loop_unroll=bool(attrs.get("unroll-loops", 1))
+    )
+
+
 def _of_triple(triple: str, target: Target) -> Cpu:
     """A CPU of a triple: the one that is named, or the plainest of its architecture."""
     features, here = str(target.attrs.get("mattr", "")), Cpu.host()
@@ -241,7 +249,7 @@ class _Build:
         self.entries, self.target, self.schedule = entries, target, schedule
         self.tell, self.workers = tell, workers
         self.cpu = cpu_of(target)
-        self.level = Options(level=int(target.attrs.get("opt-level", 3)))
+        self.options = options_of(target)
         self.store = disk.user_store()
         self.rules = schedule_name(schedule)
         #: where IR is kept; none of a user's own rules
@@ -252,7 +260,11 @@ class _Build:
     def made(self) -> list[Made]:
         """(object, workspace bytes, assertion texts) of each function."""
         objects = compile_many(
-            self.modules(), self.cpu, self.level, store=self.store, on_done=lambda _: self.tell(0.5)
+            self.modules(),
+            self.cpu,
+            self.options,
+            store=self.store,
+            on_done=lambda _: self.tell(0.5),
         )
         found = dict(zip(self.facts, objects, strict=True))
         return [(found[n], *self.facts[n]) for n in range(len(self.entries))]
@@ -275,7 +287,7 @@ class _Build:
             else:
                 self.noted(task.number, (done.ir, done.workspace, done.messages), new=True)
                 parts = done.object, done.bitcode
-                yield Compiled(done.ir, self.cpu, self.level, parts, done.seconds)
+                yield Compiled(done.ir, self.cpu, self.options, parts, done.seconds)
 
     def shared(self, missing: list[Task]) -> Work:
         """The work, shared with workers where it is worth while, and they can do it."""
@@ -284,7 +296,6 @@ class _Build:
         question = {
             "target": str(self.target),
             "cpu": str(self.cpu),
-            "level": self.level.level,
             "rules": self.rules,
         }
         return self.workers.work(missing, question, here_only=self.rules is None)

@@ -308,9 +308,6 @@ class Linked(display.Shown):
         """
         return self._observed.result()[1]
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
     @property
     def hot_located(self) -> tuple[int, int]:
         """How many instructions of the hot loop have a line, and how many there are."""

@@ -1,6 +1,6 @@
 """A process that compiles kernels: `python -m mlcnb.codegen.llvm.worker`, asked by `workers`.
 
-    question    JSON: target, cpu, level, rules (the full name of what makes schedules), name, func,
+    question    JSON: target, cpu, rules (the full name of what makes schedules), name, func,
                 made (`tir.analysis.made`)
     answer      JSON: workspace, messages, seconds, or error     | IR | object | bitcode
 
@@ -52,8 +52,8 @@ def answer(question: bytes) -> bytes:
 
 
 def _compiled(asked: dict[str, Any]) -> list[bytes]:
-    from mlcnb.codegen.llvm.backend import cpu_of, emit
-    from mlcnb.codegen.llvm.engine import Options, compile_ir
+    from mlcnb.codegen.llvm.backend import cpu_of, emit, options_of
+    from mlcnb.codegen.llvm.engine import compile_ir
     from mlcnb.ir.json import load_json
     from mlcnb.target import Target
     from mlcnb.tir.analysis.made import note_made
@@ -66,7 +66,7 @@ def _compiled(asked: dict[str, Any]) -> list[bytes]:
     if asked["made"]:
         note_made(func)
     ir, workspace, messages = emit(asked["name"], func, target, rules_named(asked["rules"]))
-    made = compile_ir(ir, cpu, Options(level=asked["level"]))
+    made = compile_ir(ir, cpu, options_of(target))
     said = {"workspace": workspace, "messages": messages, "seconds": made.seconds}
     return [json.dumps(said).encode(), ir.encode(), made.object, made.bitcode]
 

@@ -18,7 +18,7 @@ import math
 from typing import Any
 
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
-from mlcnb.dlight.cpu.tiles import choose_tile
+from mlcnb.dlight.cpu.tiles import choose_tile, overlap
 from mlcnb.dlight.decide import decide
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
@@ -78,10 +78,13 @@ def fuse_epilogue(sch: Schedule, anchor: BlockInfo, after: list[BlockInfo]) -> A
 def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target) -> None:
     """Split, reorder, and keep the accumulators in registers."""
     n, oc, oh, ow, c, *reduce = sch.get_loops(anchor.handle)
-    rows, vectors, _ = choose_tile(anchor.extents[3], anchor.extents[1], target.vector_registers)
+    (length, chunks), registers = (anchor.extents[n] for n in (3, 1)), target.vector_registers
+    depth = math.prod(e or WINDOW for e in anchor.reduced())
+    rows, vectors, _ = choose_tile(length, chunks, registers, target=target, depth=depth)
     oc_0, oc_1 = sch.split(oc, [None, vectors])
     ow_0, ow_1 = sch.split(ow, [None, rows])
     sch.reorder(n, oc_0, oh, ow_0, *reduce, ow_1, oc_1, c)
+    overlap(sch, ow_0)
     sch.reverse_compute_at(last, ow_0)
     for loop in sch.get_loops(last)[4:-1]:
         sch.unroll(loop)
@@ -91,7 +94,7 @@ def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target) -> None:
         sch.unroll(loop)
     sch.vectorize(c)
     sch.vectorize(sch.get_loops(start)[-1])
-    if math.prod(e or WINDOW for e in anchor.reduced()) < WINDOW:
+    if depth < WINDOW:
         for loop in reduce:
             sch.unroll(loop)
     prefetch_weights(sch, anchor, reduce[-1])

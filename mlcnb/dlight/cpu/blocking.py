@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mlcnb.dlight.cpu.product import Product, lanes_of
+from mlcnb.dlight.cpu.tiles import vector_reads
 from mlcnb.dlight.decide import decide
+from mlcnb.machine.cache import LINE, caches
 from mlcnb.target import Target
 
 #: what is taken for a depth, or a number of rows, that is not known
@@ -28,8 +30,13 @@ LATENCY = 8
 LOAD_COPIED, LOAD = 0.1, 0.5
 #: and of an element of A, which is broadcast
 BROADCAST = 0.05
-#: cycles to copy a vector of B
-COPY = 8.0
+#: cycles to copy a vector of B, and a line of it
+COPY, COPY_LINE = 8.0, 8.0
+#: cycles from one line of B to the next, which does not lie beside it, from L1, L2, L3 and memory:
+#: a latency, less what goes on meanwhile
+NEXT_LINE = (0, 7, 16, 40)
+#: how many times a copy should pay for itself: machines differ
+PAYS = 2
 #: multiply-adds below which other threads are not worth waking, and most of them in one part: a
 #: part is not interrupted
 ALONE, LONGEST = 1 << 19, 1 << 32
@@ -68,10 +75,11 @@ def blocking(
     lanes = lanes_of(product.columns, target)
     rows, depth = product.rows or USUAL, product.depth or USUAL
     vectors = -(-(product.columns or USUAL) // lanes)
+    read = vector_reads(target, lanes) if is_copied else 0.0
     tile = decide(
         "tile",
         _tiles(rows, vectors, target.vector_registers),
-        lambda t: _cycles(t, rows, vectors, depth, is_copied) * _edges(t, rows, vectors),
+        lambda t: _cycles(t, rows, vectors, depth, is_copied, read) * _edges(t, rows, vectors),
     )
     batch = math.prod(USUAL if n is None else n for n in product.batch)
     work = batch * rows * vectors * lanes * depth
@@ -80,14 +88,16 @@ def blocking(
     down, across = -(-rows // tile.rows), -(-vectors // tile.vectors)
     widest = across
     if not is_streamed:
-        widest = _widest(depth, lanes, is_copied, target) // tile.vectors
+        deep = is_copied and depth_of_part(product, tile, target)
+        widest = _widest(deep or depth, lanes, is_copied, target) // tile.vectors
+        widest //= 4 if deep else 1
 
     def time(cut: tuple[int, int]) -> float:
         row_tiles, column_tiles = cut
         parts = batch * -(-down // row_tiles) * -(-across // column_tiles)
-        part = _cycles(
-            tile, row_tiles * tile.rows, column_tiles * tile.vectors, depth, is_copied
-        ) + (COPY * depth * column_tiles * tile.vectors if is_copied else 0)
+        height, width = row_tiles * tile.rows, column_tiles * tile.vectors
+        part = _cycles(tile, height, width, depth, is_copied, read)
+        part += COPY * depth * width if is_copied else 0
         turns = -(-parts // cores) if parts < 4 * cores else parts / cores
         return turns * part + (0 if parts >= least else math.inf) + parts
 
@@ -97,6 +107,41 @@ def blocking(
     )
     parts = -(-down // cut[0]) * -(-across // cut[1])
     return Blocking(tile, *cut, parts * batch if cores > 1 else 1)
+
+
+def copy_pays(product: Product, is_streamed: bool, target: Target) -> bool:
+    """Whether tiles that read a copy of B save more time than the copying takes.
+
+    B as it lies is read a line of each row after the other, again for each tile below: from the
+    first cache that holds what is read meanwhile. That is columns of a tile where it `is_streamed`,
+    else all of a part.
+    """
+    rows, columns, depth = product.rows or 0, product.columns or 0, product.depth or 0
+    if not rows * columns * depth:
+        return False
+    lanes = lanes_of(columns, target)
+    tile = blocking(product, False, target, is_streamed).tile
+    width = tile.vectors * lanes
+    many = width if is_streamed else max(width, _widest(depth, lanes, False, target) * lanes)
+    levels = caches(target)
+    held = (n for n, c in enumerate(levels) if c.holds(depth, 4 * columns, 4 * min(many, columns)))
+    lines = -(-4 * width // LINE)
+    step = tile.rows * tile.vectors / target.multiply_adds
+    late = NEXT_LINE[next(held, len(levels))] * lines - step
+    return late * (-(-rows // tile.rows) - 1) > PAYS * COPY_LINE * lines
+
+
+def depth_of_part(product: Product, tile: ProductTile, target: Target) -> int | None:
+    """How much of the depth is done for all tiles of a part before the next: rows of A of a tile,
+    so deep, stay in L1 from one column of tiles to the next. None for all of it.
+
+    All steps are of one size, or there is one: what sums go through then is not asked in each.
+    """
+    depth = product.depth
+    most = target.caches[0] // (2 * 4 * tile.rows)
+    if depth is None or depth <= most:
+        return None
+    return max((n for n in range(most // 4, most + 1) if depth % n == 0), default=None)
 
 
 def _tiles(rows: int, vectors: int, registers: int) -> Iterator[ProductTile]:
@@ -109,10 +154,12 @@ def _tiles(rows: int, vectors: int, registers: int) -> Iterator[ProductTile]:
                 yield ProductTile(height, width)
 
 
-def _cycles(tile: ProductTile, rows: int, vectors: int, depth: int, is_copied: bool) -> float:
+def _cycles(
+    tile: ProductTile, rows: int, vectors: int, depth: int, is_copied: bool, read: float
+) -> float:
     """Of all tiles of a matrix; those at the edges are smaller."""
     return sum(
-        many * times * _tile_cycles(height, width, depth, is_copied)
+        many * times * _tile_cycles(height, width, depth, is_copied, read)
         for height, many in _pieces(rows, tile.rows)
         for width, times in _pieces(vectors, tile.vectors)
     )
@@ -129,10 +176,11 @@ def _pieces(length: int, step: int) -> list[tuple[int, int]]:
     return [(size, many) for size, many in pieces if size and many]
 
 
-def _tile_cycles(rows: int, vectors: int, depth: int, is_copied: bool) -> float:
-    """Measured: stores of a tile cost the more the more rows, each on a page of its own."""
+def _tile_cycles(rows: int, vectors: int, depth: int, is_copied: bool, read: float) -> float:
+    """A step loads no more than it multiplies in the same time; vectors of B take `read` each at
+    least. Measured: stores of a tile cost the more the more rows, each on a page of its own."""
     loads = vectors * (LOAD_COPIED if is_copied else LOAD) + rows * BROADCAST
-    work = max(rows * vectors, LATENCY)
+    work = max(rows * vectors, rows + vectors, LATENCY, vectors * read)
     return (work + loads) * depth + 0.6 * rows * rows + rows * vectors
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue, is_blocked_window
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
+from mlcnb.dlight.cpu.tiles import open_use, overlap
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -37,10 +38,12 @@ def depthwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     after = survey.after(anchor)
     if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
         return False
-    read_in_place(sch, survey.before(anchor), target)
+    is_open = anchor.extents[3] is None
+    read_in_place(sch, survey.before(anchor), is_open, target)
     last = fuse_epilogue(sch, anchor, after)
     n, oc, oh, ow, c, kh, kw = sch.get_loops(anchor.handle)
     ow_0, ow_1 = sch.split(ow, [None, columns(anchor, target)])
+    overlap(sch, ow_0)
     sch.reorder(n, oc, oh, ow_0, kh, ow_1, kw, c)
     sch.reverse_compute_at(last, ow_0)
     for loop in sch.get_loops(last)[4:-1]:
@@ -51,15 +54,17 @@ def depthwise(sch: Schedule, survey: Survey, target: Target) -> bool:
         sch.unroll(loop)
     sch.vectorize(c)
     sch.vectorize(sch.get_loops(start)[-1])
-    sch.annotate(kh, SKIP_PADDING, True)
+    if not is_open:
+        sch.annotate(kh, SKIP_PADDING, True)
     spread(sch, [n, oc, oh], anchor.work)
     return True
 
 
-def read_in_place(sch: Schedule, before: list[BlockInfo], target: Target) -> None:
-    """Padding becomes a test where it is read; other blocks are made beforehand."""
+def read_in_place(sch: Schedule, before: list[BlockInfo], is_open: bool, target: Target) -> None:
+    """Padding becomes a test where it is read; other blocks are made beforehand, and padding of
+    rows of open length, whose tiles would all be tested."""
     for block in before:
-        if block.name == "pad_temp" and block.is_spatial:
+        if block.name == "pad_temp" and block.is_spatial and not is_open:
             sch.compute_inline(block.handle)
         else:
             elementwise(sch, block, target)
@@ -70,6 +75,6 @@ def columns(anchor: BlockInfo, target: Target) -> int:
     length = anchor.extents[3]
     most = target.vector_registers // 2
     if length is None:
-        return 1
+        return max(range(1, most + 1), key=lambda rows: open_use(rows) * rows / (rows + 1))
     tiles = -(-length // most)
     return -(-length // tiles)

@@ -17,6 +17,7 @@ from typing import Any
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.places import Places
+from mlcnb.dlight.cpu.tiles import overlap
 from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import UNKNOWN, BlockInfo
 from mlcnb.ir import expr as e
@@ -40,8 +41,14 @@ def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
     if not loops:
         return
     lanes = target.lanes(str(block.node.writes[0].buffer.dtype))
-    if block.extents[-1] is None or len(loops) != len(block.extents) or not is_contiguous(block):
+    if len(loops) != len(block.extents) or not is_contiguous(block):
         spread(sch, loops[:-1] or loops, block.work)
+        return
+    if block.extents[-1] is None:
+        row, vector = sch.split(loops[-1], [None, lanes])
+        sch.vectorize(vector)
+        overlap(sch, row)
+        spread(sch, loops[:-1] or [row], block.work)
         return
     first = first_in_row(block, lanes)
     row = sch.fuse(*loops[first:]) if len(loops) - first > 1 else loops[-1]

@@ -8,17 +8,22 @@ for b, i, j, k in …:                            for b, j_0 in T.parallel(…):
                                                             for i_1, j_2, lane: acc += …
                                                         C[…] = acc + bias
 
+Where rows of A of a tile are so deep that they do not stay in L1, the depth is cut (`in_steps`): a
+step of it for all tiles of a part, then the next.
+
 The tile of results lives in registers for the whole reduction and is stored once, with whatever
 elementwise blocks follow. Elements of A are broadcast, rows of B are read as vectors.
 
 B is copied, a panel of a tile's columns after the other, where reading it as it lies would be slow:
 where it is transposed, where its rows end inside a vector (the copy is filled up with zeros), where
-they lie a multiple of 4096 bytes apart, so that a column's elements want the same place in the
-cache, where it comes from memory, and where there are rows enough to pay for it. Each thread copies
-the columns it works on.
+it comes from memory, and where the multiply-adds of a tile take less time than its lines come from
+the cache in which they stay, whose sets they may not fill evenly (`blocking.copy_pays`). Each
+thread copies the columns it works on.
 
 A large B that is not copied is streamed: tiles below each other come one
 after the other, and with what they read of B they ask for what lies one tile further to the right.
+
+Rows and columns of open length are whole tiles alone, the last of which overlap (OverlapTiles).
 
 Rows and columns that no tile divides become tiles of their own (LoopPartition), not tests.
 (Constant matrices are packed beforehand and go to `packed_matmul`; a row alone goes to `gemv`.)
@@ -30,22 +35,19 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
-from mlcnb.dlight.cpu.blocking import MOST_VECTORS, Blocking, blocking
-from mlcnb.dlight.cpu.elementwise import elementwise
+from mlcnb.dlight.cpu.blocking import MOST_VECTORS, Blocking, blocking, copy_pays, depth_of_part
+from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory, lanes_of
+from mlcnb.dlight.cpu.tiles import overlap
 from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 
-#: rows of C from which on a copy of B pays: where B's rows lie badly in the cache, and anyhow
-ROWS_IF_ALIASED, ROWS = 128, 1024
-#: and where they end inside a vector: fewer rows read it under a mask, unless the tile that has the
-#: last vector is the only one
+#: rows of C from which on a copy of B pays where its rows end inside a vector: fewer rows read it
+#: under a mask, unless the tile that has the last vector is the only one
 ROWS_IF_RAGGED = 24
-#: bytes after which addresses want the same place in the first cache
-ALIASED = 4096
 #: rows of C for which a part of B should stay in a core's own cache; columns of a tile, about
 MANY_ROWS, PANEL = 256, 48
 #: bytes of a page, and pages of one column tile of a B that is streamed
@@ -58,7 +60,7 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     """Apply to a sum of products over one axis, with the elementwise blocks around it."""
     anchor = survey.anchor
     product = None if anchor is None else Product.of(anchor)
-    if anchor is None or product is None or not product.has_rows or product.columns is None:
+    if anchor is None or product is None or not product.has_rows:
         return False
     before, after = survey.before(anchor), survey.after(anchor)
     if not all(b.is_spatial for b in before):
@@ -68,26 +70,56 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     for block in before:
         elementwise(sch, block, target)
     lanes = lanes_of(product.columns, target)
+    if product.is_open:
+        return open_matmul(sch, survey, product, target)
     copies = either("copy of B", is_copied(product, target))
     streams = not copies and either("B asked for ahead", is_streamed(product, target))
     cut = blocking(product, copies, target, streams)
     width = cut.tile.vectors * lanes
     panels, last = copied(sch, anchor, after, product, width, lanes) if copies else (None, None)
-    last = last or fuse_epilogue(sch, anchor, after)
+    deep = depth_of_part(product, cut.tile, target) if copies else None
+    if deep is None or after:
+        last = last or fuse_epilogue(sch, anchor, after)
     rows = turned(sch, anchor, product, cut.tile.rows) if product.a.is_transposed else None
     parts, row_tile, column_tile, k = tiled(sch, anchor, cut, lanes, streams)
     if streams:
         matrix = anchor.node.reads[product.b.index].buffer
         sch.annotate(k, PREFETCH, [matrix.data.name, width])
-    begun_and_stored(sch, anchor, last, row_tile if streams else column_tile, lanes)
+    whole = parts[-1]
+    if deep is None:
+        begun_and_stored(sch, anchor, last, row_tile if streams else column_tile, lanes)
+    else:
+        whole = in_steps(sch, anchor, last, whole, [row_tile, column_tile, k], deep, lanes)
     if panels is not None:
-        sch.compute_at(panels, parts[-1])
+        sch.compute_at(panels, whole)
         copy_panels(sch, panels, product.b.is_transposed, cut.tile.vectors, lanes)
     if rows is not None:
         sch.compute_at(rows, row_tile)
         sch.vectorize(sch.get_loops(rows)[-1])
     if cut.parts > 1:
         sch.parallel(sch.fuse(*parts))
+    return True
+
+
+def open_matmul(sch: Schedule, survey: Survey, product: Product, target: Target) -> bool:
+    """Apply to a product of open rows or columns: tiles of both as they lie, the last ones overlap
+    those before (OverlapTiles); products of a batch in parallel."""
+    anchor = survey.anchor
+    if anchor is None or product.a.is_transposed or product.b.is_transposed:
+        return False
+    lanes = lanes_of(product.columns, target)
+    tile = blocking(product, False, target).tile
+    last = fuse_epilogue(sch, anchor, survey.after(anchor))
+    *batch, row, column, k = sch.get_loops(anchor.handle)
+    i_0, i_1 = sch.split(row, [None, tile.rows])
+    j_0, j_1, lane = sch.split(column, [None, tile.vectors, lanes])
+    sch.reorder(*batch, i_0, j_0, k, i_1, j_1, lane)
+    for loop in (i_1, j_1):
+        sch.unroll(loop)
+    sch.vectorize(lane)
+    overlap(sch, i_0, j_0)
+    begun_and_stored(sch, anchor, last, j_0, lanes)
+    spread(sch, batch or [i_0], anchor.work)
     return True
 
 
@@ -100,7 +132,7 @@ def is_copied(product: Product, target: Target) -> bool:
         return True
     if from_memory(product, target) and rows > FEW_ROWS:
         return True
-    return rows >= (ROWS_IF_ALIASED if columns * 4 % ALIASED == 0 else ROWS)
+    return copy_pays(product, is_streamed(product, target), target)
 
 
 def is_streamed(product: Product, target: Target) -> bool:
@@ -204,6 +236,22 @@ def begun_and_stored(sch: Schedule, anchor: BlockInfo, last: Any, tile: Any, lan
     for loop in unrolled:
         sch.unroll(loop)
     sch.vectorize(lane)
+
+
+def in_steps(
+    sch: Schedule, anchor: BlockInfo, last: Any, part: Any, tiles: list[Any], deep: int, lanes: int
+) -> Any:
+    """Do so much of the depth for all `tiles` (two loops, and that over the depth) of a part, then
+    the next: sums wait in memory meanwhile. Returns the loop over these steps."""
+    k_0, k_1 = sch.split(tiles[-1], [None, deep])
+    sch.reorder(k_0, *tiles[:-1], k_1)
+    if last is not None:
+        sch.set_scope(anchor.handle, 0, "global")
+        sch.reverse_compute_at(last, part)
+        sch.vectorize(sch.split(sch.get_loops(last)[-1], [None, lanes])[1])
+    start = sch.decompose_reduction(anchor.handle, k_0)
+    sch.vectorize(sch.get_loops(start)[-1])
+    return k_0
 
 
 def copy_panels(sch: Schedule, panels: Any, is_transposed: bool, width: int, lanes: int) -> None:

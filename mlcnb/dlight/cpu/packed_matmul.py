@@ -18,7 +18,7 @@ from typing import Any
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
-from mlcnb.dlight.cpu.tiles import choose_tile
+from mlcnb.dlight.cpu.tiles import choose_tile, overlap
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
@@ -55,6 +55,7 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     tile = choose_tile(anchor.extents[-3], None, target.vector_registers, block // lanes)
     j_0, j_1, lane = sch.split(columns, [None, block // lanes, lanes])
     i_0, i_1 = sch.split(rows[-1], [None, tile.rows])
+    overlap(sch, i_0)
     steps = asked_ahead(sch, matrix, i_0, k)
     sch.reorder(*rows[:-1], j_0, i_0, *steps, i_1, j_1, lane)
     depth = len(rows) + 1

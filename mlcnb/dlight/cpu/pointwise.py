@@ -8,6 +8,8 @@ for n, oc, oh, ow, c, ic, i in …:               for n_oc_0 in T.parallel(…):
                                                             for px_1, oc_1, c: acc += …
                                                         y[…, px // 7, px % 7, …] = acc + bias
 
+With strides, the pixels that are used are copied first, to lie side by side.
+
 Rows and columns of the image become one axis, so that tiles need not fit its rows: 7 x 7 pixels are
 25 and 24. The more pixels in a tile, the fewer times the weights are read; where there are more
 weights than pixels a tile is one vector of channels wide, else two. Weights that are read once in a
@@ -46,6 +48,8 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     if found is None:
         return False
     tile, over_rows = found
+    if (image := strided_image(anchor)) is not None:
+        gathered(sch, anchor, image)
     last = fuse_epilogue(sch, anchor, after)
     if over_rows:
         fuse_pixels(sch, anchor, last, width)
@@ -71,14 +75,44 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
 
 
 def is_pointwise(block: BlockInfo) -> bool:
-    """A window of one pixel on an image as large as the result, its channels in blocks or not."""
+    """A window of one pixel, on an image as large as the result or on some pixels of a larger one,
+    its channels in blocks or not."""
     if block.name != "conv2d_NCHWc" or block.kinds not in ("SSSSSRRR", "SSSSSRRRR"):
         return False
-    _, _, height, width, lanes, _, *window = block.extents[:8]
+    _, _, height, width, _, _, *window = block.extents[:8]
     if None in (height, width) or window != [1, 1]:
         return False
+    return strided_image(block) is not None or _image(block, height, width) is not None
+
+
+def _image(block: BlockInfo, height: int | None, width: int | None) -> int | None:
+    """Which of its inputs is an image in blocks of channels, of this size."""
     shapes = [[as_int(d) for d in r.buffer.shape] for r in block.node.reads]
-    return any(shape[2:] == [height, width, lanes] for shape in shapes)
+    lanes = block.extents[4]
+    found = (n for n, shape in enumerate(shapes) if shape[2:] == [height, width, lanes])
+    return next(found, None)
+
+
+def strided_image(block: BlockInfo) -> int | None:
+    """Which of its inputs is an image of which pixels are left out; None where all are used."""
+    height, width = block.extents[2:4]
+    if len(block.kinds) != 9 or _image(block, height, width) is not None:
+        return None
+    found = [n for n, r in enumerate(block.node.reads) if len(r.buffer.shape) == 5]
+    found = [n for n in found if block.node.reads[n].buffer is not block.node.writes[0].buffer]
+    return found[0] if len(found) == 1 else None
+
+
+def gathered(sch: Schedule, anchor: BlockInfo, image: int) -> None:
+    """Copy the pixels that are used, so that they lie side by side."""
+    copy = sch.reindex(anchor.handle, ("read", image))
+
+    def blocked(n: Any, oh: Any, ow: Any, outer: Any, kh: Any, kw: Any, inner: Any) -> Any:
+        return n, outer, kh, kw, oh, ow, inner
+
+    sch.transform_layout(anchor.handle, ("read", image), blocked)
+    sch.transform_block_layout(copy, blocked)
+    sch.vectorize(sch.get_loops(copy)[-1])
 
 
 def fuse_pixels(sch: Schedule, anchor: BlockInfo, last: Any, width: int) -> None:

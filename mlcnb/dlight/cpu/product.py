@@ -54,6 +54,11 @@ class Product:
     a: Operand
     b: Operand
 
+    @property
+    def is_open(self) -> bool:
+        """Whether rows or columns are not known."""
+        return self.rows is None or self.columns is None
+
     @staticmethod
     def of(block: BlockInfo, half: bool = False) -> Product | None:
         """The product that a block computes; None if it computes something else.

@@ -7,13 +7,21 @@ does not fit in the registers is spilled, which costs far more.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mlcnb.dlight.decide import decide
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
+from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.transform.overlap_tiles import PRAGMA as OVERLAP
 
 #: iterations that keep a few threads busy
 ENOUGH = 8
+#: what comes from L2 or L3 in a cycle, one behind the other: so many bytes, or this part of a
+#: vector if that is more
+NEXT_BYTES, NEXT_VECTOR = 12, 0.375
+#: rows of open length may be as long as these: their tiles should do well in all
+OPEN = (7, 10, 14, 20, 28, 40, 56, 80, 160)
 
 
 class Tile(NamedTuple):
@@ -24,25 +32,55 @@ class Tile(NamedTuple):
     even: bool
 
 
+def vector_reads(target: Target, lanes: int) -> float:
+    """Multiply-adds of vectors in the time in which one of `lanes` float32 comes from L2 or L3."""
+    return target.multiply_adds / max(NEXT_BYTES / (4 * lanes), NEXT_VECTOR)
+
+
+def overlap(sch: Schedule, *loops: Any) -> None:
+    """Let the last tile of an open row begin early, for each of the loops that go over some."""
+    for loop in loops:
+        if as_int(sch.get(loop).extent) is None:
+            sch.annotate(loop, OVERLAP, True)
+
+
 def choose_tile(
-    length: int | None, chunks: int | None, registers: int, vectors: int | None = None
+    length: int | None,
+    chunks: int | None,
+    registers: int,
+    vectors: int | None = None,
+    target: Target | None = None,
+    depth: int = 0,
 ) -> Tile:
     """The best tile for rows of `length` results and `chunks` vectors of channels.
 
     Args:
-        length: results in a row; None if not known, which makes tiles of one row.
+        length: results in a row; None if not known: the last tile overlaps the one before
+            (OverlapTiles), or has tests where there is no other.
         chunks: vectors of channels there are; None if not known.
         registers: vector registers of the target.
         vectors: if given, the tile has just so many.
+        target: whose L1 holds weights for some vectors, so many steps deep, or does not: these are
+            slower to read. None where that does not count.
+        depth: steps of the reduction.
     """
     most = registers - 4 if registers > 16 else registers - 3
     candidates = [
         Tile(rows, width, length is not None and length % rows == 0)
         for width in ([vectors] if vectors else _vectors(chunks))
-        for rows in range(1, min(length or 1, most) + 1)
+        for rows in range(1, min(length or most, most) + 1)
         if rows == 1 or (rows * width <= most and _fits(rows, width, registers))
     ]
-    return decide("tile", candidates, lambda tile: 1 / _score(tile, length))
+    read, near = 0.0, 0
+    if target is not None:
+        lanes = target.lanes("float32")
+        read, near = vector_reads(target, lanes), target.caches[0] // (8 * lanes * depth)
+
+    def cost(tile: Tile) -> float:
+        reads = tile.vectors * read if tile.vectors > near else 0.0
+        return 1 / _score(tile, length, reads, registers > 16)
+
+    return decide("tile", candidates, cost)
 
 
 def choose_pixels(width: int, height: int, chunks: int, target: Target) -> tuple[Tile, bool] | None:
@@ -73,6 +111,11 @@ def _use(length: int, step: int) -> float:
     return length / (-(-length // step) * step)
 
 
+def open_use(step: int) -> float:
+    """The part of the work that is not thrown away in rows of open length, of usual ones."""
+    return sum(_use(n, step) for n in OPEN) / len(OPEN)
+
+
 def _vectors(chunks: int | None) -> list[int]:
     return [v for v in (1, 2, 3, 4) if chunks is not None and chunks % v == 0] or [1]
 
@@ -82,12 +125,15 @@ def _fits(rows: int, vectors: int, registers: int) -> bool:
     return rows * vectors + vectors + (1 if vectors > 1 else 0) <= registers
 
 
-def _score(tile: Tile, length: int | None) -> float:
-    """Multiply-adds for each instruction, less what an uneven tile wastes at the end of a row."""
+def _score(tile: Tile, length: int | None, reads: float, broadcasts: bool) -> float:
+    """Multiply-adds for each instruction, less what an uneven tile wastes at the end of a row.
+
+    Instruction sets of 32 registers broadcast an operand of a multiply-add (`broadcasts`).
+    """
     work = tile.rows * tile.vectors
-    loads = tile.vectors + (tile.rows if tile.vectors > 1 else 0.5 * tile.rows)
-    density = work / (work + 0.25 * loads)
+    loads = tile.vectors + (0.5 if broadcasts and tile.vectors == 1 else 1.0) * tile.rows
+    density = work / (max(work, reads) + 0.25 * loads)
     latency = min(1.0, work / 10)
     if length is None:
-        return work
+        return density * latency * open_use(tile.rows)
     return density * latency * (1.0 if tile.even else 0.93 * _use(length, tile.rows))

@@ -14,7 +14,7 @@ not stored.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlcnb.dlight.gpu.axes import axes_of, factors, fused, operands, over_axes
 from mlcnb.dlight.gpu.threads import most_threads, product
@@ -25,8 +25,6 @@ from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.tensor_intrin.mma_sync import SHORT, WARP, layout_a, layout_b, layout_c
 
-#: warps of a block along rows and columns, fragments of a warp along each, steps of 16 along k
-WARPS, ROWS, COLUMNS, STEPS = 2, 2, 4, 2
 #: rows, columns and k of a fragment
 M, N, K = 16, 8, 16
 #: elements that rows of a tile in shared memory are moved apart, so that the lanes that read a
@@ -36,10 +34,33 @@ APART = 8
 LEAST = 16
 
 
-def tensor_cores(sch: Schedule, survey: Survey, target: Target) -> bool:
+class Tile(NamedTuple):
+    """What a block of threads computes at a time.
+
+    Attributes:
+        warps: along rows, and along columns.
+        rows, columns: fragments of a warp along each.
+        steps: fragments along k that are fetched together.
+    """
+
+    warps: int = 2
+    rows: int = 2
+    columns: int = 4
+    steps: int = 2
+
+    def sizes(self) -> list[int]:
+        """Rows, columns and k of what a block computes at a time."""
+        return [self.warps * self.rows * M, self.warps * self.columns * N, self.steps * K]
+
+
+#: what the default rule takes
+TILE = Tile()
+
+
+def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile = TILE) -> bool:
     """Apply to a product of halves that is summed in float32."""
     anchor = survey.anchor
-    if anchor is None or None in anchor.extents or most_threads(target) < WARPS * WARPS * WARP:
+    if anchor is None or None in anchor.extents or most_threads(target) < by.warps**2 * WARP:
         return False
     if not all(b.is_spatial for b in survey.blocks if b is not anchor):
         return False
@@ -64,9 +85,8 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target) -> bool:
         sch.compute_inline(before.handle)
     for after in survey.after(anchor):
         sch.reverse_compute_inline(after.handle)
-    tile = [*(1 for _ in batch), WARPS * ROWS * M, WARPS * COLUMNS * N, STEPS * K]
-    a, b = _padded(sch, anchor.handle, out, tile)
-    _on_warps(sch, anchor.handle, (a, b, out), SHORT[kind], turned)
+    a, b = _padded(sch, anchor.handle, out, [*(1 for _ in batch), *by.sizes()])
+    _on_warps(sch, anchor.handle, (a, b, out), by, SHORT[kind], turned)
     return True
 
 
@@ -98,7 +118,7 @@ def _padded(sch: Schedule, block: Any, out: Any, tile: list[int]) -> list[Any]:
 
 
 def _on_warps(
-    sch: Schedule, block: Any, moves: tuple[Any, Any, Any], short: str, turned: bool
+    sch: Schedule, block: Any, moves: tuple[Any, Any, Any], by: Tile, short: str, turned: bool
 ) -> None:
     """The product in tiles of blocks, of warps, of fragments.
 
@@ -106,9 +126,9 @@ def _on_warps(
     """
     a, b, out = moves
     *batch, rows, columns, reduced = sch.get_loops(block)
-    i_0, i_1, i_2, i_3 = sch.split(rows, [None, WARPS, ROWS, M])
-    j_0, j_1, j_2, j_3 = sch.split(columns, [None, WARPS, COLUMNS, N])
-    k_0, k_1, k_2 = sch.split(reduced, [None, STEPS, K])
+    i_0, i_1, i_2, i_3 = sch.split(rows, [None, by.warps, by.rows, M])
+    j_0, j_1, j_2, j_3 = sch.split(columns, [None, by.warps, by.columns, N])
+    k_0, k_1, k_2 = sch.split(reduced, [None, by.steps, K])
     sch.reorder(*batch, i_0, j_0, i_1, j_1, k_0, k_1, i_2, j_2, i_3, j_3, k_2)
     c_warp = sch.cache_write(block, 0, "warp")
     reads = [r.buffer for r in sch.get(block).reads]
@@ -134,7 +154,7 @@ def _on_warps(
         sch.storage_align(c_warp, 0, -2, 2, 1)
         sch.reorder(*reversed(sch.get_loops(out)[-2:]))
     for moved in moves:
-        _by_all(sch, moved)
+        _by_all(sch, moved, by.warps)
     for loop, place in zip((j_0, i_0, *batch), BLOCK_AXES, strict=False):
         sch.bind(loop, place)
     _tensorized(sch, a_warp, f"mma_load_16x16_{short}_a_shared", M, K)
@@ -155,10 +175,10 @@ def _fragments(batch: int, sizes: tuple[int, int], layout: Callable[..., Any]) -
     return IndexMap.from_func(indices, ndim=batch + 2)
 
 
-def _by_all(sch: Schedule, block: Any) -> None:
+def _by_all(sch: Schedule, block: Any, warps: int) -> None:
     """A tile that all threads of a block move together."""
     whole = sch.fuse(*sch.get_loops(block)[-2:])
-    _, z, y, x = sch.split(whole, [None, WARPS, WARPS, WARP])
+    _, z, y, x = sch.split(whole, [None, warps, warps, WARP])
     for loop, place in ((z, "threadIdx.z"), (y, "threadIdx.y"), (x, "threadIdx.x")):
         sch.bind(loop, place)
 

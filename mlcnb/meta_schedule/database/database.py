@@ -172,9 +172,6 @@ class Database(display.Shown, ABC):
     def __bool__(self) -> bool:
         return True  # one that is empty is a database as well
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
 
 def _is_for(measured: Target | None, wanted: Target) -> bool:
     """Whether a record of one target holds for another: this CPU by its name is this CPU."""

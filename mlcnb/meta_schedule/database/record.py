@@ -18,6 +18,7 @@ from typing import Any
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError, ModelError
 from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.text import kind_of
 from mlcnb.ir.json import load_json, save_json
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_text
@@ -101,7 +102,7 @@ class Workload:
 
 def _what(mod: Any, functions: Sequence[Any]) -> str:
     if not isinstance(mod, IRModule):
-        return f"a {type(mod).__name__}"
+        return kind_of(mod)
     return "a function of a graph" if len(functions) == 1 else f"{len(functions)} functions"
 
 
@@ -189,9 +190,6 @@ class TuningRecord(display.Shown):
             ) from error
         except MLCError as error:
             raise ModelError(f"no tuning record: {error}") from error
-
-    def __repr__(self) -> str:
-        return display.text(self)
 
 
 def arguments(func: PrimFunc) -> list[list[Any]]:

@@ -32,7 +32,8 @@ class WarpRun(display.Shown):
         name: of the program.
         kernel: the kernel.
         block, warp: which one.
-        requests: what it asks for, in order: all of it, or the first MOST_REQUESTS.
+        requests, is_whole: what it asks for, in order: all of it, or the first MOST_REQUESTS;
+            followed when they are first looked at.
     """
 
     def __init__(self, kernel: Kernel, block: Sizes, warp: int, name: str = "") -> None:
@@ -40,15 +41,23 @@ class WarpRun(display.Shown):
         self.name = name or kernel.name
         self.block = block
         self.warp = warp
-        found = list(islice(requests(kernel, block, warp), MOST_REQUESTS + 1))
-        self.is_whole = len(found) <= MOST_REQUESTS
-        self.requests: list[Request] = found[:MOST_REQUESTS]
+
+    @cached_property
+    def _followed(self) -> list[Request]:
+        return list(islice(requests(self.kernel, self.block, self.warp), MOST_REQUESTS + 1))
+
+    @property
+    def requests(self) -> list[Request]:
+        """What the warp asks for, in order; at most MOST_REQUESTS."""
+        return self._followed[:MOST_REQUESTS]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `requests` are all of them."""
+        return len(self._followed) <= MOST_REQUESTS
 
     def __len__(self) -> int:
         return len(self.requests)
-
-    def __repr__(self) -> str:
-        return display.text(self)
 
     def moved(self, block: Sizes, warp: int) -> WarpRun:
         """Another warp of the same kernel; the totals are kept.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
+from mlcnb.core.errors import OperatorArgumentError
 from mlcnb.core.node import replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
@@ -30,7 +31,7 @@ def _element(value: Any) -> Any:
 
 
 def _want_scalar(op: OpDecl, info: Any) -> None:
-    if isinstance(info, TensorStructInfo) and info.ndim > 0:
+    if isinstance(info, TensorStructInfo) and info.ndim != 0:
         refuse(op, f"fill_value must be a scalar, but is {tell(info)}")
 
 
@@ -99,6 +100,14 @@ class _Filled(OpDecl):
     __slots__ = ()
     value = 0
     dtype: str
+
+    def validate(self) -> None:
+        """A dtype is given: there is nothing to take one from."""
+        if self.dtype in ("", "void"):
+            raise OperatorArgumentError(
+                f"{self.sugar}: dtype is {self.dtype!r}, which says none",
+                hint=f'say which: {self.sugar}(shape, "float32")',
+            )
 
     def infer(self, shape: Any) -> Any:
         """Tensor of that shape."""

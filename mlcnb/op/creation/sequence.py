@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
+from mlcnb.core.errors import ArgumentError
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Div, FloatImm, PrimExpr, Var
@@ -88,6 +89,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None) -> Exp
 
     Raises:
         TypeInferError: the step is 0.
+        OperatorArgumentError: one of the three is no number.
     """
     if end is None:
         start, end = 0, start
@@ -101,6 +103,8 @@ def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None) -> Exp
 def _scalar(value: Any) -> PrimValue:
     if isinstance(value, PrimValue):
         return value
+    if isinstance(value, str):
+        raise ArgumentError(f"{value!r} is no number")
     return PrimValue(p.const(value, "int64") if isinstance(value, int) else p.as_expr(value))
 
 

@@ -193,7 +193,7 @@ class MaxPool2dBackward(PoolBackward):
             held = all_of(*inside)
             value = te.if_then_else(held, data(*_layout.index_in(self.layout, at)), low)
             top = logical_or(value.equal(best(*index)), te.isnan(value))
-            beyond = const(int(np.prod(self.pool_size)), "int32")
+            beyond = const(int(np.prod(self.pool_size)), "int64")
             chosen = te.if_then_else(logical_and(held, top), _number(axes, pool), beyond)
             return te.min(chosen, axis=list(axes.values()))
 
@@ -201,10 +201,10 @@ class MaxPool2dBackward(PoolBackward):
 
 
 def _number(taps: Any, pool: Any) -> Any:
-    """An element of a window, counted row by row, as an int32."""
-    total = const(0, "int32")
+    """An element of a window, counted row by row, as an int64: indices of a graph's loops are."""
+    total = const(0, "int64")
     for axis, extent in zip(taps.values(), pool.pool_size, strict=True):
-        total = total * extent + cast("int32", axis.var if hasattr(axis, "var") else axis)
+        total = total * extent + cast("int64", axis.var if hasattr(axis, "var") else axis)
     return total
 
 

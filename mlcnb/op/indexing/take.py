@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
+from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int, cast, const, if_then_else, logical_and, maximum, minimum
 from mlcnb.op._dims import axis_at, refuse, tell, tell_dims, tensor
 from mlcnb.op._spell import call
@@ -15,6 +16,7 @@ from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.expr import const as constant
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.relax.struct_info import PrimStructInfo
 from mlcnb.tir.index_check import checked, checked_from_end, complaint, inside
 
 MODES = ("fast", "clip", "wrap", "nan", "signed")
@@ -22,13 +24,16 @@ MODES = ("fast", "clip", "wrap", "nan", "signed")
 
 @operator("relax.take")
 class Take(OpDecl):
-    """x[..., indices, ...] along `axis`: the dimensions of `indices` stand in place of x's.
+    """x[..., indices, ...] along `axis`: the dimensions of `indices` stand in place of x's; a
+    scalar (`R.prim_value`) has none.
 
     mode, for indices outside of 0 .. size - 1:
         fast    an ExecutionError            clip  the nearest inside
         wrap    modulo size                  nan   NaN is the value (floats only)
         signed  -1 is the last one, as in NumPy and ONNX; what is outside even so is an error
     """
+
+    takes_scalars = True
 
     x: Tensor
     indices: Tensor
@@ -37,6 +42,10 @@ class Take(OpDecl):
 
     def infer(self, x: Any, indices: Any) -> Any:
         """x's dimensions, with those of `indices` in place of `axis`."""
+        if isinstance(x, PrimStructInfo):
+            refuse(self, f"x has to be a tensor, it is a scalar of {x.dtype}")
+        if isinstance(indices, PrimStructInfo):
+            indices = tensor((), indices.dtype)
         self.check(x, indices)
         if x.ndim == -1 or indices.ndim == -1:
             return tensor(None, x.dtype)
@@ -62,7 +71,7 @@ class Take(OpDecl):
 
     def numpy(self, x: Any, indices: Any) -> Any:
         """numpy.take, with its mode"""
-        axis = self.place(np.ndim(x))
+        axis, indices = self.place(np.ndim(x)), np.asarray(indices)
         mode: Any = self.mode
         extent = x.shape[axis]
         if mode in ("fast", "signed"):
@@ -77,18 +86,20 @@ class Take(OpDecl):
 
     def compute(self, x: Any, indices: Any) -> Any:
         """One copy, whose reads go through `indices`."""
-        axis, many = self.place(len(x.shape)), len(indices.shape)
+        sizes = () if isinstance(indices, PrimExpr) else tuple(indices.shape)
+        axis, many = self.place(len(x.shape)), len(sizes)
         extent = x.shape[axis]
 
         def source(*index: Any) -> Any:
-            at = indices(*index[axis : axis + many])
+            scalar = isinstance(indices, PrimExpr)
+            at = indices if scalar else indices(*index[axis : axis + many])
             value = x(*index[:axis], self.bounded(at, extent), *index[axis + many :])
             if self.mode != "nan":
                 return value
             inside = logical_and(at >= 0, at < extent)
             return if_then_else(inside, value, const(float("nan"), x.dtype))
 
-        shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
+        shape = [*x.shape[:axis], *sizes, *x.shape[axis + 1 :]]
         return te.compute(shape, source, name="take")
 
     def bounded(self, at: Any, extent: Any) -> Any:

@@ -6,12 +6,13 @@ reflect   c b | a b c | b a        wrap  b c | a b c | a b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mlcnb import te
+from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import all_of, as_int, const
 from mlcnb.op._dims import refuse, tell, tell_dims, tensor
 from mlcnb.op._spell import axes_of, ints_of, scalar_of
@@ -110,6 +111,13 @@ class Pad(OpDecl):
 def pad_constant(x: Any, widths: Sequence[tuple[Any, Any]], value: Any, name: str) -> Any:
     """A te tensor with (before, after) more elements of `value` in each dimension."""
     shape = [a + d + b for (a, b), d in zip(widths, x.shape, strict=True)]
+    return te.compute(shape, element_of_padded(x, widths, value), name=name)
+
+
+def element_of_padded(
+    x: Any, widths: Sequence[tuple[Any, Any]], value: Any
+) -> Callable[..., PrimExpr]:
+    """The element of such a tensor at given indices, where the tensor itself is not made."""
 
     def source(*index: Any) -> Any:
         inside, place = [], []
@@ -121,7 +129,7 @@ def pad_constant(x: Any, widths: Sequence[tuple[Any, Any]], value: Any, name: st
             place.append(i - before)
         return te.if_then_else(all_of(*inside), x(*place), value) if inside else x(*place)
 
-    return te.compute(shape, source, name=name)
+    return source
 
 
 @onnx("Pad")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from mlcnb import te
@@ -10,11 +11,14 @@ from mlcnb.ir.prim_ops import as_int, cast, const
 from mlcnb.op import _layout
 from mlcnb.op._dims import same
 from mlcnb.op._layout import Place
-from mlcnb.op.manipulate.pad import pad_constant
+from mlcnb.op.manipulate.pad import element_of_padded, pad_constant
 
 #: what TVM calls the axes: plain layouts, and blocked ones
 PLAIN = {"N": "nn", "C": "ff", "D": "zz", "H": "yy", "W": "xx"}
 BLOCKED = {"N": "n", "C": "oc_chunk", "D": "od", "H": "oh", "W": "ow", "c": "oc_block"}
+
+#: padded elements for each place that windows look at, from which on they are not stored
+SPARSE = 64
 
 
 class Channels(NamedTuple):
@@ -31,18 +35,22 @@ def conv_loops(conv: Any, data: Any, weight: Any, kind: DType) -> Any:
     """te tensor of the convolution that `conv` (a declaration with its attributes) describes."""
     sizes = _layout.sizes_of(conv.data_layout, data.shape)
     kernel = _layout.sizes_of(conv.kernel_layout, weight.shape)
-    padded = pad_spatial(data, conv.data_layout, conv.spatial, conv.padding, const(0, data.dtype))
+    places = conv.places(sizes, kernel)
+    looks = [as_int(x[c]) for c in conv.spatial for x in (places, kernel)]
+    used = None if None in looks else math.prod(n or 0 for n in looks)
+    zero = const(0, data.dtype)
+    padded = pad_spatial(data, conv.data_layout, conv.spatial, conv.padding, zero, used)
+    is_stored = isinstance(padded, te.Tensor)  # else its places may be beyond int32
     windows = _window_axes(conv, kernel)
     channels = _channel_axes(conv, kernel, sizes["C"])
-    shape = _layout.shape_in(
-        conv.out_layout, {"N": sizes["N"], "C": kernel["O"], **conv.places(sizes, kernel)}
-    )
+    shape = _layout.shape_in(conv.out_layout, {"N": sizes["N"], "C": kernel["O"], **places})
 
     def element(*index: Any) -> Any:
         out = _layout.places(conv.out_layout, index)
         there, here = {"N": out["N"]}, {}
         for c, stride, dilation in zip(conv.spatial, conv.strides, conv.dilation, strict=True):
-            there[c] = Place(_times(out[c].outer, stride) + _times(windows[c], dilation))
+            at, step = (x if is_stored else cast("int64", x) for x in (out[c].outer, windows[c]))
+            there[c] = Place(_times(at, stride) + _times(step, dilation))
             here[c] = Place(windows[c])
         there["C"] = channels.data(out["C"])
         here["I"] = channels.weight
@@ -58,13 +66,25 @@ def conv_loops(conv: Any, data: Any, weight: Any, kind: DType) -> Any:
     return te.compute(shape, element, name=block_name(conv, kernel), varargs_names=names)
 
 
-def pad_spatial(data: Any, layout: str, spatial: str, padding: Any, value: Any) -> Any:
-    """`data` with padding around its spatial dimensions, in a block `pad_temp`; or as it is."""
+def pad_spatial(
+    data: Any, layout: str, spatial: str, padding: Any, value: Any, used: int | None = None
+) -> Any:
+    """`data` with padding around its spatial dimensions, in a block `pad_temp`; or as it is.
+
+    used: how many places windows look at, one for each time. Where these are next to nothing of
+        what would be padded (strides of 2**30), the block is not made: its elements are computed.
+    """
     rank = len(spatial)
     if not any(padding):
         return data
     amount = {c: (padding[i], padding[rank + i]) for i, c in enumerate(spatial)}
-    widths = [amount.get(a.letter, (0, 0)) for a in _layout.axes_in(layout)]
+    axes = [a.letter for a in _layout.axes_in(layout)]
+    widths = [amount.get(a, (0, 0)) for a in axes]
+    sizes = {a: as_int(d) for a, d in zip(axes, data.shape, strict=True) if a in amount}
+    if used is not None and None not in sizes.values():
+        whole = math.prod(int(d or 0) + sum(amount[a]) for a, d in sizes.items())
+        if whole > SPARSE * used:
+            return element_of_padded(data, widths, value)
     return pad_constant(data, widths, value, "pad_temp")
 
 

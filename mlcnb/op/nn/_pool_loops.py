@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import as_int, cast, const, maximum, min_value, minimum, select
+from mlcnb.ir import prim_ops as p
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded
 from mlcnb.op._dims import product, tidy
@@ -32,15 +32,26 @@ class Window(NamedTuple):
         """Padding, before and after."""
         return self.before + self.after
 
+    def outgrows(self, size: Any) -> bool:
+        """True if it has more elements than a dimension of that size: most of them are padding."""
+        have = p.as_int(size)
+        return have is not None and have < self.size
+
+    def sees(self, at: Any, place: Any) -> list[Any]:
+        """Conditions: the window at place `at` has the element `place` of the dimension."""
+        away = place - (at * self.stride - self.before)
+        spaced = [(away % self.dilation).equal(0)] if self.dilation > 1 else []
+        return [away >= 0, away < self.reach, *spaced]
+
     def places(self, size: Any, ceil: bool) -> Any:
         """How many places it has; with `ceil`, none that begins in the padding after."""
         found = extent(size, self.around, self.size, self.stride, self.dilation, ceil)
         if not ceil or self.after + self.stride <= self.reach:
             return found
         beyond = tidy((found - 1) * self.stride - size - self.before)
-        gap = as_int(beyond)
+        gap = p.as_int(beyond)
         if gap is None:
-            return select(beyond >= 0, found - 1, found)
+            return p.select(beyond >= 0, found - 1, found)
         return found - 1 if gap >= 0 else found
 
 
@@ -65,10 +76,10 @@ def result_shape(pool: Any, dims: Any) -> tuple[Any, ...]:
 def _pad(pool: Any, x: Any, value: Any, only: str | None = None) -> Any:
     """`x` with padding, as far as the last window reaches (`ceil_mode` reaches further).
 
-    only: the one dimension that gets it; None: all.
+    only: the one dimension that gets it; None: all. What a window outgrows gets none: `axes_of`.
     """
-    windows = windows_of(pool)
-    wanted = [c in (only or pool.spatial) for c in windows]
+    windows, sizes = windows_of(pool), _layout.sizes_of(pool.layout, x.shape)
+    wanted = [c in (only or pool.spatial) and not w.outgrows(sizes[c]) for c, w in windows.items()]
     before = [w.before * use for w, use in zip(windows.values(), wanted, strict=True)]
     after = [
         (w.after + (w.stride - 1 if pool.ceil_mode else 0)) * use
@@ -86,44 +97,65 @@ def slide(pool: Any, x: Any, value: Any, combine: Any, name: str) -> Any:
     windows = windows_of(pool)
     blocked = _layout.block_of(pool.layout, "C") or pool.layout != pool.out_layout
     if blocked or sum(w.size > 1 for w in windows.values()) < 2:
-        return _slide(pool, _pad(pool, x, value), x.shape, windows, combine, name)
+        return _slide(pool, _pad(pool, x, value), x.shape, windows, value, combine, name)
     for c, w in windows.items():
-        padded = _pad(pool, x, cast(x.dtype, value), c)
+        padded = _pad(pool, x, p.cast(x.dtype, value), c)
         more = name if c == pool.spatial[-1] else f"{name}_{c.lower()}"
-        x = _slide(pool, padded, x.shape, {c: w}, combine, more)
+        x = _slide(pool, padded, x.shape, {c: w}, value, combine, more)
     return x
 
 
+def axes_of(windows: dict[str, Window], sizes: Any) -> dict[str, Any]:
+    """A reduce axis over each window's elements.
+
+    For a window larger than its dimension (a kernel of 2 ** 16 rows, with padding as large): over
+    the dimension's elements, each of which the window `sees` or not.
+    """
+    over = {c: sizes[c] if w.outgrows(sizes[c]) else w.size for c, w in windows.items()}
+    return {c: te.reduce_axis((0, n), name=f"r{c.lower()}") for c, n in over.items()}
+
+
 def _slide(
-    pool: Any, padded: Any, dims: Any, windows: dict[str, Window], combine: Any, name: str
+    pool: Any,
+    padded: Any,
+    dims: Any,
+    windows: dict[str, Window],
+    value: Any,
+    combine: Any,
+    name: str,
 ) -> Any:
     """Combined over the windows of some dimensions, of what had `dims` before it was padded."""
-    axes = {c: te.reduce_axis((0, w.size), name=f"r{c.lower()}") for c, w in windows.items()}
     sizes = _layout.sizes_of(pool.layout, dims)
-    sizes |= {c: w.places(sizes[c], pool.ceil_mode) for c, w in windows.items()}
+    axes = axes_of(windows, sizes)
+    places = {c: w.places(sizes[c], pool.ceil_mode) for c, w in windows.items()}
     kind = accumulator(padded.dtype) if combine is te.sum else padded.dtype
 
     def element(*index: Any) -> Any:
-        out = _layout.places(pool.out_layout, index)
+        out, seen = _layout.places(pool.out_layout, index), []
         for c, w in windows.items():
-            out[c] = _layout.Place(out[c].outer * w.stride + axes[c] * w.dilation)
-        return combine(
-            cast(kind, padded(*_layout.index_in(pool.layout, out))), axis=list(axes.values())
-        )
+            if w.outgrows(sizes[c]):
+                seen += w.sees(out[c].outer, axes[c])
+                out[c] = _layout.Place(axes[c])
+            else:
+                out[c] = _layout.Place(out[c].outer * w.stride + axes[c] * w.dilation)
+        found = p.cast(kind, padded(*_layout.index_in(pool.layout, out)))
+        if seen:
+            found = te.if_then_else(p.all_of(*seen), found, p.cast(kind, value))
+        return combine(found, axis=list(axes.values()))
 
-    return te.compute(_layout.shape_in(pool.out_layout, sizes), element, name=name)
+    return te.compute(_layout.shape_in(pool.out_layout, sizes | places), element, name=name)
 
 
 def max_pool(pool: Any, x: Any) -> Any:
     """The largest of each window."""
-    low = const(float("-inf"), x.dtype) if x.dtype.is_float else min_value(x.dtype)
+    low = p.const(float("-inf"), x.dtype) if x.dtype.is_float else p.min_value(x.dtype)
     return slide(pool, x, low, te.max, "pool_max")
 
 
 def avg_pool(pool: Any, x: Any) -> Any:
     """The sum of each window, then divided by how many elements count."""
     kind = accumulator(x.dtype)
-    total = slide(pool, x, const(0, x.dtype), te.sum, "pool_sum")
+    total = slide(pool, x, p.const(0, x.dtype), te.sum, "pool_sum")
     sizes = _layout.sizes_of(pool.layout, x.shape)
 
     def element(*index: Any) -> Any:
@@ -132,7 +164,7 @@ def avg_pool(pool: Any, x: Any) -> Any:
             counted(w, out[c].outer, sizes[c], pool.count_include_pad, pool.ceil_mode)
             for c, w in windows_of(pool).items()
         ]
-        return total(*index) / cast(kind, product(counts))
+        return total(*index) / p.cast(kind, product(counts))
 
     return rounded(te.compute(total.shape, element, name="pool_avg"), x.dtype, "pool_cast")
 
@@ -148,8 +180,8 @@ def counted(w: Window, at: Any, size: Any, with_padding: bool, ceil: bool) -> An
     low, high = (-w.before, size + w.after) if with_padding else (0, size)
     start = at * w.stride - w.before
     last = (
-        w.size if not (ceil or w.after) else minimum((high - 1 - start) // w.dilation + 1, w.size)
+        w.size if not (ceil or w.after) else p.minimum((high - 1 - start) // w.dilation + 1, w.size)
     )
-    first = maximum((low - start + (w.dilation - 1)) // w.dilation, 0) if w.before else 0
+    first = p.maximum((low - start + (w.dilation - 1)) // w.dilation, 0) if w.before else 0
     may_miss = w.dilation > 1 or max(w.before, w.after) >= w.reach
-    return maximum(last - first, 1) if may_miss else last - first
+    return p.maximum(last - first, 1) if may_miss else last - first

@@ -12,7 +12,7 @@ import numpy as np
 from mlcnb import te
 from mlcnb.core.node import replace
 from mlcnb.ir.dtype import DType
-from mlcnb.ir.prim_ops import all_of, cast, const
+from mlcnb.ir.prim_ops import all_of, as_int, cast, const, maximum, minimum
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, in_wide
 from mlcnb.op._dims import axis_at, refuse, size, tidy, want_rank
@@ -60,9 +60,13 @@ class Lrn(OpDecl):
             refuse(self, f"a window of size {self.size} is empty")
         return x
 
-    def around(self) -> tuple[int, int]:
-        """How many elements the window has before and after its own."""
-        return (self.size - 1) // 2, self.size // 2
+    def around(self, channels: Any) -> tuple[Any, Any]:
+        """How many elements the window has before and after its own, at most all that there are."""
+        sides, have = ((self.size - 1) // 2, self.size // 2), as_int(channels)
+        if have is not None:
+            return min(sides[0], max(have - 1, 0)), min(sides[1], max(have - 1, 0))
+        others = maximum(channels - 1, 0)
+        return minimum(sides[0], others), minimum(sides[1], others)
 
     @in_wide
     def numpy(self, x: Any) -> Any:
@@ -74,9 +78,10 @@ class Lrn(OpDecl):
             found = plain.numpy(_layout.to_plain(x, self.layout, order, {}))
             return _layout.from_plain(found, order, self.layout)
         axis = self.axis % x.ndim
-        widths = [self.around() if i == axis else (0, 0) for i in range(x.ndim)]
+        around = self.around(x.shape[axis])
+        widths = [around if i == axis else (0, 0) for i in range(x.ndim)]
         squares = np.pad(np.square(x), widths)
-        windows = np.lib.stride_tricks.sliding_window_view(squares, self.size, axis)
+        windows = np.lib.stride_tricks.sliding_window_view(squares, sum(around) + 1, axis)
         scaled = windows.sum(-1, dtype=x.dtype) * x.dtype.type(self.alpha / self.size)
         return x / np.power(scaled + x.dtype.type(self.bias), x.dtype.type(self.beta))
 
@@ -94,13 +99,14 @@ class Lrn(OpDecl):
     def squares(self, x: Any, kind: DType) -> Any:
         """The sum of the squares in the window around each element."""
         axis = self.axis % len(x.shape)
-        before, after = self.around()
-        r = te.reduce_axis((0, self.size), name="r")
+        before, after = self.around(x.shape[axis])
+        r = te.reduce_axis((0, before + after + 1), name="r")
 
         def square(*index: Any) -> Any:
             at = index[axis] + r - before
             inside = all_of(
-                *([at >= 0] if before else []), *([at < x.shape[axis]] if after else [])
+                *([at >= 0] if self.size > 2 else []),
+                *([at < x.shape[axis]] if self.size > 1 else []),
             )
             value = cast(kind, x(*index[:axis], at, *index[axis + 1 :]))
             return te.sum(te.if_then_else(inside, value * value, const(0, kind)), axis=r)
@@ -110,7 +116,7 @@ class Lrn(OpDecl):
     def blocked_squares(self, x: Any, kind: DType) -> Any:
         """The same in blocks: the squares of an element side by side, blocks of zeros around."""
         sizes, block = _layout.sizes_of(self.layout, x.shape), _layout.block_of(self.layout, "C")
-        before, after = self.around()
+        before, after = self.around(sizes["C"])
         front, back = -(-before // block), -(-after // block)
         blocks = sizes["C"] // block
         others = [d for d in sizes if d != "C"]
@@ -125,7 +131,7 @@ class Lrn(OpDecl):
 
         shape = (*(sizes[d] for d in others), blocks + front + back, block)
         single = te.compute(shape, square, name="lrn_single")
-        r = te.reduce_axis((0, self.size), name="r")
+        r = te.reduce_axis((0, before + after + 1), name="r")
 
         def window(*index: Any) -> Any:
             found = _layout.places(self.layout, index)

@@ -216,12 +216,16 @@ class MaxPoolIndices(Pool):
         """One reduction of pairs (value, row-major position)."""
         kind, windows = x.dtype, loops.windows_of(self)
         low = const(float("-inf"), kind) if kind.is_float else min_value(kind)
-        axes = {c: te.reduce_axis((0, w.size), name=f"r{c.lower()}") for c, w in windows.items()}
+        axes = loops.axes_of(windows, _layout.sizes_of(self.layout, x.shape))
         first_max = tir_op.comm_reducer(_first_max, lambda *kinds: (low, const(-1, "int64")))
 
         def element(*index: Any) -> Any:
             spatial, real = [], []
             for i, (c, w) in enumerate(windows.items()):
+                if w.outgrows(x.shape[2 + i]):
+                    spatial.append(axes[c])
+                    real += w.sees(index[2 + i], axes[c])
+                    continue
                 at = index[2 + i] * w.stride + axes[c] * w.dilation - w.before
                 spatial.append(at)
                 real += [at >= 0, at < x.shape[2 + i]]

@@ -96,8 +96,11 @@ class Misfit:
             if problem:
                 yield problem
                 return
-            if buffer is not None and isinstance(info, TensorStructInfo) and info.dims is not None:
+            if buffer is None:
+                continue
+            if isinstance(info, TensorStructInfo) and info.dims is not None:
                 sized.append((buffer, info, what))
+            self.is_open = self.is_open or not _is_known(info)
         yield from self.scalars(self.func.params[len(pairs) :], values)
         yield from self.in_place(pairs)
         for buffer, info, _ in sized:
@@ -191,6 +194,11 @@ def is_open(call: Call, func: PrimFunc) -> bool:
     """True if only a run can tell whether the sizes of a call are those of the PrimFunc."""
     compared = Misfit(call, func)
     return any(True for _ in compared.problems()) or compared.is_open
+
+
+def _is_known(info: StructInfo | None) -> bool:
+    """True for a tensor whose dtype and dimensions, be they variables, are told."""
+    return isinstance(info, TensorStructInfo) and None not in (info.dims, info.dtype)
 
 
 def _text(value: Any) -> str:

@@ -36,7 +36,7 @@ class PlannedTensor:
     shares: the tensor whose place it takes over; inside: the tensor that it is a part of, `shift`
     bytes from its start.
 
-    `info` has the tensor's shape and dtype.
+    `info` has the tensor's shape and dtype. Fields only: nothing is checked, nothing raised.
     """
 
     name: str

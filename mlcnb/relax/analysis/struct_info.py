@@ -5,12 +5,13 @@ same_known(a, b)                … and tensors of known shape: one may stand fo
 struct_info_base_check(a, b)    does every value of b belong to a?
 struct_info_lca(a, b)           the narrowest info that both belong to
 erase_to_well_defined(a, vars)  dimensions that mention other variables are forgotten
+return_info(params, a)          … and what only the inside of a function knows
 substitute(a, {n: 4})           symbolic variables replaced
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -316,18 +317,21 @@ class _Substitution:
         return simplify(new)
 
 
-def erase_to_well_defined(info: Any, defined: Iterable[Var]) -> Any:
-    """`info` where whatever mentions a symbolic variable outside of `defined` is forgotten."""
-    known = set(defined)
-    if all(v in known for v in symbolic_vars(info)):
-        return info
-    return _erase(info, known)
+def erase_to_well_defined(info: Any, defined: Iterable[Any]) -> Any:
+    """`info` where whatever mentions a variable outside of `defined` is forgotten: a symbolic one,
+    or one that holds the shape of a tensor.
+    """
+    return _erase(info, set(defined))
 
 
-def _erase(info: Any, known: set[Var]) -> Any:
+def _erase(info: Any, known: set[Any]) -> Any:
     if isinstance(info, TupleStructInfo):
-        return TupleStructInfo(tuple(_erase(f, known) for f in info.fields))
-    if all(v in known for v in symbolic_vars(info)):
+        fields = tuple(_erase(f, known) for f in info.fields)
+        same = all(a is b for a, b in zip(fields, info.fields, strict=True))
+        return info if same else TupleStructInfo(fields)
+    held = getattr(info, "shape", None)
+    lost = held is not None and not isinstance(held, ShapeExpr) and held not in known
+    if not lost and all(v in known for v in symbolic_vars(info)):
         return info
     if isinstance(info, TensorStructInfo):
         return replace(info, shape=None, ndim=info.ndim)
@@ -336,6 +340,14 @@ def _erase(info: Any, known: set[Var]) -> Any:
     if isinstance(info, PrimStructInfo):
         return PrimStructInfo(info.dtype)
     return info
+
+
+def return_info(params: Sequence[Any], info: Any) -> Any:
+    """The struct info of a result as callers may know it: of symbolic variables those of the
+    parameters only, and no shape that a variable inside of the function holds.
+    """
+    known = [v for p in params for v in symbolic_vars(p.struct_info)]
+    return erase_to_well_defined(info, [*known, *params])
 
 
 def get_shape_of(expr: Any) -> ShapeExpr:

@@ -21,76 +21,66 @@ from mlcnb.core.node import replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
-from mlcnb.relax.expr import (
-    Binding,
-    Call,
-    Constant,
-    DataflowVar,
-    Function,
-    If,
-    MatchCast,
-    Op,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from mlcnb.relax.struct_info import TensorStructInfo
 
 
-def nested(value: Any) -> tuple[SeqExpr, ...]:
+def nested(value: Any) -> tuple[rx.SeqExpr, ...]:
     """The sequences inside a value: the branches of an If, the body of a local function."""
-    if isinstance(value, If):
+    if isinstance(value, rx.If):
         return tuple(_as_seq(b) for b in (value.true_branch, value.false_branch))
-    return (_as_seq(value.body),) if isinstance(value, Function) else ()
+    return (_as_seq(value.body),) if isinstance(value, rx.Function) else ()
 
 
-def with_nested(value: Any, change: Callable[[SeqExpr], SeqExpr]) -> Any:
+def with_nested(value: Any, change: Callable[[rx.SeqExpr], rx.SeqExpr]) -> Any:
     """A value with the sequences inside of it changed; itself where none is."""
     old = nested(value)
     new = tuple(map(change, old))
     if all(a is b for a, b in zip(old, new, strict=True)):
         return value
-    if isinstance(value, If):
+    if isinstance(value, rx.If):
         return replace(value, true_branch=new[0], false_branch=new[1])
     return replace(value, body=new[0])
 
 
-def _as_seq(expr: Any) -> SeqExpr:
-    return expr if isinstance(expr, SeqExpr) else SeqExpr((), expr)
+def _as_seq(expr: Any) -> rx.SeqExpr:
+    return expr if isinstance(expr, rx.SeqExpr) else rx.SeqExpr((), expr)
 
 
 def leaves(value: Any) -> Sequence[Any]:
     """The leaf expressions that a value uses, in order, tuples opened; nested bodies left out."""
-    if type(value) is Call and type(value.op) is Op and all(type(a) in _FLAT for a in value.args):
+    if (
+        type(value) is rx.Call
+        and type(value.op) is rx.Op
+        and all(type(a) in _FLAT for a in value.args)
+    ):
         return (value.op, *value.args)
     found = []
     stack = [value]
     while stack:
         n = stack.pop()
-        if isinstance(n, Call):
+        if isinstance(n, rx.Call):
             stack.extend(reversed(n.args))
             stack.append(n.op)
-        elif isinstance(n, Tuple):
+        elif isinstance(n, rx.Tuple):
             stack.extend(reversed(n.fields))
-        elif isinstance(n, TupleGetItem):
+        elif isinstance(n, rx.TupleGetItem):
             stack.append(n.tuple_value)
-        elif isinstance(n, If):
+        elif isinstance(n, rx.If):
             stack.append(n.cond)
-        elif isinstance(n, SeqExpr):
+        elif isinstance(n, rx.SeqExpr):
             stack.append(n.body)
-        elif not isinstance(n, Function):
+        elif not isinstance(n, rx.Function):
             found.append(n)
     return found
 
 
 #: leaves that most of all arguments are
-_FLAT = frozenset({Var, DataflowVar, Constant})
+_FLAT = frozenset({rx.Var, rx.DataflowVar, rx.Constant})
 
 
-def sequences_of(seq: SeqExpr) -> Iterator[SeqExpr]:
+def sequences_of(seq: rx.SeqExpr) -> Iterator[rx.SeqExpr]:
     """The sequence and every one inside of its values, an outer one before those in it."""
     stack = [seq]
     while stack:
@@ -100,10 +90,10 @@ def sequences_of(seq: SeqExpr) -> Iterator[SeqExpr]:
         stack.extend(reversed([s for b in bindings for s in nested(b.value)]))
 
 
-def bindings_of(expr: Any) -> Iterator[Binding]:
+def bindings_of(expr: Any) -> Iterator[rx.Binding]:
     """Every binding below a function or sequence, in order; those of branches before their If's."""
-    seq = _as_seq(expr.body) if isinstance(expr, Function) else expr
-    if not isinstance(seq, SeqExpr):
+    seq = _as_seq(expr.body) if isinstance(expr, rx.Function) else expr
+    if not isinstance(seq, rx.SeqExpr):
         return
     stack = [_places(seq)]  # no generator inside of a generator: each level would cost a call
     while stack:
@@ -117,7 +107,7 @@ def bindings_of(expr: Any) -> Iterator[Binding]:
             stack.pop()
 
 
-def _places(seq: SeqExpr) -> Iterator[tuple[SeqExpr | None, Binding]]:
+def _places(seq: rx.SeqExpr) -> Iterator[tuple[rx.SeqExpr | None, rx.Binding]]:
     """Each binding of a sequence, after the sequences inside of its value."""
     for block in seq.blocks:
         for binding in block.bindings:
@@ -131,20 +121,20 @@ def uses(expr: Any) -> Iterator[Any]:
 
     A variable that is the shape of a tensor's struct info counts as used by that tensor.
     """
-    if isinstance(expr, Function):
+    if isinstance(expr, rx.Function):
         yield from _seq_uses(_as_seq(expr.body))
-    elif isinstance(expr, SeqExpr):
+    elif isinstance(expr, rx.SeqExpr):
         yield from _seq_uses(expr)
     else:
         yield from value_uses(expr)
 
 
-def _seq_uses(seq: SeqExpr) -> Iterator[Any]:
+def _seq_uses(seq: rx.SeqExpr) -> Iterator[Any]:
     for block in seq.blocks:
         for binding in block.bindings:
             yield from value_uses(binding.value)
             info = binding.var.struct_info
-            if type(info) is TensorStructInfo and isinstance(info.shape, Var):
+            if type(info) is TensorStructInfo and isinstance(info.shape, rx.Var):
                 yield info.shape
     yield from leaves(seq.body)
 
@@ -155,30 +145,30 @@ def value_uses(value: Any) -> Iterable[Any]:
     return chain(found, *map(_seq_uses, inside)) if inside else found
 
 
-def all_vars(expr: Any) -> list[Var]:
+def all_vars(expr: Any) -> list[rx.Var]:
     """Every relax variable that is bound or used, in order, each once."""
-    found: dict[Var, None] = dict.fromkeys(bound_vars(expr))
-    found.update(dict.fromkeys(n for n in uses(expr) if isinstance(n, Var)))
+    found: dict[rx.Var, None] = dict.fromkeys(bound_vars(expr))
+    found.update(dict.fromkeys(n for n in uses(expr) if isinstance(n, rx.Var)))
     return list(found)
 
 
-def bound_vars(expr: Any) -> list[Var]:
+def bound_vars(expr: Any) -> list[rx.Var]:
     """Variables that are parameters or bound by a binding (branches and local functions too)."""
-    found: dict[Var, None] = {}
+    found: dict[rx.Var, None] = {}
     _collect_bound(expr, found)
     return list(found)
 
 
-def _collect_bound(expr: Any, found: dict[Var, None]) -> None:
-    if isinstance(expr, Function):
+def _collect_bound(expr: Any, found: dict[rx.Var, None]) -> None:
+    if isinstance(expr, rx.Function):
         found.update(dict.fromkeys(expr.params))
     for binding in bindings_of(expr):
-        if isinstance(binding.value, Function):
+        if isinstance(binding.value, rx.Function):
             found.update(dict.fromkeys(binding.value.params))
         found.setdefault(binding.var)
 
 
-def free_vars(expr: Any) -> list[Var]:
+def free_vars(expr: Any) -> list[rx.Var]:
     """Variables that are used but not bound inside."""
     bound = set(bound_vars(expr))
     return [v for v in all_vars(expr) if v not in bound]
@@ -192,18 +182,18 @@ def all_global_vars(expr: Any) -> list[GlobalVar]:
 called_global_vars = all_global_vars
 
 
-def defined_symbolic_vars(func: Function) -> list[PrimVar]:
+def defined_symbolic_vars(func: rx.Function) -> list[PrimVar]:
     """Symbolic variables that parameters or match_casts define."""
     found: dict[PrimVar, None] = {}
     for param in func.params:
         found.update(dict.fromkeys(definable_vars(param.struct_info)))
     for binding in bindings_of(func):
-        if isinstance(binding, MatchCast):
+        if isinstance(binding, rx.MatchCast):
             found.update(dict.fromkeys(definable_vars(binding.struct_info)))
     return list(found)
 
 
-def free_symbolic_vars(func: Function) -> list[PrimVar]:
+def free_symbolic_vars(func: rx.Function) -> list[PrimVar]:
     """Symbolic variables that are mentioned but defined nowhere in the function."""
     found: dict[PrimVar, None] = {}
     for param in func.params:
@@ -215,63 +205,63 @@ def free_symbolic_vars(func: Function) -> list[PrimVar]:
     return [v for v in found if v not in defined]
 
 
-def _shapes(value: Any) -> list[ShapeExpr]:
-    return [n for n in leaves(value) if isinstance(n, ShapeExpr)]
+def _shapes(value: Any) -> list[rx.ShapeExpr]:
+    return [n for n in leaves(value) if isinstance(n, rx.ShapeExpr)]
 
 
-def get_var2val(func: Function) -> dict[Var, Any]:
+def get_var2val(func: rx.Function) -> dict[rx.Var, Any]:
     """What each variable is bound to."""
     return {b.var: b.value for b in bindings_of(func)}
 
 
-def name_to_binding(func: Function) -> dict[str, list[Binding]]:
+def name_to_binding(func: rx.Function) -> dict[str, list[rx.Binding]]:
     """The bindings by the name of their variable."""
-    found: dict[str, list[Binding]] = {}
+    found: dict[str, list[rx.Binding]] = {}
     for binding in bindings_of(func):
         found.setdefault(binding.var.name_hint, []).append(binding)
     return found
 
 
-def udchain(expr: Any) -> dict[Var, tuple[Var, ...]]:
+def udchain(expr: Any) -> dict[rx.Var, tuple[rx.Var, ...]]:
     """For each variable of a function or dataflow block, the variables computed from it directly.
 
     Uses by the result of the function have no variable; `use_counts` counts them.
     """
-    users: dict[Var, dict[Var, None]] = {}
-    bindings = bindings_of(expr) if isinstance(expr, Function | SeqExpr) else expr.bindings
-    if isinstance(expr, Function):
+    users: dict[rx.Var, dict[rx.Var, None]] = {}
+    bindings = bindings_of(expr) if isinstance(expr, rx.Function | rx.SeqExpr) else expr.bindings
+    if isinstance(expr, rx.Function):
         users.update({p: {} for p in expr.params})
     for binding in bindings:
         users.setdefault(binding.var, {})
         for n in value_uses(binding.value):
-            if isinstance(n, Var):
+            if isinstance(n, rx.Var):
                 users.setdefault(n, {}).setdefault(binding.var)
     return {var: tuple(by) for var, by in users.items()}
 
 
-def use_counts(expr: Any) -> dict[Var, int]:
+def use_counts(expr: Any) -> dict[rx.Var, int]:
     """How often each variable is used: as an argument, in a tuple, as the result."""
-    return {n: count for n, count in Counter(uses(expr)).items() if isinstance(n, Var)}
+    return {n: count for n, count in Counter(uses(expr)).items() if isinstance(n, rx.Var)}
 
 
 def post_order_visit(expr: Any, visit: Callable[[Any], None]) -> None:
     """Call `visit` on every expression of a function or value, parts before the whole."""
     for binding in bindings_of(expr):
         _visit(binding.value, visit)
-    body = expr.body if isinstance(expr, Function) else expr
-    _visit(body.body if isinstance(body, SeqExpr) else body, visit)
-    if isinstance(expr, Function):
+    body = expr.body if isinstance(expr, rx.Function) else expr
+    _visit(body.body if isinstance(body, rx.SeqExpr) else body, visit)
+    if isinstance(expr, rx.Function):
         visit(expr)
 
 
 def _visit(value: Any, visit: Callable[[Any], None]) -> None:
-    if isinstance(value, Call):
+    if isinstance(value, rx.Call):
         for part in (value.op, *value.args):
             _visit(part, visit)
-    elif isinstance(value, Tuple):
+    elif isinstance(value, rx.Tuple):
         for part in value.fields:
             _visit(part, visit)
-    elif isinstance(value, TupleGetItem):
+    elif isinstance(value, rx.TupleGetItem):
         _visit(value.tuple_value, visit)
     visit(value)
 
@@ -281,7 +271,7 @@ def topological_functions(mod: IRModule) -> list[GlobalVar]:
     done: dict[GlobalVar, None] = {}
     for key in mod:
         _reach(mod, key, done, set())
-    return [k for k in done if isinstance(mod.functions[k], Function)]
+    return [k for k in done if isinstance(mod.functions[k], rx.Function)]
 
 
 def _reach(
@@ -291,7 +281,7 @@ def _reach(
         return
     doing.add(key)
     func = mod.functions.get(key)
-    for callee in all_global_vars(func) if isinstance(func, Function) else ():
+    for callee in all_global_vars(func) if isinstance(func, rx.Function) else ():
         if callee in mod.functions:
             _reach(mod, callee, done, doing)
     done[key] = None
@@ -302,7 +292,7 @@ def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
     calls = {
         key: [g for g in all_global_vars(f) if g in mod.functions]
         for key, f in mod.items()
-        if isinstance(f, Function)
+        if isinstance(f, rx.Function)
     }
     reach = {key: _closure(calls, key) for key in calls}
     groups: dict[frozenset[GlobalVar], list[GlobalVar]] = {}
@@ -324,12 +314,12 @@ def _closure(calls: dict[GlobalVar, list[GlobalVar]], start: GlobalVar) -> set[G
     return reached
 
 
-def result_of(func: Function) -> Any:
+def result_of(func: rx.Function) -> Any:
     """The expression that a function returns."""
-    return func.body.body if isinstance(func.body, SeqExpr) else func.body
+    return func.body.body if isinstance(func.body, rx.SeqExpr) else func.body
 
 
-def binding_named(func: Function, name: str) -> Binding:
+def binding_named(func: rx.Function, name: str) -> rx.Binding:
     """The binding of the variable with that name.
 
     Raises:

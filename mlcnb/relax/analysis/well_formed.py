@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from mlcnb.core.errors import MLCError, WellFormedError
+from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.calls import HINT, Misfit
 from mlcnb.relax.analysis.purity import has_effects
 from mlcnb.relax.analysis.struct_info import (
@@ -28,27 +30,13 @@ from mlcnb.relax.analysis.struct_info import (
 )
 from mlcnb.relax.analysis.variables import leaves
 from mlcnb.relax.emitter import block_is_dataflow
-from mlcnb.relax.expr import (
-    Binding,
-    Call,
-    DataflowVar,
-    Function,
-    If,
-    MatchCast,
-    Op,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from mlcnb.relax.infer import Functions, describe, infer, is_leaf
 from mlcnb.relax.operator import called, declaration
 from mlcnb.relax.struct_info import FuncStructInfo, StructInfo, TupleStructInfo
 from mlcnb.tir.function import PrimFunc
 
 
-def well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> bool:
+def well_formed(obj: IRModule | rx.Function, check_struct_info: bool = True) -> bool:
     """True if a module or graph function keeps all rules; `assert_well_formed` says what is wrong.
 
     Args:
@@ -62,18 +50,18 @@ def well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> boo
     return True
 
 
-def assert_well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> None:
+def assert_well_formed(obj: IRModule | rx.Function, check_struct_info: bool = True) -> None:
     """Check all rules.
 
     Raises:
         WellFormedError: a rule is broken; the error points at the place.
     """
-    if isinstance(obj, Function):
+    if isinstance(obj, rx.Function):
         _Checker(obj, {}, check_struct_info, obj).function(obj)
         return
     for key, func in obj.items():
         _check_name(obj, key, func)
-        if isinstance(func, Function):
+        if isinstance(func, rx.Function):
             _Checker(obj, obj.functions, check_struct_info, func, key).function(func)
         elif isinstance(func, PrimFunc):
             _check_prim_func(obj, key, func)
@@ -101,7 +89,7 @@ def _check_prim_func(mod: IRModule, key: GlobalVar, func: PrimFunc) -> None:
         ) from error
 
 
-def _is_checked(func: Function) -> bool:
+def _is_checked(func: rx.Function) -> bool:
     """True for a function in which calls with effects are refused."""
     return func.is_pure and not func.attrs.get("relax.force_pure", False)
 
@@ -114,13 +102,13 @@ class _Checker:
         root: Any,
         functions: Functions,
         infos: bool,
-        func: Function,
+        func: rx.Function,
         key: GlobalVar | None = None,
     ) -> None:
         self.root, self.functions, self.infos = root, functions, infos
         self.name = key.name_hint if key else func.attrs.get("global_symbol", "function")
-        self.bound: set[Var] = set()
-        self.scope: set[Var] = set()
+        self.bound: set[rx.Var] = set()
+        self.scope: set[rx.Var] = set()
         self.symbols: set[PrimVar] = set()
         self.pure = _is_checked(func)
         self.in_dataflow = False
@@ -138,11 +126,11 @@ class _Checker:
 
     # functions and sequences ---------------------------------------------------------------------
 
-    def function(self, func: Function) -> None:
+    def function(self, func: rx.Function) -> None:
         """Parameters, body, result."""
         for param in func.params:
             self.parameter(param)
-        if not isinstance(func.body, SeqExpr):
+        if not isinstance(func.body, rx.SeqExpr):
             self.fail("the body is no sequence of bindings", func.body, _NORMALIZE)
         self.sequence(func.body)
         if self.infos:
@@ -150,15 +138,15 @@ class _Checker:
 
     def parameter(self, param: Any) -> None:
         """A Var with struct info; its dimensions define symbolic variables."""
-        if isinstance(param, DataflowVar) or not isinstance(param, Var):
-            self.fail(f"a parameter is a {type(param).__name__}", param, "parameters are Vars")
+        if isinstance(param, rx.DataflowVar) or not isinstance(param, rx.Var):
+            self.fail(f"a parameter is {kind_of(param)}", param, "parameters are Vars")
         if self.infos and param.struct_info is None:
             self.fail(f"parameter {param.name_hint} has no struct info", param)
         self.define(param)
         self.symbols.update(definable_vars(param.struct_info))
         self.symbols.update(symbolic_vars(param.struct_info))
 
-    def result(self, func: Function) -> None:
+    def result(self, func: rx.Function) -> None:
         """What is returned fits `ret_struct_info`."""
         declared, given = func.ret_struct_info, func.body.struct_info
         if declared is None:
@@ -166,7 +154,7 @@ class _Checker:
         elif given is not None:
             self.fits(declared, given, func.body.body, "the result")
 
-    def sequence(self, seq: SeqExpr) -> None:
+    def sequence(self, seq: rx.SeqExpr) -> None:
         """Blocks, then a leaf."""
         for block in seq.blocks:
             self.block(block)
@@ -181,20 +169,20 @@ class _Checker:
         inner = []
         for binding in block.bindings:
             self.binding(binding)
-            if isinstance(binding.var, DataflowVar):
+            if isinstance(binding.var, rx.DataflowVar):
                 inner.append(binding.var)
         self.scope.difference_update(inner)
         self.in_dataflow = False
 
-    def binding(self, binding: Binding) -> None:
+    def binding(self, binding: rx.Binding) -> None:
         """The value, then the variable."""
         var, value = binding.var, binding.value
-        if isinstance(var, DataflowVar) and not self.in_dataflow:
+        if isinstance(var, rx.DataflowVar) and not self.in_dataflow:
             self.fail(f"{var.name_hint} is a DataflowVar outside of a dataflow block", binding)
-        local = isinstance(value, Function)
+        local = isinstance(value, rx.Function)
         if local:
             self.define(var)
-        if isinstance(binding, MatchCast):
+        if isinstance(binding, rx.MatchCast):
             self.match_cast(binding)
         else:
             self.value(value, var)
@@ -203,19 +191,19 @@ class _Checker:
         if self.infos:
             self.variable_info(binding)
 
-    def match_cast(self, binding: MatchCast) -> None:
+    def match_cast(self, binding: rx.MatchCast) -> None:
         """The value is a leaf; the struct info may define symbolic variables."""
         self.argument(binding.value, binding)
         self.symbols.update(definable_vars(binding.struct_info))
 
-    def define(self, var: Var) -> None:
+    def define(self, var: rx.Var) -> None:
         """Each variable is bound once."""
         if var in self.bound:
             self.fail(f"{var.name_hint} is bound twice", var, "every binding has a new Var")
         self.bound.add(var)
         self.scope.add(var)
 
-    def variable_info(self, binding: Binding) -> None:
+    def variable_info(self, binding: rx.Binding) -> None:
         """The variable has struct info, its symbols are defined, and the value fits."""
         var = binding.var
         info = var.struct_info
@@ -223,14 +211,14 @@ class _Checker:
             self.fail(f"{var.name_hint} has no struct info", binding, _NORMALIZE)
             return
         self.known_symbols(info, f"the struct info of {var.name_hint}", binding)
-        given = binding.struct_info if isinstance(binding, MatchCast) else self.info_of(binding)
+        given = binding.struct_info if isinstance(binding, rx.MatchCast) else self.info_of(binding)
         if given is not None:
             self.fits(info, given, binding, var.name_hint)
 
-    def info_of(self, binding: Binding) -> StructInfo | None:
+    def info_of(self, binding: rx.Binding) -> StructInfo | None:
         """The struct info of a bound value; a call has to carry its own."""
         value = binding.value
-        if isinstance(value, Call) and value.struct_info is None:
+        if isinstance(value, rx.Call) and value.struct_info is None:
             self.fail(f"the call bound to {binding.var.name_hint} has no struct info", binding)
         return infer(value, self.functions)
 
@@ -253,13 +241,13 @@ class _Checker:
 
     # values --------------------------------------------------------------------------------------
 
-    def value(self, value: Any, var: Var) -> None:
+    def value(self, value: Any, var: rx.Var) -> None:
         """What a binding may hold."""
         check = _VALUES.get(type(value))
         if check is not None:
             check(self, value, var)
-        elif not is_leaf(value) or isinstance(value, Op):
-            self.fail(f"{var.name_hint} is bound to a {type(value).__name__}", value, _NORMALIZE)
+        elif not is_leaf(value) or isinstance(value, rx.Op):
+            self.fail(f"{var.name_hint} is bound to {kind_of(value)}", value, _NORMALIZE)
         else:
             self.leaf(value)
 
@@ -273,14 +261,14 @@ class _Checker:
     def leaf(self, expr: Any) -> None:
         """Variables are in scope, functions exist, symbols are defined."""
         for part in leaves(expr):
-            if isinstance(part, Var):
+            if isinstance(part, rx.Var):
                 self.use(part)
             elif isinstance(part, GlobalVar):
                 self.callee(part)
-            elif isinstance(part, ShapeExpr) and self.infos:
+            elif isinstance(part, rx.ShapeExpr) and self.infos:
                 self.known_symbols(part, "a shape", part)
 
-    def use(self, var: Var) -> None:
+    def use(self, var: rx.Var) -> None:
         """The variable is bound before and seen from here."""
         if var in self.scope:
             return
@@ -296,19 +284,19 @@ class _Checker:
             names = ", ".join(k.name_hint for k in self.functions)
             self.fail(f"no function {key.name_hint!r} in the module", key, f"it has {names}")
 
-    def call(self, call: Call, var: Var) -> None:
+    def call(self, call: rx.Call, var: rx.Var) -> None:
         """The head exists, arguments are leaves, effects are allowed."""
-        if isinstance(call.op, Op):
+        if isinstance(call.op, rx.Op):
             self.operator(call)
         else:
             self.argument(call.op, call)
         for arg in call.args:
-            if not isinstance(arg, Op):
+            if not isinstance(arg, rx.Op):
                 self.argument(arg, call)
         if has_effects(call, self.functions) and not called(call).allocates:
             self.effect(call, var)
 
-    def effect(self, call: Call, var: Var) -> None:
+    def effect(self, call: rx.Call, var: rx.Var) -> None:
         """Effects are refused in dataflow blocks and in pure functions."""
         if self.in_dataflow:
             self.fail(
@@ -323,7 +311,7 @@ class _Checker:
                 "@R.function(pure=False), or R.call_pure_packed",
             )
 
-    def operator(self, call: Call) -> None:
+    def operator(self, call: rx.Call) -> None:
         """A declared operator, or one of the calling conventions."""
         check = _CONVENTIONS.get(call.op.name)
         if check is not None:
@@ -331,7 +319,7 @@ class _Checker:
         elif call.op.name not in _BASE and declaration(call.op, missing_ok=True) is None:
             self.fail(f"no operator {call.op.name!r} is declared", call, "see mlcnb.op.names()")
 
-    def call_tir(self, call: Call) -> None:
+    def call_tir(self, call: rx.Call) -> None:
         """A PrimFunc that takes inputs, outputs and scalars."""
         key: Any = call.args[0]
         func = self.functions.get(key) if isinstance(key, GlobalVar) else None
@@ -339,31 +327,31 @@ class _Checker:
             self.fail("call_tir of what is no GlobalVar", call)
         if len(call.sinfo_args) != 1:
             self.fail("call_tir without out_sinfo", call)
-        if len(call.args) < 2 or not isinstance(call.args[1], Tuple):
+        if len(call.args) < 2 or not isinstance(call.args[1], rx.Tuple):
             self.fail("the arguments of call_tir are no tuple", call, "R.call_tir(f, (x, y), …)")
-        if isinstance(func, Function):
+        if isinstance(func, rx.Function):
             self.fail(f"call_tir of {key.name_hint}, which is a graph function", call)
         if isinstance(func, PrimFunc):
             self.prim_func_arguments(call, func)
 
-    def prim_func_arguments(self, call: Call, func: PrimFunc) -> None:
+    def prim_func_arguments(self, call: rx.Call, func: PrimFunc) -> None:
         """What the PrimFunc takes."""
         found = Misfit.of(call, func)
         if found is not None:
             self.fail(found, call, HINT)
 
-    def choice(self, choice: If, var: Var) -> None:
+    def choice(self, choice: rx.If, var: rx.Var) -> None:
         """Control flow stays out of dataflow blocks; branches are sequences."""
         if self.in_dataflow:
             self.fail(f"{var.name_hint}: an If stands in a dataflow block", choice)
         self.argument(choice.cond, choice)
         for branch in (choice.true_branch, choice.false_branch):
-            if not isinstance(branch, SeqExpr):
+            if not isinstance(branch, rx.SeqExpr):
                 self.fail("a branch of an If is no sequence", choice, _NORMALIZE)
             with self.inner_scope():
                 self.sequence(branch)  # type: ignore[arg-type]
 
-    def local(self, func: Function, _var: Var) -> None:
+    def local(self, func: rx.Function, _var: rx.Var) -> None:
         """A function inside the function: it sees what is bound before."""
         pure = self.pure
         self.pure = _is_checked(func)
@@ -371,12 +359,12 @@ class _Checker:
             self.function(func)
         self.pure = pure
 
-    def tuple_value(self, value: Tuple, _var: Var) -> None:
+    def tuple_value(self, value: rx.Tuple, _var: rx.Var) -> None:
         """Fields are leaves."""
         for part in value.fields:
             self.argument(part, value)
 
-    def item(self, item: TupleGetItem, var: Var) -> None:
+    def item(self, item: rx.TupleGetItem, var: rx.Var) -> None:
         """The tuple is a leaf and has that field."""
         self.argument(item.tuple_value, item)
         info = item.tuple_value.struct_info
@@ -388,15 +376,15 @@ class _Checker:
 
 _NORMALIZE = "run relax.transform.Normalize()"
 
-_VALUES: dict[type, Callable[[_Checker, Any, Var], None]] = {
-    Call: _Checker.call,
-    If: _Checker.choice,
-    Function: _Checker.local,
-    Tuple: _Checker.tuple_value,
-    TupleGetItem: _Checker.item,
+_VALUES: dict[type, Callable[[_Checker, Any, rx.Var], None]] = {
+    rx.Call: _Checker.call,
+    rx.If: _Checker.choice,
+    rx.Function: _Checker.local,
+    rx.Tuple: _Checker.tuple_value,
+    rx.TupleGetItem: _Checker.item,
 }
 
-_CONVENTIONS: dict[str, Callable[[_Checker, Call], None]] = {
+_CONVENTIONS: dict[str, Callable[[_Checker, rx.Call], None]] = {
     "relax.call_tir": _Checker.call_tir,
     "relax.call_tir_inplace": _Checker.call_tir,
     "relax.call_tir_with_grad": _Checker.call_tir,

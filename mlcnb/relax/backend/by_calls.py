@@ -11,17 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.relax.expr import (
-    Call,
-    Constant,
-    Function,
-    Op,
-    PrimValue,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from mlcnb.relax import expr as rx
 from mlcnb.relax.operator import attrs_of, call_arguments
 from mlcnb.runtime.shapes import Dims, evaluate, match
 
@@ -29,7 +19,7 @@ from mlcnb.runtime.shapes import Dims, evaluate, match
 Calls = Mapping[str, Callable[..., Any]]
 
 
-def by_calls(func: Function, calls: Calls) -> Callable[..., None]:
+def by_calls(func: rx.Function, calls: Calls) -> Callable[..., None]:
     """A function of arrays, its results last, that runs `func`."""
 
     def run(*arrays: Any) -> None:
@@ -47,10 +37,10 @@ class _Frame:
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
-        self.values: dict[Var, Any] = {}
+        self.values: dict[rx.Var, Any] = {}
         self.dims: Dims = {}
 
-    def call(self, func: Function, args: Any) -> Any:
+    def call(self, func: rx.Function, args: Any) -> Any:
         """The result of a function."""
         inner = _Frame(self.calls)
         for param, value in zip(func.params, args, strict=True):
@@ -62,25 +52,25 @@ class _Frame:
 
     def value(self, x: Any) -> Any:
         """The value of an expression."""
-        if isinstance(x, Var):
+        if isinstance(x, rx.Var):
             return self.values[x]
-        if isinstance(x, Constant):
+        if isinstance(x, rx.Constant):
             return x.data
-        if isinstance(x, Tuple):
+        if isinstance(x, rx.Tuple):
             return tuple(map(self.value, x.fields))
-        if isinstance(x, TupleGetItem):
+        if isinstance(x, rx.TupleGetItem):
             return self.value(x.tuple_value)[x.index]
-        if isinstance(x, ShapeExpr):
+        if isinstance(x, rx.ShapeExpr):
             return tuple(evaluate(d, self.dims) for d in x.values)
-        if isinstance(x, PrimValue):
+        if isinstance(x, rx.PrimValue):
             return x.value.value  # type: ignore[attr-defined]
-        return self.applied(x) if isinstance(x, Call) else x
+        return self.applied(x) if isinstance(x, rx.Call) else x
 
-    def applied(self, x: Call) -> Any:
+    def applied(self, x: rx.Call) -> Any:
         """The result of a call: the library's, or what the operator means."""
-        if isinstance(x.op, Var):
+        if isinstance(x.op, rx.Var):
             return self.call(self.values[x.op], [self.value(a) for a in x.args])
-        assert isinstance(x.op, Op)
+        assert isinstance(x.op, rx.Op)
         args = [None if a is None else self.value(a) for a in call_arguments(x)]
         own = self.calls.get(x.op.name)
         made = attrs_of(x).numpy(*args) if own is None else own(attrs_of(x), *args)

@@ -38,14 +38,17 @@ def get_patterns_with_prefix(prefix: str) -> list[FusionPattern]:
     return [p for name, p in reversed(_patterns.items()) if name.startswith(prefix)]
 
 
-def partition(mod: IRModule, library: str, merge: bool = False) -> IRModule:
+def partition(
+    mod: IRModule, library: str, merge: bool = False, bind_constants: bool = True
+) -> IRModule:
     """The module with what a library can do in functions of their own, each with its `Codegen`.
 
     Args:
         mod: a module of operators.
         library: the library's name.
         merge: neighbouring functions become one.
+        bind_constants: constants stand inside of the functions; else they are handed over.
     """
     patterns = get_patterns_with_prefix(f"{library}.")
-    made = FuseOpsByPattern(patterns, annotate_codegen=not merge)(mod)
+    made = FuseOpsByPattern(patterns, bind_constants, annotate_codegen=not merge)(mod)
     return MergeCompositeFunctions()(made) if merge else made

@@ -16,7 +16,7 @@ _HERE = "mlcnb.relax.dpl"
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        f"{_HERE}.pattern": (
+        f"{_HERE}.nodes": (
             "DFPattern WildcardPattern ExprPattern VarPattern DataflowVarPattern GlobalVarPattern "
             "ExternFuncPattern ConstantPattern CallPattern FunctionPattern TuplePattern "
             "UnorderedTuplePattern TupleGetItemPattern OrPattern AndPattern NotPattern "
@@ -33,5 +33,5 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.rewriter": "PatternMatchingRewriter ExprPatternRewriter OrRewriter",
         f"{_HERE}.explain": "Explanation explain",
     },
-    submodules=("pattern", "context", "rewrite"),
+    submodules=("context", "rewrite"),
 )

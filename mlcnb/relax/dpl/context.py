@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError, MLCError
+from mlcnb.core.text import kind_of
 from mlcnb.relax.analysis.struct_info import same_dims
 from mlcnb.relax.analysis.variables import leaves, value_uses
 from mlcnb.relax.dpl.matcher import Failure, Journal, Matcher, Memo, info_of, parts_only
-from mlcnb.relax.dpl.pattern import DFPattern, WildcardPattern, duplicate
+from mlcnb.relax.dpl.nodes import DFPattern, WildcardPattern, duplicate
 from mlcnb.relax.expr import BindingBlock, Call, DataflowVar, Op, Tuple, Var
 
 _stack: list[PatternContext] = []
@@ -197,7 +198,7 @@ class PatternContext:
         """Every solution in a block, one after the other."""
         if not isinstance(dfb, BindingBlock):
             raise ArgumentError(
-                f"a PatternContext matches a block, not a {type(dfb).__name__}",
+                f"a PatternContext matches a block, not {kind_of(dfb)}",
                 hint="func.body.blocks[0]",
             )
         if not self.patterns:

@@ -15,12 +15,13 @@ from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.errors import ArgumentError
+from mlcnb.core.text import kind_of
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.dpl.context import PatternContext
 from mlcnb.relax.dpl.group import bound_in
 from mlcnb.relax.dpl.matcher import Failure, Journal, Matcher, parts_only, told
-from mlcnb.relax.dpl.pattern import DFPattern
+from mlcnb.relax.dpl.nodes import DFPattern
 from mlcnb.relax.expr import DataflowBlock, Function, Op, Var
 
 
@@ -90,9 +91,6 @@ class Explanation(display.Shown):
             f"nearest miss {at}: {matched}{name} {self.miss.reason}; wanted {self.miss.pattern!r}"
         )
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
 
 def explain(pattern: Any, program: Any) -> Explanation:
     """Where a pattern (or a PatternContext) is in a function or module, and what stopped it.
@@ -109,7 +107,7 @@ def _module(program: Any) -> IRModule:
     if isinstance(program, Function):
         return IRModule.from_expr(program)
     raise ArgumentError(
-        f"patterns are looked for in a function or module, not in a {type(program).__name__}"
+        f"patterns are looked for in a function or module, not in {kind_of(program)}"
     )
 
 

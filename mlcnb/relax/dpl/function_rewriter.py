@@ -21,7 +21,7 @@ from mlcnb.ir.structural import structural_equal
 from mlcnb.relax.analysis.purity import has_effects
 from mlcnb.relax.analysis.struct_info import substitute
 from mlcnb.relax.analysis.variables import bindings_of, leaves, result_of
-from mlcnb.relax.dpl import pattern as dp
+from mlcnb.relax.dpl import nodes as dp
 from mlcnb.relax.dpl.matcher import Matcher, Memo, attributes
 from mlcnb.relax.dpl.rewrite import put
 from mlcnb.relax.dpl.rewriter import PatternMatchingRewriter
@@ -45,6 +45,7 @@ RESULT = "gv"
 class FunctionRewriter(PatternMatchingRewriter):
     """The rule of two graph functions of one signature, and the private ones that they call."""
 
+    of_functions = True
     pattern: Any = None
     replacement: Any = None
     functions: Any = None

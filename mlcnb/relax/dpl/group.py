@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mlcnb.relax.dpl import pattern as dp
+from mlcnb.relax.dpl import nodes as dp
 from mlcnb.relax.expr import Var
 
 #: patterns whose values are part of a match; the others are its inputs

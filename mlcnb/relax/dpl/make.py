@@ -7,7 +7,8 @@ from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.errors import ArgumentError, UnsupportedError
-from mlcnb.relax.dpl.pattern import (
+from mlcnb.core.text import kind_of
+from mlcnb.relax.dpl.nodes import (
     AttrPattern,
     CallPattern,
     ConstantPattern,
@@ -83,7 +84,7 @@ def is_expr(expr: Any) -> ExprPattern:
     """An expression that is structurally equal to this one."""
     if not isinstance(expr, Expr) and not hasattr(expr, "struct_info"):
         raise ArgumentError(
-            f"is_expr was given a {type(expr).__name__}", hint="numbers are relax.const(value)"
+            f"is_expr was given {kind_of(expr)}", hint="numbers are relax.const(value)"
         )
     return ExprPattern(expr)
 
@@ -105,7 +106,7 @@ def is_shape(shape: Sequence[Any]) -> PrimArrPattern:
         ArgumentError: it is no list of dimensions.
     """
     if not isinstance(shape, list | tuple):
-        raise ArgumentError(f"is_shape takes a list of dimensions, not a {type(shape).__name__}")
+        raise ArgumentError(f"is_shape takes a list of dimensions, not {kind_of(shape)}")
     return PrimArrPattern(shape_expr(shape).values)
 
 

@@ -16,10 +16,12 @@ import numpy as np
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node
+from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import FloatImm, GlobalVar, IntImm
 from mlcnb.ir.expr import StringImm as PrimString
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.structural import structural_equal
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import (
     BaseCheckResult,
     definable_vars,
@@ -29,29 +31,13 @@ from mlcnb.relax.analysis.struct_info import (
     substitute,
 )
 from mlcnb.relax.analysis.variables import bindings_of
-from mlcnb.relax.dpl import pattern as dp
-from mlcnb.relax.expr import (
-    Call,
-    Constant,
-    DataflowVar,
-    DataTypeImm,
-    ExternFunc,
-    Function,
-    Op,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from mlcnb.relax.dpl import nodes as dp
 from mlcnb.relax.infer import describe, infer
 from mlcnb.relax.operator import OpDecl, attrs_of, declaration
 
 #: what each pattern matched; symbolic variables of the pattern stand there too
 Memo = dict[Any, Any]
-Values = Mapping[Var, Any]
+Values = Mapping[rx.Var, Any]
 
 
 class Failure(NamedTuple):
@@ -89,7 +75,7 @@ class Matcher:
 
     def resolve(self, expr: Any) -> Any:
         """What a variable is bound to; else the expression itself."""
-        while isinstance(expr, Var) and expr in self.values:
+        while isinstance(expr, rx.Var) and expr in self.values:
             expr = self.values[expr]
         return expr
 
@@ -128,7 +114,7 @@ class Matcher:
 
 
 #: leaves that are told apart by what they say, not by which object they are
-_PLAIN = (Op, GlobalVar, ExternFunc, ShapeExpr, PrimValue, StringImm, DataTypeImm)
+_PLAIN = (rx.Op, GlobalVar, rx.ExternFunc, rx.ShapeExpr, rx.PrimValue, rx.StringImm, rx.DataTypeImm)
 
 
 def extract(pattern: dp.DFPattern, expr: Any, values: Values) -> dict[dp.DFPattern, Any] | None:
@@ -171,14 +157,14 @@ def _named(kind: type, attribute: str) -> Callable[..., Iterator[Memo]]:
 
 
 def _constant(m: Matcher, p: Any, expr: Any, value: Any, memo: Memo) -> Iterator[Memo]:
-    if isinstance(value, Constant):
+    if isinstance(value, rx.Constant):
         yield memo
     else:
         m.no(p, expr, memo, f"is {told(value)}, not a constant")
 
 
 def _call(m: Matcher, p: Any, expr: Any, value: Any, memo: Memo) -> Iterator[Memo]:
-    if not isinstance(value, Call):
+    if not isinstance(value, rx.Call):
         m.no(p, expr, memo, f"is {told(value)}, not a call")
         return
     few = len(value.args) < len(p.args)
@@ -192,20 +178,20 @@ def _call(m: Matcher, p: Any, expr: Any, value: Any, memo: Memo) -> Iterator[Mem
             yield from m.in_order(p.args, value.args[::-1], found)
 
 
-def _commutes(call: Call) -> bool:
-    if not isinstance(call.op, Op) or len(call.args) != 2:
+def _commutes(call: rx.Call) -> bool:
+    if not isinstance(call.op, rx.Op) or len(call.args) != 2:
         return False
     found = declaration(call.op, missing_ok=True)
     return found is not None and found.commutative
 
 
 def _function(m: Matcher, p: Any, expr: Any, value: Any, memo: Memo) -> Iterator[Memo]:
-    if not isinstance(value, Function) or len(value.params) != len(p.params):
+    if not isinstance(value, rx.Function) or len(value.params) != len(p.params):
         m.no(p, expr, memo, f"is {told(value)}, not a function of {len(p.params)}")
         return
     inner = {b.var: b.value for b in bindings_of(value)}
     inside = Matcher({**m.values, **inner}, m.journal)
-    body = value.body.body if isinstance(value.body, SeqExpr) else value.body
+    body = value.body.body if isinstance(value.body, rx.SeqExpr) else value.body
     for found in inside.in_order(p.params, value.params, memo):
         yield from inside.ways(p.body, body, found)
 
@@ -216,7 +202,7 @@ def _tuple(m: Matcher, p: Any, expr: Any, value: Any, memo: Memo) -> Iterator[Me
 
 
 def _is_tuple_of(m: Matcher, p: Any, expr: Any, value: Any, memo: Memo) -> bool:
-    if isinstance(value, Tuple) and len(value.fields) == len(p.fields):
+    if isinstance(value, rx.Tuple) and len(value.fields) == len(p.fields):
         return True
     m.no(p, expr, memo, f"is {told(value)}, not a tuple of {len(p.fields)}")
     return False
@@ -236,7 +222,7 @@ def _some_order(m: Matcher, patterns: Any, fields: list[Any], memo: Memo) -> Ite
 
 
 def _item(m: Matcher, p: Any, expr: Any, value: Any, memo: Memo) -> Iterator[Memo]:
-    if not isinstance(value, TupleGetItem):
+    if not isinstance(value, rx.TupleGetItem):
         m.no(p, expr, memo, f"is {told(value)}, not a field of a tuple")
     elif p.index not in (None, value.index):
         m.no(p, expr, memo, f"is field {value.index}, not field {p.index}")
@@ -307,10 +293,10 @@ def _shape(m: Matcher, p: Any, expr: Any, value: Any, memo: Memo) -> Iterator[Me
 
 
 def _prim_array(m: Matcher, p: Any, expr: Any, value: Any, memo: Memo) -> Iterator[Memo]:
-    if isinstance(value, ShapeExpr) and same_dims(value.values, p.fields):
+    if isinstance(value, rx.ShapeExpr) and same_dims(value.values, p.fields):
         yield memo
     else:
-        given = shape_text(value.values) if isinstance(value, ShapeExpr) else told(value)
+        given = shape_text(value.values) if isinstance(value, rx.ShapeExpr) else told(value)
         m.no(p, expr, memo, f"is {given}, not the shape {shape_text(p.fields)}")
 
 
@@ -325,11 +311,11 @@ def _attrs(m: Matcher, p: Any, expr: Any, value: Any, memo: Memo) -> Iterator[Me
 
 def attributes(value: Any) -> Mapping[str, Any]:
     """The attributes of a call or function, by name."""
-    if isinstance(value, Function):
+    if isinstance(value, rx.Function):
         return value.attrs
-    if not isinstance(value, Call):
+    if not isinstance(value, rx.Call):
         return {}
-    if isinstance(value.op, Op) and not isinstance(value.attrs, Mapping):
+    if isinstance(value.op, rx.Op) and not isinstance(value.attrs, Mapping):
         if declaration(value.op, missing_ok=True) is None:
             return {}
         decl = attrs_of(value)
@@ -360,7 +346,7 @@ def plain(value: Any) -> Any:
     """An attribute's value in Python's own types: numbers, strings, tuples."""
     if isinstance(value, list | tuple):
         return tuple(map(plain, value))
-    if isinstance(value, IntImm | FloatImm | PrimString | StringImm):
+    if isinstance(value, IntImm | FloatImm | PrimString | rx.StringImm):
         return value.value
     if isinstance(value, OpDecl):
         return value
@@ -370,10 +356,10 @@ def plain(value: Any) -> Any:
 _RULES: dict[type, Callable[..., Iterator[Memo]]] = {
     dp.WildcardPattern: _wildcard,
     dp.ExprPattern: _expr,
-    dp.VarPattern: _named(Var, "name_hint"),
-    dp.DataflowVarPattern: _named(DataflowVar, "name_hint"),
+    dp.VarPattern: _named(rx.Var, "name_hint"),
+    dp.DataflowVarPattern: _named(rx.DataflowVar, "name_hint"),
     dp.GlobalVarPattern: _named(GlobalVar, "name_hint"),
-    dp.ExternFuncPattern: _named(ExternFunc, "global_symbol"),
+    dp.ExternFuncPattern: _named(rx.ExternFunc, "global_symbol"),
     dp.ConstantPattern: _constant,
     dp.CallPattern: _call,
     dp.FunctionPattern: _function,
@@ -393,24 +379,24 @@ _RULES: dict[type, Callable[..., Iterator[Memo]]] = {
 
 def told(value: Any) -> str:
     """An expression in some words: `relax.add(…)`, `variable x`, `a constant`."""
-    if isinstance(value, Call):
+    if isinstance(value, rx.Call):
         head = value.op
         name = getattr(head, "name", getattr(head, "name_hint", getattr(head, "global_symbol", "")))
         return f"{name}(…)"
-    if isinstance(value, Op):
+    if isinstance(value, rx.Op):
         return value.name
-    if isinstance(value, Var):
+    if isinstance(value, rx.Var):
         return f"variable {value.name_hint}"
     if isinstance(value, GlobalVar):
         return f"function {value.name_hint}"
-    if isinstance(value, ExternFunc):
+    if isinstance(value, rx.ExternFunc):
         return f"extern {value.global_symbol}"
-    if isinstance(value, ShapeExpr):
+    if isinstance(value, rx.ShapeExpr):
         return f"shape {shape_text(value.values)}"
-    if isinstance(value, TupleGetItem):
+    if isinstance(value, rx.TupleGetItem):
         return f"field {value.index} of a tuple"
-    words = {Constant: "a constant", Tuple: "a tuple", Function: "a function"}
-    return words.get(type(value), f"a {type(value).__name__}")
+    words = {rx.Constant: "a constant", rx.Tuple: "a tuple", rx.Function: "a function"}
+    return words.get(type(value), kind_of(value))
 
 
 def described(info: Any) -> str:

@@ -16,11 +16,12 @@ from typing import Any
 from mlcnb.core import above
 from mlcnb.core.errors import ArgumentError, PassError
 from mlcnb.core.node import replace
+from mlcnb.core.text import kind_of
 from mlcnb.ir.structural import structural_equal
 from mlcnb.relax.analysis.variables import bindings_of, leaves
 from mlcnb.relax.dpl.context import PatternContext
 from mlcnb.relax.dpl.matcher import Matcher, parts_only
-from mlcnb.relax.dpl.pattern import DFPattern
+from mlcnb.relax.dpl.nodes import DFPattern
 from mlcnb.relax.expr import (
     Binding,
     BindingBlock,
@@ -132,7 +133,7 @@ class _Calls(Rewriting):
 def _check_expression(made: Any, func: Function) -> None:
     if not hasattr(made, "struct_info"):
         raise PassError(
-            f"the rewriter returned a {type(made).__name__} in place of an expression",
+            f"the rewriter returned {kind_of(made)} in place of an expression",
             hint="return the value as it was to leave it, or a new one such as R.nn.relu(x)",
         )
 
@@ -171,7 +172,7 @@ def until_same(step: Callable[[Function], Function], func: Function) -> Function
         PassError: it goes on for ever.
     """
     if not isinstance(func, Function):
-        raise ArgumentError(f"a {type(func).__name__} is no graph function to rewrite")
+        raise ArgumentError(f"{kind_of(func)} is no graph function to rewrite")
     for _ in range(MOST):
         made = step(func)
         if made is func:

@@ -17,11 +17,12 @@ from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError, PassError
+from mlcnb.core.text import kind_of
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.variables import all_global_vars
-from mlcnb.relax.dpl import pattern as dp
+from mlcnb.relax.dpl import nodes as dp
 from mlcnb.relax.dpl.rewrite import Rewrite, calls_once, until_same
 from mlcnb.relax.expr import Function
 from mlcnb.relax.function_table import FunctionTable
@@ -165,6 +166,6 @@ def _function(mod: IRModule, name: str) -> Function:
     func = mod[name]
     if not isinstance(func, Function):
         raise WrongFunctionError(
-            f"the {name} of a rewriter is a graph function, not a {type(func).__name__}"
+            f"the {name} of a rewriter is a graph function, not {kind_of(func)}"
         )
     return func

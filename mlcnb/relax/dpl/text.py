@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlcnb.relax.dpl import pattern as dp
+from mlcnb.relax.dpl import nodes as dp
 from mlcnb.relax.dpl.matcher import described, plain, shape_text, told
 from mlcnb.relax.expr import Op
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import replace
+from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
@@ -88,7 +89,7 @@ def _constant(value: Any) -> Constant:
     if isinstance(value, Constant):
         return value
     if isinstance(value, Expr):
-        raise PassError(f"BindParams: a {type(value).__name__} is no array")
+        raise PassError(f"BindParams: {kind_of(value)} is no array")
     return const(value.numpy() if hasattr(value, "numpy") else np.asarray(value))
 
 

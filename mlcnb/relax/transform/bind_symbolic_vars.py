@@ -17,16 +17,9 @@ from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import substitute, symbolic_vars
 from mlcnb.relax.analysis.variables import defined_symbolic_vars, free_symbolic_vars
-from mlcnb.relax.expr import (
-    Call,
-    Function,
-    MatchCast,
-    PrimValue,
-    ShapeExpr,
-    Var,
-)
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator
 
@@ -51,7 +44,7 @@ class BindSymbolicVars(ModulePass):
         changed = {}
         missing = set(self.binding_map)
         for key, func in mod.items():
-            if not isinstance(func, Function) or self.func_name not in (None, key.name_hint):
+            if not isinstance(func, rx.Function) or self.func_name not in (None, key.name_hint):
                 continue
             values = _values(func, self.binding_map)
             missing -= {k for k in self.binding_map if _names(k, values)}
@@ -63,7 +56,7 @@ class BindSymbolicVars(ModulePass):
         return mod.with_functions(changed) if changed else mod
 
 
-def _values(func: Function, given: Mapping[Any, Any]) -> dict[PrimVar, PrimExpr]:
+def _values(func: rx.Function, given: Mapping[Any, Any]) -> dict[PrimVar, PrimExpr]:
     """What the variables of a function are to be."""
     found: dict[PrimVar, PrimExpr] = {}
     for var in (*defined_symbolic_vars(func), *free_symbolic_vars(func)):
@@ -77,7 +70,7 @@ def _names(key: Any, values: Mapping[PrimVar, Any]) -> bool:
     return any(key is v or key == v.name for v in values) if isinstance(key, str) else key in values
 
 
-def bind_named(func: Function, given: Mapping[Any, Any]) -> Function:
+def bind_named(func: rx.Function, given: Mapping[Any, Any]) -> rx.Function:
     """`func` with values put in for symbolic dimensions, by name or variable.
 
     Raises:
@@ -93,8 +86,8 @@ def bind_named(func: Function, given: Mapping[Any, Any]) -> Function:
 
 
 def bind_symbolic_vars(
-    func: Function, values: Mapping[PrimVar, Any], functions: Functions | None = None
-) -> Function:
+    func: rx.Function, values: Mapping[PrimVar, Any], functions: Functions | None = None
+) -> rx.Function:
     """`func` with symbolic variables replaced everywhere, struct infos inferred again.
 
     Raises TypeInferError where an operator does not take the shapes that come out.
@@ -107,7 +100,7 @@ class _Substitution(Mutator):
         super().__init__(functions)
         self.symbols = symbols
 
-    def _function(self, func: Function) -> Function:
+    def _function(self, func: rx.Function) -> rx.Function:
         params = tuple(self.renewed(p) for p in func.params)
         made = super()._function(func)
         if all(a is b for a, b in zip(params, func.params, strict=True)) and made is func:
@@ -115,7 +108,7 @@ class _Substitution(Mutator):
         ret = substitute(func.ret_struct_info, self.symbols)
         return replace(made, params=params, ret_struct_info=ret)
 
-    def renewed(self, var: Var) -> Var:
+    def renewed(self, var: rx.Var) -> rx.Var:
         """A variable whose struct info has the values put in."""
         info = substitute(var.struct_info, self.symbols)
         if info is var.struct_info:
@@ -123,26 +116,26 @@ class _Substitution(Mutator):
         self.remap[var] = type(var)(var.name_hint, info, var.span)
         return self.remap[var]
 
-    def _match_cast(self, binding: MatchCast) -> None:
+    def _match_cast(self, binding: rx.MatchCast) -> None:
         info = substitute(binding.struct_info, self.symbols)
-        self._append(MatchCast(self.renewed(binding.var), self.substitute(binding.value), info))
+        self._append(rx.MatchCast(self.renewed(binding.var), self.substitute(binding.value), info))
 
     def substitute(self, value: Any) -> Any:
         """Variables of the graph and symbolic ones."""
         value = super().substitute(value)
-        if isinstance(value, ShapeExpr | PrimValue):
+        if isinstance(value, rx.ShapeExpr | rx.PrimValue):
             return substitute(value, self.symbols)
         return value
 
-    def _substitute_call(self, call: Call) -> Call:
+    def _substitute_call(self, call: rx.Call) -> rx.Call:
         return self.with_symbols(super()._substitute_call(call))
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         """The call, its own struct infos and attributes with the values put in."""
         made = self.with_symbols(call)
         return None if made is call else made
 
-    def with_symbols(self, call: Call) -> Call:
+    def with_symbols(self, call: rx.Call) -> rx.Call:
         """A call that mentions no replaced variable; struct info inferred later if it did."""
         args = tuple(map(self.substitute, call.args))
         infos = tuple(substitute(i, self.symbols) for i in call.sinfo_args)
@@ -154,4 +147,4 @@ class _Substitution(Mutator):
         same = all(a is b for a, b in zip(args, call.args, strict=True)) and attrs is call.attrs
         if same and not stale and all(a is b for a, b in zip(infos, call.sinfo_args, strict=True)):
             return call
-        return Call(call.op, args, attrs, infos, None, call.span)
+        return rx.Call(call.op, args, attrs, infos, None, call.span)

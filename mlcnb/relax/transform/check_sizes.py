@@ -25,19 +25,9 @@ from mlcnb.ir.prim_ops import as_expr, as_int, const, equal, logical_or, select
 from mlcnb.ir.structural import structural_text
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op._dims import Agreement, noting, same, tidy
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import symbolic_vars
 from mlcnb.relax.analysis.variables import bindings_of
-from mlcnb.relax.expr import (
-    Call,
-    DataflowVar,
-    Function,
-    MatchCast,
-    Op,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    Var,
-)
 from mlcnb.relax.infer import operand_infos
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import attrs_of, declaration
@@ -51,7 +41,7 @@ class CheckSizes(FunctionPass):
     that the operators take. Fixed shapes cost nothing: they were checked when the graph was made.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+    def transform_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> rx.Function:
         """Checks before the calls that need them; functions without open dimensions stay."""
         infos = [v.struct_info for v in (*func.params, *(b.var for b in bindings_of(func)))]
         if not any(symbolic_vars(i) for i in infos):
@@ -70,28 +60,28 @@ class _Checker(Mutator):
         super().__init__(functions)
         self.asked: set[Any] = set()
 
-    def _sequence(self, seq: Any) -> SeqExpr:
+    def _sequence(self, seq: Any) -> rx.SeqExpr:
         outer = self.asked  # what a branch asks, nobody has asked after it
         self.asked = set(outer)
         made = super()._sequence(seq)
         self.asked = outer
         return made
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         """The call as it is, after a cast for each pair that nobody compared before."""
-        if isinstance(call.op, Op) and declaration(call.op, missing_ok=True) is not None:
+        if isinstance(call.op, rx.Op) and declaration(call.op, missing_ok=True) is not None:
             with noting() as found:
                 attrs_of(call).infer(*operand_infos(call))
             for pair in found:
                 self.ask(pair, call, var)
 
-    def visit_match_cast(self, binding: MatchCast) -> None:
+    def visit_match_cast(self, binding: rx.MatchCast) -> None:
         """A cast of one size to another asks for them, whoever wrote it."""
         match binding:
-            case MatchCast(value=ShapeExpr((given,)), struct_info=ShapeStructInfo((wanted,))):
+            case rx.MatchCast(value=rx.ShapeExpr((given,)), struct_info=ShapeStructInfo((wanted,))):
                 self.asked.add(_key(given, wanted))
 
-    def ask(self, pair: Agreement, call: Call, var: Var) -> None:
+    def ask(self, pair: Agreement, call: rx.Call, var: rx.Var) -> None:
         """Bind a cast that stops the program where the two dimensions do not agree."""
         if same(pair.a, pair.b):
             return
@@ -106,11 +96,11 @@ class _Checker(Mutator):
             return
         self.asked.add(key)
         self.count += 1
-        kind = DataflowVar if self.emitter.dataflow else Var
+        kind = rx.DataflowVar if self.emitter.dataflow else rx.Var
         name = self.emitter.names.fresh(_name(call, given))
         info = ShapeStructInfo((wanted,), 1)
         self.emitter.bindings.append(
-            MatchCast(kind(name, info, call.span), ShapeExpr((given,)), info)
+            rx.MatchCast(kind(name, info, call.span), rx.ShapeExpr((given,)), info)
         )
 
 
@@ -125,7 +115,7 @@ def _key(*exprs: PrimExpr) -> tuple[Any, ...]:
     return structural_text(exprs)[0], names
 
 
-def _name(call: Call, dim: Any) -> str:
+def _name(call: rx.Call, dim: Any) -> str:
     """`y_dim0`: where a dimension stands among the arguments of a call."""
     for arg, info in _tensors(call.args):
         for axis, size in enumerate(info.dims or ()):
@@ -136,7 +126,7 @@ def _name(call: Call, dim: Any) -> str:
 
 def _tensors(args: Any) -> Iterator[tuple[Any, TensorStructInfo]]:
     for arg in args:
-        if isinstance(arg, Tuple):
+        if isinstance(arg, rx.Tuple):
             yield from _tensors(arg.fields)
         elif isinstance(getattr(arg, "struct_info", None), TensorStructInfo):
             yield arg, arg.struct_info

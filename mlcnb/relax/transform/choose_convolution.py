@@ -210,7 +210,8 @@ class Explained(NamedTuple):
 class ConvolutionChoices(list[Explained]):
     """The distinct convolutions of stride 1 of a program; prints as tables.
 
-    A list of (convolution with its shape, how often it occurs, its choices).
+    A list of (convolution with its shape, how often it occurs, its choices); nothing that it does
+    raises.
     """
 
     def __str__(self) -> str:

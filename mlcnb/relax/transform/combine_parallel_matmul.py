@@ -21,25 +21,15 @@ from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op.binary import Add
 from mlcnb.op.linear_algebra.matmul import Matmul
+from mlcnb.relax import expr as rx
 from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim, same_dims
 from mlcnb.relax.analysis.variables import bound_vars, uses, value_uses
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
-from mlcnb.relax.expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowVar,
-    Function,
-    SeqExpr,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from mlcnb.relax.operator import called
 
 #: f(left operand, right operands, biases, what each variable is bound to) -> combine these?
-Check = Callable[[Var, Sequence[Var], Sequence[Var], dict[Var, Any]], bool]
+Check = Callable[[rx.Var, Sequence[rx.Var], Sequence[rx.Var], dict[rx.Var, Any]], bool]
 
 
 class CombineParallelMatmul(FunctionPass):
@@ -53,7 +43,7 @@ class CombineParallelMatmul(FunctionPass):
 
     check: Check | None = None
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+    def transform_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> rx.Function:
         """Every dataflow block of the function's body."""
         names = Names(v.name_hint for v in bound_vars(func))
         emitter = Emitter(mod.functions, names, dataflow=True)
@@ -62,17 +52,17 @@ class CombineParallelMatmul(FunctionPass):
         if not combiner.found:
             return func
         ctx.note(f"{combiner.found} products became part of others")
-        return replace(func, body=SeqExpr(blocks, func.body.body))
+        return replace(func, body=rx.SeqExpr(blocks, func.body.body))
 
 
 @dataclass
 class _Branch:
     """A product and what follows it: `bindings` are the product, its bias, its activation."""
 
-    bindings: list[VarBinding]
+    bindings: list[rx.VarBinding]
     right: Any
     bias: Any = None
-    activation: Call | None = None
+    activation: rx.Call | None = None
     count: int = field(default=1)
 
     @property
@@ -82,14 +72,14 @@ class _Branch:
 
 
 class _Combiner:
-    def __init__(self, func: Function, emitter: Emitter, check: Check | None) -> None:
+    def __init__(self, func: rx.Function, emitter: Emitter, check: Check | None) -> None:
         self.emitter, self.check = emitter, check
         self.users: dict[Any, int] = {}
         for used in uses(func):
             self.users[used] = self.users.get(used, 0) + 1
         self.found = 0
 
-    def block(self, block: BindingBlock) -> BindingBlock:
+    def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """A dataflow block with its products combined; any other as it is."""
         if not block_is_dataflow(block):
             return block
@@ -98,7 +88,7 @@ class _Combiner:
             bindings = self.combined(bindings, group)
         return with_bindings(block, tuple(bindings))
 
-    def combined(self, bindings: list[Binding], group: list[VarBinding]) -> list[Binding]:
+    def combined(self, bindings: list[rx.Binding], group: list[rx.VarBinding]) -> list[rx.Binding]:
         """The bindings with one group as one product; as they are where that cannot be."""
         branches = _apart([self.branch(bindings, b) for b in group])
         if len(branches) < 2 or not _independent(bindings, branches):
@@ -116,7 +106,7 @@ class _Combiner:
         made, items = self.product(left, branches, depth)
         return _ordered(_with(bindings, branches, depth, made, items))
 
-    def branch(self, bindings: list[Binding], product: VarBinding) -> _Branch:
+    def branch(self, bindings: list[rx.Binding], product: rx.VarBinding) -> _Branch:
         """The product with the bias and the activation that alone use it."""
         found = _Branch([product], product.value.args[1])
         follower = self.only_user(bindings, product)
@@ -130,18 +120,18 @@ class _Combiner:
                 found.bindings.append(follower)
         return found
 
-    def only_user(self, bindings: list[Binding], of: VarBinding) -> VarBinding | None:
+    def only_user(self, bindings: list[rx.Binding], of: rx.VarBinding) -> rx.VarBinding | None:
         """The one binding that uses a local variable, or None."""
-        if not isinstance(of.var, DataflowVar) or self.users.get(of.var) != 1:
+        if not isinstance(of.var, rx.DataflowVar) or self.users.get(of.var) != 1:
             return None
         for binding in bindings:
-            if isinstance(binding, VarBinding) and of.var in value_uses(binding.value):
+            if isinstance(binding, rx.VarBinding) and of.var in value_uses(binding.value):
                 return binding
         return None
 
     def product(
         self, left: Any, branches: list[_Branch], depth: int
-    ) -> tuple[list[Binding], list[TupleGetItem]]:
+    ) -> tuple[list[rx.Binding], list[rx.TupleGetItem]]:
         """Bindings of the joined product, and the part of each branch."""
         first: Any = branches[0].bindings[0].value
         info: Any = first.struct_info
@@ -154,19 +144,19 @@ class _Combiner:
                 result = self.emitter.emit(op.add(result, bias))
             if depth > 1 and branches[0].activation is not None and depth == _full(branches[0]):
                 activation = branches[0].activation
-                result = self.emitter.emit(Call(activation.op, (result,), activation.attrs))
+                result = self.emitter.emit(rx.Call(activation.op, (result,), activation.attrs))
             parts = self.emitter.emit(
                 op.split(result, indices_or_sections=_cuts(branches), axis=info.ndim - 1)
             )
-        return made, [TupleGetItem(parts, i) for i in range(len(branches))]
+        return made, [rx.TupleGetItem(parts, i) for i in range(len(branches))]
 
 
-def _groups(bindings: list[Binding]) -> list[list[VarBinding]]:
+def _groups(bindings: list[rx.Binding]) -> list[list[rx.VarBinding]]:
     """Products by left operand, dtype and rank of the right one; all its batch dimensions agree."""
-    found: dict[Any, list[VarBinding]] = {}
+    found: dict[Any, list[rx.VarBinding]] = {}
     for binding in bindings:
         value = binding.value
-        if isinstance(binding, VarBinding) and _is_product(value):
+        if isinstance(binding, rx.VarBinding) and _is_product(value):
             left, right = value.args
             key = (left, _kind(right), _kind(value), _rank(right))
             found.setdefault(key, []).append(binding)
@@ -182,14 +172,14 @@ def _kind(value: Any) -> str:
 
 
 def _is_product(value: Any) -> bool:
-    if called(value) is not Matmul or not isinstance(value.args[0], Var):
+    if called(value) is not Matmul or not isinstance(value.args[0], rx.Var):
         return False
     infos = [a.struct_info for a in value.args]
     known = all(i.dims is not None and i.ndim >= 1 for i in infos)
     return known and infos[1].ndim >= 2 and _kind(value) != "None"
 
 
-def _same_batches(group: list[VarBinding]) -> bool:
+def _same_batches(group: list[rx.VarBinding]) -> bool:
     shapes = [b.value.args[1].struct_info.dims[:-1] for b in group]
     return all(same_dims(s, shapes[0]) for s in shapes)
 
@@ -208,7 +198,7 @@ def _cuts(branches: list[_Branch]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _bias_of(value: Any, product: VarBinding, branch: _Branch) -> Any:
+def _bias_of(value: Any, product: rx.VarBinding, branch: _Branch) -> Any:
     """The other operand of `product + bias`, where it has a number for each column."""
     if called(value) is not Add or value.args[0] is not product.var:
         return None
@@ -239,7 +229,7 @@ def _common_depth(branches: list[_Branch]) -> int:
     return depth + 1 if same else depth
 
 
-def _independent(bindings: list[Binding], branches: list[_Branch]) -> bool:
+def _independent(bindings: list[rx.Binding], branches: list[_Branch]) -> bool:
     """No operand of a branch follows from the result of one."""
     tainted = {b.bindings[0].var for b in branches}
     for binding in bindings:
@@ -249,35 +239,35 @@ def _independent(bindings: list[Binding], branches: list[_Branch]) -> bool:
 
 
 def _with(
-    bindings: list[Binding],
+    bindings: list[rx.Binding],
     branches: list[_Branch],
     depth: int,
-    made: list[Binding],
-    items: list[TupleGetItem],
-) -> list[Binding]:
+    made: list[rx.Binding],
+    items: list[rx.TupleGetItem],
+) -> list[rx.Binding]:
     """The bindings with the branches' as parts of what was made, put where the first was."""
     gone = {b.var for branch in branches for b in branch.bindings[: depth - 1]}
     pairs = zip(branches, items, strict=True)
     parts = {branch.bindings[depth - 1].var: item for branch, item in pairs}
     starts = {b.bindings[0].var for b in branches}
-    found: list[Binding] = []
+    found: list[rx.Binding] = []
     for binding in bindings:
         if binding.var in starts and made:
             found.extend(made)
             made = []
         if binding.var in parts:
-            found.append(VarBinding(binding.var, parts[binding.var]))
+            found.append(rx.VarBinding(binding.var, parts[binding.var]))
         elif binding.var not in gone:
             found.append(binding)
     return found
 
 
-def _ordered(bindings: list[Binding]) -> list[Binding]:
+def _ordered(bindings: list[rx.Binding]) -> list[rx.Binding]:
     """The same bindings, each after what it uses, else in the order that they have."""
     waiting = {b.var: b for b in bindings}
-    found: list[Binding] = []
+    found: list[rx.Binding] = []
 
-    def place(binding: Binding) -> None:
+    def place(binding: rx.Binding) -> None:
         if waiting.pop(binding.var, None) is None:
             return
         for used in value_uses(binding.value):

@@ -6,7 +6,7 @@ c = R.call_tir(cls.concat, (a, b), …)               T.func_attr({"op_pattern":
 d = R.call_tir(cls.relu, (c,), …)                   …
 
 Where the operands lie in the result one after the other, and all are made by this function, the
-memory plan lets them be made where they belong (`memory_sharing`), and `concat` is never called.
+memory plan lets them be made where they belong (`memory_plan`), and `concat` is never called.
 Fused with what follows it would read each element under a test of where it comes from.
 """
 

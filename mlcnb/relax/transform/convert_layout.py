@@ -24,21 +24,11 @@ from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.nn.conv import Conv2d
 from mlcnb.op.qnn.conv import QuantizedConv2d
+from mlcnb.relax import expr as rx
 from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.analysis.variables import all_vars, bindings_of, with_nested
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
-from mlcnb.relax.expr import (
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowVar,
-    Function,
-    SeqExpr,
-    Tuple,
-    Var,
-    VarBinding,
-)
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, called
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform import layout_quantized
@@ -63,7 +53,7 @@ class ConvertLayout(FunctionPass):
     layout_cb: LayoutCallback | None = None
     block: int = 0
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
+    def transform_function(self, func: rx.Function, mod: Any, ctx: Any) -> rx.Function:
         """The function with blocked layouts where they help; itself without 2-D convolutions."""
         if self.desired_layouts is not None or self.layout_cb is not None:
             desired = dict(self.desired_layouts or {})
@@ -87,26 +77,26 @@ class _Converter:
 
     target: Target
 
-    def __init__(self, func: Function, mod: Any, block: int) -> None:
+    def __init__(self, func: rx.Function, mod: Any, block: int) -> None:
         self.func = func
         self.block = block
         self.layout = f"NCHW{block}c"
         self.emitter = Emitter(mod.functions, Names(v.name_hint for v in all_vars(func)))
         #: old variable -> new variable in the plain layout
-        self.plain: dict[Var, Any] = {}
+        self.plain: dict[rx.Var, Any] = {}
         #: old variable -> new variable in blocks
-        self.blocks: dict[Var, Any] = {}
+        self.blocks: dict[rx.Var, Any] = {}
         self.blocked = 0
 
-    def function(self) -> Function:
+    def function(self) -> rx.Function:
         """The function rebuilt, block of bindings by block."""
         return replace(self.func, body=self.sequence(self.func.body))
 
-    def sequence(self, seq: SeqExpr) -> SeqExpr:
+    def sequence(self, seq: rx.SeqExpr) -> rx.SeqExpr:
         """A sequence rebuilt, and those inside of its values."""
-        return SeqExpr(tuple(map(self.block_of_bindings, seq.blocks)), seq.body)
+        return rx.SeqExpr(tuple(map(self.block_of_bindings, seq.blocks)), seq.body)
 
-    def block_of_bindings(self, block: BindingBlock) -> BindingBlock:
+    def block_of_bindings(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """A dataflow block in blocked layouts: whatever leaves it is plain, and is itself."""
         if not block_is_dataflow(block):
             return with_bindings(block, tuple(map(self.outside, block.bindings)))
@@ -126,25 +116,25 @@ class _Converter:
         """Variables that leave the dataflow block exist in the plain layout, as themselves."""
         for binding in block.bindings:
             var = binding.var
-            if isinstance(var, DataflowVar) or self.plain.get(var) is var:
+            if isinstance(var, rx.DataflowVar) or self.plain.get(var) is var:
                 continue
             if var in self.plain or var in self.blocks:
                 self.bind(var, self.plain.get(var) or self.unblocked(var), self.plain)
 
     def binding(self, binding: Any) -> None:
         value = binding.value
-        made = self.in_blocks(binding.var, value) if isinstance(binding, VarBinding) else None
+        made = self.in_blocks(binding.var, value) if isinstance(binding, rx.VarBinding) else None
         if made is not None:
             made = replace(made, span=value.span)
             self.blocks[binding.var] = self.emitter.emit(made)
             return
         new = map_children(value, self.old_to_plain)
-        if isinstance(binding, VarBinding):
+        if isinstance(binding, rx.VarBinding):
             self.bind(binding.var, new, self.plain)
         else:
             self.emitter.bindings.append(replace(binding, value=new))
 
-    def in_blocks(self, var: Var, value: Any) -> Call | None:
+    def in_blocks(self, var: rx.Var, value: Any) -> rx.Call | None:
         """The call that gives blocks, in place of one that does not; None where it cannot be."""
         operator = called(value)
         if operator in _CONVOLUTIONS:
@@ -153,23 +143,23 @@ class _Converter:
             return _elementwise(self, var, value)
         return None if operator is OpDecl else _declared(self, value)
 
-    def bind(self, var: Var, value: Any, table: dict[Var, Any]) -> None:
+    def bind(self, var: rx.Var, value: Any, table: dict[rx.Var, Any]) -> None:
         """Bind a value to the variable itself, so that plain parts of the function stay as they
         are.
         """
         normal = self.emitter.value(value)
-        self.emitter.bindings.append(VarBinding(var, normal))
+        self.emitter.bindings.append(rx.VarBinding(var, normal))
         table[var] = var
 
     def old_to_plain(self, n: Any) -> Any:
         """An expression of the old function in plain layouts."""
-        if isinstance(n, Var):
+        if isinstance(n, rx.Var):
             return self.as_plain(n)
-        if isinstance(n, Tuple):
+        if isinstance(n, rx.Tuple):
             return map_children(n, self.old_to_plain)
         return n
 
-    def as_plain(self, var: Var) -> Any:
+    def as_plain(self, var: rx.Var) -> Any:
         """The new variable that holds `var` in its own layout."""
         if var in self.plain:
             return self.plain[var]
@@ -178,13 +168,13 @@ class _Converter:
             return self.plain[var]
         return var
 
-    def unblocked(self, var: Var) -> Call:
+    def unblocked(self, var: rx.Var) -> rx.Call:
         info: Any = var.struct_info
         return op.layout_transform(self.blocks[var], info.shape, src=self.layout, dst="NCHW")
 
     def as_blocks(self, x: Any) -> Any:
         """The blocked form of an expression of the old function."""
-        if isinstance(x, Constant):
+        if isinstance(x, rx.Constant):
             return self.emitter.emit(self.transform(x, "NCHW", self.layout))
         if x not in self.blocks:
             self.blocks[x] = self.emitter.emit(
@@ -193,11 +183,11 @@ class _Converter:
         return self.blocks[x]
 
     @staticmethod
-    def transform(x: Any, src: str, dst: str) -> Call:
+    def transform(x: Any, src: str, dst: str) -> rx.Call:
         return op.layout_transform(x, src=src, dst=dst)
 
     def is_blocked(self, x: Any) -> bool:
-        return isinstance(x, Var) and x in self.blocks
+        return isinstance(x, rx.Var) and x in self.blocks
 
     def has_filling(self, var: Any) -> bool:
         """True unless the channels are known to fill their blocks."""
@@ -206,7 +196,7 @@ class _Converter:
 
 
 @rule("ConvertLayout")
-def _conv2d(c: _Converter, var: Var, call: Call) -> Call | None:
+def _conv2d(c: _Converter, var: rx.Var, call: rx.Call) -> rx.Call | None:
     """Dense, or groups that fill their blocks: both channels in blocks; depthwise: one; few inputs:
     none.
     """
@@ -239,7 +229,7 @@ def _conv2d(c: _Converter, var: Var, call: Call) -> Call | None:
     w = c.emitter.emit(c.transform(c.old_to_plain(weight), "OIHW", kernel))
     attrs = dataclasses.replace(conv, data_layout=source, kernel_layout=kernel, out_layout=c.layout)
     c.blocked += 1
-    return Call(call.op, (x, w), attrs)
+    return rx.Call(call.op, (x, w), attrs)
 
 
 def _fills(channels: int, block: int) -> bool:
@@ -248,21 +238,21 @@ def _fills(channels: int, block: int) -> bool:
 
 
 @rule("ConvertLayout", "elementwise")
-def _elementwise(c: _Converter, var: Var, call: Call) -> Call | None:
+def _elementwise(c: _Converter, var: rx.Var, call: rx.Call) -> rx.Call | None:
     """Tensors of one shape in blocks; beside them a number for each channel, or for all."""
     if not any(c.is_blocked(a) for a in call.args) or _rank(var) != 4:
         return None
     sides = [_side(c, arg, var) for arg in call.args]
     if any(s is None for s in sides):
         return None
-    return Call(call.op, tuple(s() for s in sides if s is not None), call.attrs)
+    return rx.Call(call.op, tuple(s() for s in sides if s is not None), call.attrs)
 
 
 @rule("ConvertLayout", "declared")
-def _declared(c: _Converter, call: Call) -> Call | None:
+def _declared(c: _Converter, call: rx.Call) -> rx.Call | None:
     """What takes blocks as its declaration says; what would see what fills one up: full ones."""
     first, *rest = call.args or (None,)
-    parts = first.fields if isinstance(first, Tuple) else (first,)
+    parts = first.fields if isinstance(first, rx.Tuple) else (first,)
     if not any(c.is_blocked(x) for x in parts):
         return None
     seen = called(call).sees_filling
@@ -270,15 +260,18 @@ def _declared(c: _Converter, call: Call) -> Call | None:
     if attrs is None or (seen and any(_rank(x) != 4 or c.has_filling(x) for x in parts)):
         return None
     given = tuple(c.as_blocks(x) for x in parts)
-    args = (Tuple(given) if isinstance(first, Tuple) else given[0], *map(c.old_to_plain, rest))
-    return Call(call.op, args, attrs)
+    args = (
+        rx.Tuple(given) if isinstance(first, rx.Tuple) else given[0],
+        *map(c.old_to_plain, rest),
+    )
+    return rx.Call(call.op, args, attrs)
 
 
 def _rank(var: Any) -> int:
     return var.struct_info.ndim if isinstance(var.struct_info, TensorStructInfo) else -1
 
 
-def _side(c: _Converter, arg: Any, out: Var) -> Callable[[], Any] | None:
+def _side(c: _Converter, arg: Any, out: rx.Var) -> Callable[[], Any] | None:
     """How to make one operand of a blocked elementwise operator, or None where it cannot be."""
     if not isinstance(arg.struct_info, TensorStructInfo):
         return lambda: arg
@@ -291,7 +284,7 @@ def _side(c: _Converter, arg: Any, out: Var) -> Callable[[], Any] | None:
         return lambda: c.old_to_plain(arg)
     if c.is_blocked(arg) and _per_channel(dims, out):
         return lambda: c.as_blocks(arg)
-    if isinstance(arg, Constant) and _per_channel(dims, out):
+    if isinstance(arg, rx.Constant) and _per_channel(dims, out):
         return lambda: c.as_blocks(_with_sample(arg))
     if len(dims) == 4 and _same_shape(arg, out):
         return lambda: c.as_blocks(arg)
@@ -311,12 +304,12 @@ def _per_channel(dims: Any, out: Any) -> bool:
     return fits and all(as_int(d) == 1 for d in ones)
 
 
-def _with_sample(arg: Constant) -> Constant:
-    return Constant(arg.data.reshape((1, *arg.data.shape))) if arg.data.ndim == 3 else arg
+def _with_sample(arg: rx.Constant) -> rx.Constant:
+    return rx.Constant(arg.data.reshape((1, *arg.data.shape))) if arg.data.ndim == 3 else arg
 
 
 #: what brings tensors into blocks
-_CONVOLUTIONS: dict[type[OpDecl], Callable[[_Converter, Var, Call], Call | None]] = {
+_CONVOLUTIONS: dict[type[OpDecl], Callable[[_Converter, rx.Var, rx.Call], rx.Call | None]] = {
     Conv2d: _conv2d,
     QuantizedConv2d: layout_quantized.qconv2d,
 }

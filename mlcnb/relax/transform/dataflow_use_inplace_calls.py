@@ -21,17 +21,10 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.op.linear_algebra.matmul import Matmul
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.analysis.variables import leaves, value_uses
 from mlcnb.relax.emitter import block_is_dataflow
-from mlcnb.relax.expr import (
-    BindingBlock,
-    Call,
-    DataflowVar,
-    Function,
-    Var,
-    call_tir_inplace,
-)
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import attrs_of, called
@@ -52,7 +45,7 @@ class DataflowUseInplaceCalls(ModulePass):
         table = FunctionTable(mod.functions)
         count = 0
         for key, func in mod.items():
-            if isinstance(func, Function) and "Codegen" not in func.attrs:
+            if isinstance(func, rx.Function) and "Codegen" not in func.attrs:
                 writer = _Writer(table)
                 table.set(key, writer.rewrite(func))
                 count += writer.found
@@ -68,14 +61,14 @@ class _Writer(Mutator):
         super().__init__(table.functions)
         self.table = table
         #: variables of the block that may be written over -> the binding that uses them last
-        self.dying: dict[Var, Var] = {}
+        self.dying: dict[rx.Var, rx.Var] = {}
 
-    def visit_block(self, block: BindingBlock) -> BindingBlock:
+    def visit_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """A dataflow block with what may be written over in it known."""
         self.dying = _own_tensors(block) if block_is_dataflow(block) else {}
         return super().visit_block(block)
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         """The call in place, where an operand dies in it that has the result's shape and dtype."""
         if not called(call).elementwise or not self.emitter.dataflow:
             return None
@@ -89,12 +82,12 @@ class _Writer(Mutator):
             return None
         return self._in_place(call, places[0])
 
-    def _original(self, call: Call) -> list[Any]:
+    def _original(self, call: rx.Call) -> list[Any]:
         """The operands by the variables that they were before they were replaced."""
         back = {id(new): old for old, new in self.remap.items()}
         return [back.get(id(a), a) for a in call.args]
 
-    def _in_place(self, call: Call, place: int) -> Call | None:
+    def _in_place(self, call: rx.Call, place: int) -> rx.Call | None:
         """call_tir_inplace of the operator's loops with its result in the place of an operand."""
         try:
             made = te_call(attrs_of(call).compute, call.args, {})
@@ -106,12 +99,12 @@ class _Writer(Mutator):
         func = _writing_over(made.func.without_attr("global_symbol"), place)
         short = call.op.name.rpartition(".")[2]  # type: ignore[union-attr]
         key = self.table.add_shared(func, f"{short}_inplace")
-        return call_tir_inplace(key, made.args, [place], call.struct_info)
+        return rx.call_tir_inplace(key, made.args, [place], call.struct_info)
 
 
-def _own_tensors(block: BindingBlock) -> dict[Var, Var]:
+def _own_tensors(block: rx.BindingBlock) -> dict[rx.Var, rx.Var]:
     """Local tensors that a call made for itself, each with the variable that uses it last."""
-    last: dict[Var, Var] = {}
+    last: dict[rx.Var, rx.Var] = {}
     for binding in block.bindings:
         value = binding.value
         for used in value_uses(value):
@@ -120,7 +113,7 @@ def _own_tensors(block: BindingBlock) -> dict[Var, Var]:
         if not _only_reads(value):
             for used in leaves(value):
                 last.pop(used, None)
-        if isinstance(binding.var, DataflowVar) and _makes_new(value):
+        if isinstance(binding.var, rx.DataflowVar) and _makes_new(value):
             last[binding.var] = binding.var
     return {v: user for v, user in last.items() if user is not v}
 

@@ -18,20 +18,11 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.purity import has_effects
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.analysis.variables import all_global_vars, bindings_of, leaves
 from mlcnb.relax.emitter import with_bindings
-from mlcnb.relax.expr import (
-    Binding,
-    BindingBlock,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    ShapeExpr,
-    Var,
-)
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.tir.function import PrimFunc
@@ -39,13 +30,13 @@ from mlcnb.tir.function import PrimFunc
 Called = Callable[[Any], list[GlobalVar]]
 
 
-def remove_unused_bindings(func: Function, functions: Functions | None = None) -> Function:
+def remove_unused_bindings(func: rx.Function, functions: Functions | None = None) -> rx.Function:
     """`func` without the bindings that nothing uses and that have no effects.
 
     A match_cast goes where neither its value nor a symbolic variable that it defines is used; one
     of a shape to a shape stays, for it is there to be checked.
     """
-    sweep = _Sweep(functions or {}, any(isinstance(b, MatchCast) for b in bindings_of(func)))
+    sweep = _Sweep(functions or {}, any(isinstance(b, rx.MatchCast) for b in bindings_of(func)))
     sweep.mention(func.ret_struct_info)
     return replace(func, body=sweep.sequence(func.body))
 
@@ -66,51 +57,51 @@ class _Sweep:
         """What a value reads itself; what stands inside of it was looked at by `sequence`."""
         for leaf in leaves(value):
             self.live.add(leaf)
-            if isinstance(leaf, ShapeExpr):
+            if isinstance(leaf, rx.ShapeExpr):
                 self.mention(leaf)
 
-    def sequence(self, seq: Any) -> SeqExpr:
+    def sequence(self, seq: Any) -> rx.SeqExpr:
         for leaf in leaves(seq.body):
             self.live.add(leaf)
-            if isinstance(leaf, ShapeExpr):
+            if isinstance(leaf, rx.ShapeExpr):
                 self.mention(leaf)
         blocks = tuple(reversed([self.block(b) for b in reversed(seq.blocks)]))
         kept = tuple(b for b in blocks if b.bindings)
         same = len(kept) == len(seq.blocks) and all(
             a is b for a, b in zip(kept, seq.blocks, strict=True)
         )
-        return seq if same else SeqExpr(kept, seq.body)
+        return seq if same else rx.SeqExpr(kept, seq.body)
 
-    def block(self, block: BindingBlock) -> BindingBlock:
+    def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         kept = []
         for binding in reversed(block.bindings):
             if self.needed(binding):
                 kept.append(self.keep(binding))
         return with_bindings(block, tuple(reversed(kept)))
 
-    def needed(self, binding: Binding) -> bool:
+    def needed(self, binding: rx.Binding) -> bool:
         if binding.var in self.live:
             return True
-        if isinstance(binding, MatchCast):
-            return isinstance(binding.value, ShapeExpr) or any(
+        if isinstance(binding, rx.MatchCast):
+            return isinstance(binding.value, rx.ShapeExpr) or any(
                 v in self.symbols for v in definable_vars(binding.struct_info)
             )
         return has_effects(binding.value, self.functions)
 
-    def keep(self, binding: Binding) -> Binding:
+    def keep(self, binding: rx.Binding) -> rx.Binding:
         info = binding.var.struct_info
         self.mention(info)
-        if isinstance(info, TensorStructInfo) and isinstance(info.shape, Var):
+        if isinstance(info, TensorStructInfo) and isinstance(info.shape, rx.Var):
             self.live.add(info.shape)
         value = self.inside(binding.value)
         self.use(value)
         return replace(binding, value=value)
 
     def inside(self, value: Any) -> Any:
-        if isinstance(value, If):
+        if isinstance(value, rx.If):
             true, false = self.sequence(value.true_branch), self.sequence(value.false_branch)
             return replace(value, true_branch=true, false_branch=false)
-        if isinstance(value, Function):
+        if isinstance(value, rx.Function):
             return replace(value, body=self.sequence(value.body))
         return value
 
@@ -149,7 +140,7 @@ def _reached(mod: IRModule, stack: list[GlobalVar], called: Called) -> set[Globa
 
 def all_global_vars_of_graph(func: Any) -> list[GlobalVar]:
     """What a graph function calls; of a loop function nothing."""
-    return all_global_vars(func) if isinstance(func, Function) else []
+    return all_global_vars(func) if isinstance(func, rx.Function) else []
 
 
 def all_global_vars_of_any(func: Any) -> list[GlobalVar]:
@@ -177,7 +168,7 @@ class DeadCodeElimination(ModulePass):
         changed = {}
         removed = 0
         for key, func in mod.items():
-            if isinstance(func, Function):
+            if isinstance(func, rx.Function):
                 new = remove_unused_bindings(func, mod.functions)
                 if new is not func:
                     changed[key] = new
@@ -189,5 +180,5 @@ class DeadCodeElimination(ModulePass):
         return result
 
 
-def _count(func: Function) -> int:
+def _count(func: rx.Function) -> int:
     return sum(1 for _ in bindings_of(func))

@@ -21,32 +21,22 @@ from typing import Any
 
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import map_children, replace, rewrite
+from mlcnb.relax import expr as rx
 from mlcnb.relax import op
 from mlcnb.relax.analysis.variables import all_vars
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
-from mlcnb.relax.expr import (
-    Binding,
-    Call,
-    DataflowVar,
-    Expr,
-    Function,
-    Op,
-    SeqExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, called, declaration
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.relax.traits import Order
 
 #: operator name -> layout of the data, of the weight, and maybe of the result
 Layouts = Mapping[str, Sequence[str]]
-LayoutCallback = Callable[[Call], Layouts]
+LayoutCallback = Callable[[rx.Call], Layouts]
 
 
-def convert_to(func: Function, functions: Any, desired: Layouts, ask: LayoutCallback | None) -> Any:
+def convert_to(
+    func: rx.Function, functions: Any, desired: Layouts, ask: LayoutCallback | None
+) -> Any:
     """The function with its dataflow blocks in the desired layouts, and how many calls have one."""
     converter = _Converter(func, functions, desired, ask)
     return converter.function(), converter.found
@@ -56,7 +46,7 @@ class _Converter:
     """One function on its way: which variables lie in another order, and which in their own."""
 
     def __init__(
-        self, func: Function, functions: Any, desired: Layouts, ask: LayoutCallback | None
+        self, func: rx.Function, functions: Any, desired: Layouts, ask: LayoutCallback | None
     ) -> None:
         self.func, self.desired, self.ask = func, desired, ask
         self.emitter = Emitter(functions, Names(v.name_hint for v in all_vars(func)))
@@ -66,7 +56,7 @@ class _Converter:
         self.plain: dict[Any, Any] = {}
         self.found = 0
 
-    def function(self) -> Function:
+    def function(self) -> rx.Function:
         """The function rebuilt, block of bindings by block; itself where nothing is desired."""
         blocks = []
         for block in self.func.body.blocks:
@@ -79,15 +69,15 @@ class _Converter:
             blocks.append(with_bindings(block, tuple(bindings)))
         if not self.found:
             return self.func
-        body = SeqExpr(tuple(blocks), rewrite(self.func.body.body, self._substitute))
+        body = rx.SeqExpr(tuple(blocks), rewrite(self.func.body.body, self._substitute))
         return replace(self.func, body=body)
 
     def _substitute(self, n: Any) -> Any:
-        return self.plain.get(n) if isinstance(n, Var) else None
+        return self.plain.get(n) if isinstance(n, rx.Var) else None
 
-    def _binding(self, binding: Binding) -> None:
+    def _binding(self, binding: rx.Binding) -> None:
         value = binding.value
-        made = self._moved_value(binding) if isinstance(binding, VarBinding) else None
+        made = self._moved_value(binding) if isinstance(binding, rx.VarBinding) else None
         if made is None:
             new = map_children(value, self.in_own_order)
             self._bind(binding, new)
@@ -96,28 +86,30 @@ class _Converter:
         span = getattr(value, "span", None)
         var = self.emitter.emit(replace(call, span=span) if span is not None else call)
         self.moved[binding.var] = (var, order)
-        if not isinstance(binding.var, DataflowVar):
+        if not isinstance(binding.var, rx.DataflowVar):
             back = self._back(binding.var)
             self._bind(binding, back)
 
-    def _bind(self, binding: Binding, value: Any) -> None:
+    def _bind(self, binding: rx.Binding, value: Any) -> None:
         """Bind a value to the variable itself, so that plain parts stay as they are."""
-        if isinstance(binding, VarBinding):
-            self.emitter.bindings.append(VarBinding(binding.var, self.emitter.value(value)))
+        if isinstance(binding, rx.VarBinding):
+            self.emitter.bindings.append(rx.VarBinding(binding.var, self.emitter.value(value)))
         else:
             self.emitter.bindings.append(replace(binding, value=value))
         self.plain[binding.var] = binding.var
 
-    def _moved_value(self, binding: VarBinding) -> tuple[Any, Any] | None:
+    def _moved_value(self, binding: rx.VarBinding) -> tuple[Any, Any] | None:
         """The value in another order, and that order; None where it stays in its own."""
         value = binding.value
-        if isinstance(value, TupleGetItem):
+        if isinstance(value, rx.TupleGetItem):
             whole = self.moved.get(value.tuple_value)
             order = None if whole is None else whole[1][value.index]
             return (
-                None if whole is None or not order else (TupleGetItem(whole[0], value.index), order)
+                None
+                if whole is None or not order
+                else (rx.TupleGetItem(whole[0], value.index), order)
             )
-        if not isinstance(value, Call) or not isinstance(value.op, Op):
+        if not isinstance(value, rx.Call) or not isinstance(value.op, rx.Op):
             return None
         wanted = self._wanted(value)
         if wanted is not None:
@@ -129,10 +121,10 @@ class _Converter:
             return self._elementwise(value, binding.var)
         return self._in_order(value, attrs, binding.var)
 
-    def _in_order(self, call: Call, attrs: OpDecl, var: Var) -> tuple[Any, Any] | None:
+    def _in_order(self, call: rx.Call, attrs: OpDecl, var: rx.Var) -> tuple[Any, Any] | None:
         """The first operand as it lies, where the declaration says how; the rest in their own."""
         first, *rest = call.args or (None,)
-        parts = first.fields if isinstance(first, Tuple) else (first,)
+        parts = first.fields if isinstance(first, rx.Tuple) else (first,)
         order = next((o for x in parts if (o := self.order_of(x))), None)
         found = attrs.in_order(order) if order and not isinstance(order, list) else None
         if found is None:
@@ -141,19 +133,19 @@ class _Converter:
         made, after = found
         if isinstance(var.struct_info, TupleStructInfo) and not isinstance(after, list):
             after = [after] * len(var.struct_info.fields)
-        moved = Tuple(tuple(given)) if isinstance(first, Tuple) else given[0]
-        return Call(call.op, (moved, *map(self.in_own_order, rest)), made), after
+        moved = rx.Tuple(tuple(given)) if isinstance(first, rx.Tuple) else given[0]
+        return rx.Call(call.op, (moved, *map(self.in_own_order, rest)), made), after
 
-    def _elementwise(self, call: Call, var: Var) -> tuple[Any, Any] | None:
+    def _elementwise(self, call: rx.Call, var: rx.Var) -> tuple[Any, Any] | None:
         """Operands of full rank lie in one order, that of the first that is moved."""
         rank = _rank(var)
         orders = [self.order_of(a) for a in call.args if _rank(a) == rank]
         order = next((o for o in orders if o), None)
         if order is None or rank < 0:
             return None
-        return Call(call.op, tuple(self._spread(a, order) for a in call.args), call.attrs), order
+        return rx.Call(call.op, tuple(self._spread(a, order) for a in call.args), call.attrs), order
 
-    def _spread(self, x: Any, order: Order) -> Expr:
+    def _spread(self, x: Any, order: Order) -> rx.Expr:
         """An operand that broadcasts, in an order: dimensions that it lacks are put in front."""
         rank = _rank(x)
         if rank <= 0:
@@ -164,7 +156,7 @@ class _Converter:
         wide = op.expand_dims(self.in_own_order(x), axis=front)
         return self._permuted(self.emitter.emit(wide), order)
 
-    def _wanted(self, call: Call) -> Sequence[str] | None:
+    def _wanted(self, call: rx.Call) -> Sequence[str] | None:
         name = call.op.name  # type: ignore[union-attr]
         given = None if self.ask is None else self.ask(call)
         found = (given or {}).get(name) or self.desired.get(name)
@@ -174,7 +166,7 @@ class _Converter:
         have = [attrs.data_layout, attrs.kernel_layout, attrs.out_layout]
         return None if list(found) == have[: len(found)] else found
 
-    def _desired(self, call: Call, wanted: Sequence[str]) -> tuple[Any, Any]:
+    def _desired(self, call: rx.Call, wanted: Sequence[str]) -> tuple[Any, Any]:
         """A convolution in the layouts that are asked for."""
         attrs: Any = attrs_of(call)
         layouts = (attrs.data_layout, attrs.kernel_layout)
@@ -191,13 +183,13 @@ class _Converter:
             attrs, data_layout=wanted[0], kernel_layout=wanted[1], out_layout=out
         )
         self.found += 1
-        return Call(call.op, given, made), after
+        return rx.Call(call.op, given, made), after
 
     # operands in an order ------------------------------------------------------------------------
 
     def order_of(self, x: Any) -> Order | None:
         """The order that a variable lies in, where it is not its own."""
-        return self.moved[x][1] if x in self.moved and isinstance(x, Var) else None
+        return self.moved[x][1] if x in self.moved and isinstance(x, rx.Var) else None
 
     def lying(self, x: Any, order: Order) -> Any:
         """An operand with its dimensions in an order."""
@@ -212,26 +204,26 @@ class _Converter:
 
     def in_own_order(self, n: Any) -> Any:
         """An expression of the old function as it was."""
-        if isinstance(n, Var):
+        if isinstance(n, rx.Var):
             if n not in self.plain and n in self.moved:
                 self.plain[n] = self.emitter.emit(self._back(n), n.name_hint)
             return self.plain.get(n, n)
-        return map_children(n, self.in_own_order) if isinstance(n, Tuple) else n
+        return map_children(n, self.in_own_order) if isinstance(n, rx.Tuple) else n
 
-    def _back(self, var: Var) -> Any:
+    def _back(self, var: rx.Var) -> Any:
         """What makes the variable's own order of what lies in another one."""
         new, order = self.moved[var]
         if isinstance(order, list):
-            items = [TupleGetItem(new, i) for i in range(len(order))]
+            items = [rx.TupleGetItem(new, i) for i in range(len(order))]
             fields = [
                 self._returned(self.emitter.emit(i), o) if o else i
                 for i, o in zip(items, order, strict=True)
             ]
-            return Tuple(tuple(self.emitter.emit(f) for f in fields))
+            return rx.Tuple(tuple(self.emitter.emit(f) for f in fields))
         return self._returned(new, order)
 
     @staticmethod
-    def _returned(x: Any, order: Order) -> Call:
+    def _returned(x: Any, order: Order) -> rx.Call:
         axes = tuple(order.index(i) for i in range(len(order)))
         return op.permute_dims(x, axes=axes)
 

@@ -14,28 +14,15 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.structural import structural_digest, structural_equal
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax import expr as rx
 from mlcnb.relax.emitter import block_is_dataflow
-from mlcnb.relax.expr import (
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowVar,
-    Function,
-    If,
-    Op,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from mlcnb.relax.infer import Functions, is_pure_call
 from mlcnb.relax.mutator import Mutator
 
 
 def eliminate_common_subexpr(
-    func: Function, functions: Functions | None = None, call_only: bool = False
-) -> Function:
+    func: rx.Function, functions: Functions | None = None, call_only: bool = False
+) -> rx.Function:
     """`func` where equal pure calls (and tuples, and fields) share one variable.
 
     Shapes and dtypes stay, nothing is refused; `call_only` leaves tuples and fields alone.
@@ -48,42 +35,42 @@ class _Sharing(Mutator):
         super().__init__(functions)
         self.call_only = call_only
         #: values by operator and arguments, with the variable that each is bound to
-        self.seen: dict[Any, list[tuple[Any, Var]]] = {}
+        self.seen: dict[Any, list[tuple[Any, rx.Var]]] = {}
         self.removed = 0
 
-    def visit_block(self, block: BindingBlock) -> BindingBlock:
+    def visit_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """After a dataflow block its local variables are not seen any more."""
         made = super().visit_block(block)
         if block_is_dataflow(block):
             for key, found in self.seen.items():
-                self.seen[key] = [f for f in found if not isinstance(f[1], DataflowVar)]
+                self.seen[key] = [f for f in found if not isinstance(f[1], rx.DataflowVar)]
         return made
 
-    def _sequence(self, seq: Any) -> SeqExpr:
+    def _sequence(self, seq: Any) -> rx.SeqExpr:
         """What a branch computes is not seen outside of it."""
         outer = {key: list(found) for key, found in self.seen.items()}
         made = super()._sequence(seq)
         self.seen = outer
         return made
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         """The variable of an equal call before, if there is one."""
         return self.share(call, var) if is_pure_call(call, self.functions) else None
 
-    def visit_tuple(self, value: Tuple, var: Var) -> Any:
+    def visit_tuple(self, value: rx.Tuple, var: rx.Var) -> Any:
         """The same for tuples."""
         return None if self.call_only else self.share(value, var)
 
-    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+    def visit_item(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
         """The same for fields of tuples."""
         return None if self.call_only else self.share(item, var)
 
-    def visit_if(self, choice: If, var: Var) -> Any:
+    def visit_if(self, choice: rx.If, var: rx.Var) -> Any:
         """An If stays."""
         return None
 
     @rule("EliminateCommonSubexpr", "equal")
-    def share(self, value: Any, var: Var) -> Any:
+    def share(self, value: Any, var: rx.Var) -> Any:
         """The variable that holds an equal value already; else keep this one for later."""
         same_parts = self.seen.setdefault(_parts(value), [])
         for known, holder in same_parts:
@@ -97,24 +84,24 @@ class _Sharing(Mutator):
 def _parts(value: Any) -> Any:
     """Equal for values that have the same operator and arguments; variables count by identity."""
     kind = type(value)
-    if kind is Var or kind is DataflowVar:
+    if kind is rx.Var or kind is rx.DataflowVar:
         return id(value)
-    if kind is Call:
+    if kind is rx.Call:
         return ("call", _parts(value.op), tuple(map(_parts, value.args)))
-    if kind is Tuple:
+    if kind is rx.Tuple:
         return ("tuple", tuple(map(_parts, value.fields)))
-    if kind is TupleGetItem:
+    if kind is rx.TupleGetItem:
         return ("item", _parts(value.tuple_value), value.index)
-    if kind is Op:
+    if kind is rx.Op:
         return value.name
-    if kind is Constant:
+    if kind is rx.Constant:
         return _constant_parts(value)
-    if kind is ShapeExpr:
+    if kind is rx.ShapeExpr:
         return ("shape", tuple(d.value if type(d) is IntImm else id(d) for d in value.values))
     return value if kind is GlobalVar else (kind, structural_digest(value))
 
 
-def _constant_parts(value: Constant) -> Any:
+def _constant_parts(value: rx.Constant) -> Any:
     """Small constants by what they hold, large ones by identity."""
     data = value.data
     if data.size <= 64:
@@ -123,7 +110,7 @@ def _constant_parts(value: Constant) -> Any:
 
 
 def _same_attributes(a: Any, b: Any) -> bool:
-    if not isinstance(a, Call):
+    if not isinstance(a, rx.Call):
         return True
     return structural_equal(a.attrs, b.attrs) and structural_equal(a.sinfo_args, b.sinfo_args)
 
@@ -138,7 +125,7 @@ class EliminateCommonSubexpr(FunctionPass):
     #: leave tuples and their fields as they are
     call_only: bool = False
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+    def transform_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> rx.Function:
         """See `eliminate_common_subexpr`."""
         sharing = _Sharing(mod.functions, self.call_only)
         made = sharing.rewrite(func)

@@ -14,18 +14,9 @@ from mlcnb.core.node import replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.variables import bound_vars
 from mlcnb.relax.emitter import Names
-from mlcnb.relax.expr import (
-    BindingBlock,
-    Call,
-    Function,
-    SeqExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import TupleStructInfo
@@ -51,7 +42,7 @@ class ExpandTupleArguments(ModulePass):
         for key in chosen:
             functions[key] = _expanded(functions[key])
         for key, func in functions.items():
-            if isinstance(func, Function):
+            if isinstance(func, rx.Function):
                 called = _Caller(functions, wanted).rewrite(func)
                 if called is not mod.functions[key]:
                     tidy = canonicalize_bindings(called)
@@ -61,31 +52,32 @@ class ExpandTupleArguments(ModulePass):
 
 
 def _has_tuples(func: Any) -> bool:
-    private = isinstance(func, Function) and "global_symbol" not in func.attrs
+    private = isinstance(func, rx.Function) and "global_symbol" not in func.attrs
     return private and any(isinstance(p.struct_info, TupleStructInfo) for p in func.params)
 
 
-def _expanded(func: Function) -> Function:
+def _expanded(func: rx.Function) -> rx.Function:
     """The function on fields, which puts its tuples together again first."""
     names = Names(v.name_hint for v in bound_vars(func))
-    params: list[Var] = []
-    bindings: list[VarBinding] = []
+    params: list[rx.Var] = []
+    bindings: list[rx.VarBinding] = []
 
-    def expand(var: Var) -> Var:
+    def expand(var: rx.Var) -> rx.Var:
         info = var.struct_info
         if not isinstance(info, TupleStructInfo):
             params.append(var)
             return var
         parts = [
-            expand(Var(names.fresh(f"{var.name_hint}_{i}"), f)) for i, f in enumerate(info.fields)
+            expand(rx.Var(names.fresh(f"{var.name_hint}_{i}"), f))
+            for i, f in enumerate(info.fields)
         ]
-        bindings.append(VarBinding(var, Tuple(tuple(parts))))
+        bindings.append(rx.VarBinding(var, rx.Tuple(tuple(parts))))
         return var
 
     for param in func.params:
         expand(param)
-    blocks = (BindingBlock(tuple(bindings)), *func.body.blocks)
-    return replace(func, params=tuple(params), body=SeqExpr(blocks, func.body.body))
+    blocks = (rx.BindingBlock(tuple(bindings)), *func.body.blocks)
+    return replace(func, params=tuple(params), body=rx.SeqExpr(blocks, func.body.body))
 
 
 class _Caller(Mutator):
@@ -93,23 +85,23 @@ class _Caller(Mutator):
         super().__init__(functions)
         self.wanted = wanted
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         """The call with the fields of its tuples."""
         infos = self.wanted.get(call.op) if isinstance(call.op, GlobalVar) else None
         if infos is None:
             return None
         pairs = zip(call.args, infos, strict=True)
         args = [leaf for arg, info in pairs for leaf in self.fields(arg, info)]
-        return Call(call.op, tuple(args), call.attrs, call.sinfo_args, None, call.span)
+        return rx.Call(call.op, tuple(args), call.attrs, call.sinfo_args, None, call.span)
 
     def fields(self, arg: Any, info: Any) -> list[Any]:
         """The leaves of an argument, read out of it where it is no tuple written down."""
         if not isinstance(info, TupleStructInfo):
             return [arg]
         whole = self.value_of(arg)
-        if isinstance(whole, Tuple):
+        if isinstance(whole, rx.Tuple):
             parts: Any = whole.fields
         else:
-            parts = [self.emit(TupleGetItem(arg, i)) for i in range(len(info.fields))]
+            parts = [self.emit(rx.TupleGetItem(arg, i)) for i in range(len(info.fields))]
         pairs = zip(parts, info.fields, strict=True)
         return [leaf for part, field in pairs for leaf in self.fields(part, field)]

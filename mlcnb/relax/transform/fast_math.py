@@ -20,7 +20,10 @@ from mlcnb.relax.transform.legalize_ops import LegalizeOps
 
 
 class FastMathTransform(ModulePass):
-    """Replace exp, tanh, erf and softmax of float32 by loops of short polynomials."""
+    """Replace exp, tanh, erf and softmax of float32 by loops of short polynomials.
+
+    What is of another dtype, or of unknown shape, stays: nothing is refused.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The calls of those operators, as calls of loops."""

@@ -23,17 +23,8 @@ from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op.binary import Add
 from mlcnb.op.nn.batch_norm import BatchNorm
 from mlcnb.op.nn.conv import Conv
+from mlcnb.relax import expr as rx
 from mlcnb.relax import op
-from mlcnb.relax.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    Op,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, called
 from mlcnb.relax.struct_info import TensorStructInfo
@@ -43,14 +34,14 @@ from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 class _Affine(NamedTuple):
     """A convolution whose result has perhaps been shifted: where its channels are, its parts."""
 
-    conv: Call
+    conv: rx.Call
     weight: np.ndarray
     bias: np.ndarray | None
     channel: int
     span: Span | None
 
 
-def fold_batch_norm(func: Function) -> Function:
+def fold_batch_norm(func: rx.Function) -> rx.Function:
     """`func` with batch_norm and channelwise arithmetic folded into convolutions.
 
     Weights are constants of float dtype, factors have shape (C,) or one element; others stay,
@@ -64,30 +55,30 @@ class _Folding(Mutator):
         super().__init__()
         self.into_conv = self.alone = 0
 
-    def fold(self, func: Function) -> Function:
+    def fold(self, func: rx.Function) -> rx.Function:
         """Rewrite, and drop what is not used any more."""
         made = self.rewrite(func)
         return func if made is func else remove_unused_bindings(made)
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         """A batch_norm, or arithmetic with one constant a channel."""
         operator = called(call)
         if operator is BatchNorm:
             return self.batch_norm(call)
         return self.arithmetic(call, operator) if operator.line is not None else None
 
-    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+    def visit_item(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
         """The result of a batch_norm that was folded."""
         value = self.value_of(item.tuple_value)
-        return value.fields[item.index] if isinstance(value, Tuple) else None
+        return value.fields[item.index] if isinstance(value, rx.Tuple) else None
 
-    def batch_norm(self, call: Call) -> Any:
+    def batch_norm(self, call: rx.Call) -> Any:
         """scale and shift of constant statistics: into the convolution before, or as they are."""
         attrs: Any = attrs_of(call)
         info = call.args[0].struct_info
         if attrs.training or not isinstance(info, TensorStructInfo) or info.ndim < 1:
             return None
-        arrays = [a.data.astype("float64") for a in call.args[1:] if isinstance(a, Constant)]
+        arrays = [a.data.astype("float64") for a in call.args[1:] if isinstance(a, rx.Constant)]
         if len(arrays) != 4:
             return None
         gamma, beta, mean, var = arrays
@@ -99,25 +90,25 @@ class _Folding(Mutator):
             result = self.scale_and_shift(call, scale, shift, attrs.axis % info.ndim)
         if result is None:
             return None
-        return Tuple((self.emit(result), call.args[3], call.args[4]))
+        return rx.Tuple((self.emit(result), call.args[3], call.args[4]))
 
     @rule("FoldBatchNorm")
-    def scale_and_shift(self, call: Call, scale: Any, shift: Any, axis: int) -> Expr:
+    def scale_and_shift(self, call: rx.Call, scale: Any, shift: Any, axis: int) -> rx.Expr:
         """x * s + b: two operators that fuse with what stands around."""
         self.alone += 1
         data = call.args[0]
         shape = [-1 if i == axis else 1 for i in range(data.struct_info.ndim)]
         kind = data.struct_info.dtype.numpy
-        s, b = (Constant(v.reshape(shape).astype(kind), call.span) for v in (scale, shift))
+        s, b = (rx.Constant(v.reshape(shape).astype(kind), call.span) for v in (scale, shift))
         return op.add(op.multiply(data, s), b)
 
-    def arithmetic(self, call: Call, operator: type[OpDecl]) -> Any:
+    def arithmetic(self, call: rx.Call, operator: type[OpDecl]) -> Any:
         """`conv * c`, `conv + b + c`, …: the constant goes into weights and bias."""
         data, constant = call.args
-        if isinstance(data, Constant) and operator.commutative:
+        if isinstance(data, rx.Constant) and operator.commutative:
             data, constant = constant, data
         affine = self.affine(data)
-        if affine is None or not isinstance(constant, Constant):
+        if affine is None or not isinstance(constant, rx.Constant):
             return None
         value = _per_channel(constant.data, affine, data.struct_info)
         if value is None:
@@ -131,7 +122,7 @@ class _Folding(Mutator):
     @rule("FoldBatchNorm", "into_convolution")
     def scaled(
         self, data: Any, scale: np.ndarray, shift: np.ndarray, axis: int, span: Span | None
-    ) -> Expr | None:
+    ) -> rx.Expr | None:
         """`data * scale + shift` as a convolution and an add; None where data is no such thing."""
         affine = self.affine(data)
         if affine is None or affine.channel != axis or not np.isfinite(scale).all():
@@ -151,23 +142,23 @@ class _Folding(Mutator):
 
         by_halves(weight, fill)
         source = conv.args[1].span  # type: ignore[attr-defined]
-        args = (conv.args[0], Constant(weight, source))
-        made = Call(conv.op, args, conv.attrs, (), conv.struct_info, span)
+        args = (conv.args[0], rx.Constant(weight, source))
+        made = rx.Call(conv.op, args, conv.attrs, (), conv.struct_info, span)
         bias = shift if affine.bias is None else affine.bias.astype("float64") * scale + shift
         if affine.bias is None and not bias.any():
             return made
         info: Any = conv.struct_info
         shape = [-1 if i == axis else 1 for i in range(info.ndim)]
-        added = Constant(bias.reshape(shape).astype(info.dtype.numpy), span)
+        added = rx.Constant(bias.reshape(shape).astype(info.dtype.numpy), span)
         add = op.add(self.emit(made), added)
-        return Call(add.op, add.args, add.attrs, (), None, span)
+        return rx.Call(add.op, add.args, add.attrs, (), None, span)
 
     def affine(self, data: Any) -> _Affine | None:
         """The convolution behind `data`, with a bias or without, if nothing else uses it."""
         call = self.only_used_here(data)
         if call is None:
             return None
-        if called(call) is Add and isinstance(call.args[1], Constant):
+        if called(call) is Add and isinstance(call.args[1], rx.Constant):
             conv = self.only_used_here(call.args[0])
             found = None if conv is None else _convolution(conv)
             if found is None:
@@ -180,14 +171,18 @@ class _Folding(Mutator):
     def only_used_here(self, data: Any) -> Any:
         """The operator call that `data` is bound to, where this is its only use."""
         call = self.value_of(data)
-        if not isinstance(call, Call) or not isinstance(call.op, Op) or self.use_count(data) > 1:
+        if (
+            not isinstance(call, rx.Call)
+            or not isinstance(call.op, rx.Op)
+            or self.use_count(data) > 1
+        ):
             return None
         return call
 
 
-def _convolution(call: Call) -> _Affine | None:
+def _convolution(call: rx.Call) -> _Affine | None:
     """A convolution of constant weights in a plain layout."""
-    if not issubclass(called(call), Conv) or not isinstance(call.args[1], Constant):
+    if not issubclass(called(call), Conv) or not isinstance(call.args[1], rx.Constant):
         return None
     attrs: Any = attrs_of(call)
     weight = call.args[1].data
@@ -217,7 +212,7 @@ class FoldBatchNorm(FunctionPass):
     shape (C,) or what broadcasts so. Others stay, nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+    def transform_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> rx.Function:
         """See `fold_batch_norm`."""
         folding = _Folding()
         made = folding.fold(func)

@@ -25,21 +25,9 @@ from mlcnb.ir.rules import rule
 from mlcnb.ir.span import Span
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op.shape import ShapeOf
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import nbytes, static_shape
 from mlcnb.relax.analysis.variables import leaves
-from mlcnb.relax.expr import (
-    Call,
-    Constant,
-    Function,
-    If,
-    Op,
-    PrimValue,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    shape_expr,
-)
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.numpy_call import call_numpy, value_of
@@ -58,8 +46,8 @@ INTERPRETED = 50_000
 
 
 def fold_constant(
-    func: Function, functions: Functions | None = None, max_tensor_bytes: int | None = None
-) -> Function:
+    func: rx.Function, functions: Functions | None = None, max_tensor_bytes: int | None = None
+) -> rx.Function:
     """`func` with calls of constants evaluated.
 
     Shapes have to be numbers; what cannot be evaluated stays a call, nothing is refused.
@@ -80,9 +68,9 @@ class _Folder(Mutator):
         self.folded = 0
         self.refused: list[str] = []
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         """The value of a call whose operands are all known."""
-        if not isinstance(call.op, Op):
+        if not isinstance(call.op, rx.Op):
             return None
         if called(call) is ShapeOf:
             return self.known_shape(call)
@@ -96,42 +84,42 @@ class _Folder(Mutator):
         return self.fold(call, self.run_numpy)
 
     @rule("FoldConstant", "branch")
-    def visit_if(self, choice: If, var: Var) -> Any:
+    def visit_if(self, choice: rx.If, var: rx.Var) -> Any:
         """The branch that is taken, where the condition is known."""
-        if not isinstance(choice.cond, Constant):
+        if not isinstance(choice.cond, rx.Constant):
             return None
         return self.count(choice.true_branch if choice.cond.data.all() else choice.false_branch)
 
-    def visit_leaf(self, leaf: Any, var: Var) -> Any:
+    def visit_leaf(self, leaf: Any, var: rx.Var) -> Any:
         """A constant or a shape takes the place of its name."""
-        return leaf if isinstance(leaf, Constant | ShapeExpr) else None
+        return leaf if isinstance(leaf, rx.Constant | rx.ShapeExpr) else None
 
-    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+    def visit_item(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
         """A field that is a constant."""
         value = self.value_of(item.tuple_value)
-        field = value.fields[item.index] if isinstance(value, Tuple) else None
-        return field if isinstance(field, Constant) else None
+        field = value.fields[item.index] if isinstance(value, rx.Tuple) else None
+        return field if isinstance(field, rx.Constant) else None
 
     @rule("FoldConstant")
-    def known_shape(self, call: Call) -> Any:
+    def known_shape(self, call: rx.Call) -> Any:
         """`shape_of` of a tensor whose dimensions are known."""
         info = call.args[0].struct_info
         dims = info.dims if isinstance(info, TensorStructInfo) else None
-        return None if dims is None else self.count(ShapeExpr(dims))
+        return None if dims is None else self.count(rx.ShapeExpr(dims))
 
     def is_known(self, leaf: Any) -> bool:
         """True for constants, and for shapes and scalars without symbolic variables."""
-        if isinstance(leaf, ShapeExpr):
+        if isinstance(leaf, rx.ShapeExpr):
             return all(isinstance(d, IntImm) for d in leaf.values)
-        if isinstance(leaf, PrimValue):
+        if isinstance(leaf, rx.PrimValue):
             return isinstance(getattr(leaf.value, "value", None), int | float)
-        if isinstance(leaf, Var):
-            return isinstance(self.value_of(leaf), Tuple) and all(
+        if isinstance(leaf, rx.Var):
+            return isinstance(self.value_of(leaf), rx.Tuple) and all(
                 self.is_known(f) for f in self.value_of(leaf).fields
             )
         return True
 
-    def is_modest(self, call: Call) -> bool:
+    def is_modest(self, call: rx.Call) -> bool:
         """The result is small, or not much larger than the operands."""
         given = sum(leaf.data.nbytes for leaf in _constants(call))
         made = _bytes_of(call.struct_info)
@@ -140,7 +128,7 @@ class _Folder(Mutator):
         return made <= self.limit and (made <= SMALL or made <= GROWTH * given)
 
     @rule("FoldConstant", "call")
-    def fold(self, call: Call, run: Any) -> Any:
+    def fold(self, call: rx.Call, run: Any) -> Any:
         """The result as a constant; None where the evaluation is refused."""
         try:
             result = run(call)
@@ -154,7 +142,7 @@ class _Folder(Mutator):
         self.folded += 1
         return expr
 
-    def run_numpy(self, call: Call) -> Any:
+    def run_numpy(self, call: rx.Call) -> Any:
         """By the operator's meaning."""
         return call_numpy(call, self.look_up)
 
@@ -162,7 +150,7 @@ class _Folder(Mutator):
         """The value of a variable that is bound to a tuple of constants."""
         return value_of(self.value_of(leaf), self.look_up, {})
 
-    def run_prim_func(self, call: Call) -> Any:
+    def run_prim_func(self, call: rx.Call) -> Any:
         """By the interpreter, where it is small; None where it is not."""
         func: Any = self.functions.get(call.args[0])  # type: ignore[call-overload]
         infos = _outputs(call.sinfo_args[0])
@@ -180,8 +168,8 @@ class _Folder(Mutator):
         return tuple(outputs) if several else outputs[0]
 
 
-def _constants(call: Call) -> list[Constant]:
-    return [n for arg in call.args for n in leaves(arg) if isinstance(n, Constant)]
+def _constants(call: rx.Call) -> list[rx.Constant]:
+    return [n for arg in call.args for n in leaves(arg) if isinstance(n, rx.Constant)]
 
 
 def _outputs(info: Any) -> tuple[Any, ...]:
@@ -195,23 +183,23 @@ def _bytes_of(info: Any) -> int | None:
     return nbytes(info) if isinstance(info, TensorStructInfo | TupleStructInfo) else None
 
 
-def _as_expr(result: Any, call: Call) -> Any:
+def _as_expr(result: Any, call: rx.Call) -> Any:
     """An evaluated result as an expression."""
     if isinstance(call.struct_info, ShapeStructInfo):
-        return shape_expr(result)
+        return rx.shape_expr(result)
     if isinstance(result, tuple):
-        return Tuple(tuple(_adopted(r, None) for r in result))
+        return rx.Tuple(tuple(_adopted(r, None) for r in result))
     return _adopted(result, call.span)
 
 
-def _adopted(result: Any, span: Span | None) -> Constant:
+def _adopted(result: Any, span: Span | None) -> rx.Constant:
     """A constant that takes over a result, or a view of another constant, without a copy."""
     array = aligned(np.asarray(result)).view()
     array.flags.writeable = False
-    return Constant(array, span)
+    return rx.Constant(array, span)
 
 
-def _name(call: Call) -> str:
+def _name(call: rx.Call) -> str:
     return getattr(call.op, "name", "call").removeprefix("relax.")
 
 
@@ -227,7 +215,7 @@ class FoldConstant(FunctionPass):
     #: no larger tensor is made; None: the option `max_tensor_bytes`
     max_tensor_bytes: int | None = None
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+    def transform_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> rx.Function:
         """See `fold_constant`."""
         folder = _Folder(mod.functions, self.max_tensor_bytes)
         made = folder.rewrite(func)

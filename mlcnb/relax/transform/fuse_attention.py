@@ -105,7 +105,8 @@ class _Reader(Reader):
             return x, None
         for scores, bias in (call.args, call.args[::-1]):
             found = self.scaled(scores)[0]
-            if same_shape(scores, x) and dims_of(bias) and self.call_of(found, Matmul):
+            known = dims_of(x) and dims_of(bias) and same_shape(scores, x)
+            if known and self.call_of(found, Matmul):
                 return scores, bias
         return x, None
 

@@ -26,7 +26,7 @@ from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Function, Var, const
 from mlcnb.relax.operator import OpDecl, attrs_of, called
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
-from mlcnb.relax.transform.written_out import Reader, dims_of, same_shape
+from mlcnb.relax.transform.written_out import Reader, dims_of, same_shape, shape_of
 
 
 class FuseLayerNorm(FunctionPass):
@@ -53,7 +53,7 @@ class _Reader(Reader):
     def visit_call(self, call: Call, var: Var) -> Any:
         """The quotient, then what is multiplied with it and added to it."""
         operator = called(call)
-        if operator in (Divide, Multiply) and dims_of(var):
+        if operator in (Divide, Multiply) and shape_of(var):
             for x, over in self.quotients(call):
                 made = self.normalised(x, over, var)
                 if made is not None:
@@ -89,9 +89,9 @@ class _Reader(Reader):
         if shifted is None or not same_shape(x, var):
             return None
         square, epsilon = self.last_mean(shifted[0]), shifted[1]
-        if square is None or self.squared(square) is not x:
+        size = (shape_of(x) or [])[-1:]
+        if square is None or self.squared(square) is not x or not isinstance(size[0], int):
             return None
-        size = dims_of(x)[-1:]  # type: ignore[index]
         ones = const(np.ones(size, "float32"))
         source = self.centred(x)
         if source is None:
@@ -104,7 +104,7 @@ class _Reader(Reader):
     def last_mean(self, x: Any) -> Any:
         """What `x` is the mean of, along the last dimension, which stays as 1."""
         call = self.call_of(x, Mean)
-        if call is None or not dims_of(call.args[0]):
+        if call is None or not shape_of(call.args[0]):
             return None
         attrs: Any = attrs_of(call)
         axis = attrs.axis if isinstance(attrs.axis, int) else tuple(attrs.axis or ())
@@ -151,7 +151,7 @@ def _is_one(x: Any) -> bool:
 
 def _is_line(weight: Any, x: Any) -> bool:
     """True if the weight has the last dimension of `x` and no other."""
-    return dims_of(weight) is not None and dims_of(weight) == dims_of(x)[-1:]  # type: ignore[index]
+    return dims_of(weight) is not None and dims_of(weight) == (shape_of(x) or [])[-1:]
 
 
 def _with(call: Call, place: int, weight: Any, **changes: Any) -> Call:

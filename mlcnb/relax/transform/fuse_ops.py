@@ -21,6 +21,7 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import merge
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.calls import is_open
 from mlcnb.relax.analysis.struct_info import (
     definable_vars,
@@ -30,20 +31,6 @@ from mlcnb.relax.analysis.struct_info import (
 )
 from mlcnb.relax.analysis.variables import leaves, with_nested
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
-from mlcnb.relax.expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    Op,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    Var,
-    VarBinding,
-)
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
@@ -72,7 +59,7 @@ class FuseOps(ModulePass):
         depth = self.max_depth or ctx.get_config("relax.FuseOps.max_depth")
         fuser = _Fuser(FunctionTable(mod.functions), depth)
         for key, func in mod.items():
-            if isinstance(func, Function) and not func.attrs.keys() & {"Primitive", "Codegen"}:
+            if isinstance(func, rx.Function) and not func.attrs.keys() & {"Primitive", "Codegen"}:
                 fuser.table.set(key, fuser.function(func))
         if fuser.groups:
             new = len(fuser.table.functions) - len(mod)
@@ -87,19 +74,19 @@ class _Fuser:
         self.table, self.max_depth = table, max_depth
         self.groups = self.calls = 0
 
-    def function(self, func: Function) -> Function:
+    def function(self, func: rx.Function) -> rx.Function:
         """The function with its dataflow blocks fused, those in branches and loops too."""
         body = self.sequence(func.body)
         return func if body is func.body else replace(func, body=body)
 
-    def sequence(self, seq: SeqExpr) -> SeqExpr:
+    def sequence(self, seq: rx.SeqExpr) -> rx.SeqExpr:
         """A sequence with its dataflow blocks fused, and those inside of its values."""
         blocks = tuple(self.block(b) if block_is_dataflow(b) else self.plain(b) for b in seq.blocks)
         if all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
             return seq
-        return SeqExpr(blocks, seq.body)
+        return rx.SeqExpr(blocks, seq.body)
 
-    def plain(self, block: BindingBlock) -> BindingBlock:
+    def plain(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """A plain block: what is inside of its values."""
         changed = (with_nested(b.value, self.sequence) for b in block.bindings)
         pairs = zip(block.bindings, changed, strict=True)
@@ -107,10 +94,10 @@ class _Fuser:
             block, tuple(b if v is b.value else replace(b, value=v) for b, v in pairs)
         )
 
-    def block(self, block: BindingBlock) -> BindingBlock:
+    def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """A block in which the last call of each group stands for the group."""
         nodes = self.graph(block)
-        last: dict[int, Binding] = {}
+        last: dict[int, rx.Binding] = {}
         swallowed: set[int] = set()
         for group in find_groups(nodes, self.max_depth):
             bindings = [block.bindings[n.index] for n in group]
@@ -122,12 +109,12 @@ class _Fuser:
         ]
         return with_bindings(block, tuple(kept))
 
-    def graph(self, block: BindingBlock) -> list[Node]:
+    def graph(self, block: rx.BindingBlock) -> list[Node]:
         """A node for each binding, with its users."""
-        nodes: dict[Var, Node] = {}
+        nodes: dict[rx.Var, Node] = {}
         for index, binding in enumerate(block.bindings):
             pattern = self.pattern(binding)
-            seen = not isinstance(binding.var, DataflowVar)
+            seen = not isinstance(binding.var, rx.DataflowVar)
             node = Node(index, pattern, is_seen=seen, origin=binding.value)
             for leaf in leaves(binding.value):
                 used = nodes.get(leaf)
@@ -136,10 +123,10 @@ class _Fuser:
             nodes[binding.var] = node
         return list(nodes.values())
 
-    def pattern(self, binding: Binding) -> OpPatternKind:
+    def pattern(self, binding: rx.Binding) -> OpPatternKind:
         """The kind of a bound value: that of the loop function called; opaque for all else."""
         call = binding.value
-        if type(binding) is not VarBinding or not _is_call_tir(call):
+        if type(binding) is not rx.VarBinding or not _is_call_tir(call):
             return OpPatternKind.OPAQUE
         if not isinstance(call.sinfo_args[0], TensorStructInfo):
             return OpPatternKind.OPAQUE
@@ -148,23 +135,25 @@ class _Fuser:
             return OpPatternKind.OPAQUE  # what has to be equal is checked where it is called
         return OpPatternKind(func.attrs.get("op_pattern", OpPatternKind.OPAQUE))
 
-    def fused(self, bindings: list[Binding]) -> Binding:
+    def fused(self, bindings: list[rx.Binding]) -> rx.Binding:
         """The call of the function that holds a group, bound to the group's last variable."""
         outline = _Outline(bindings, self.table.functions)
         name = self.table.add_shared(outline.func, _name(bindings))
         result = bindings[-1].var
         span = merge(*(b.value.span for b in bindings))
-        call = Call(name, tuple(outline.args), None, (), result.struct_info, span)
-        return VarBinding(result, call)
+        call = rx.Call(name, tuple(outline.args), None, (), result.struct_info, span)
+        return rx.VarBinding(result, call)
 
 
 def _is_call_tir(value: Any) -> bool:
     return (
-        isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "relax.call_tir"
+        isinstance(value, rx.Call)
+        and isinstance(value.op, rx.Op)
+        and value.op.name == "relax.call_tir"
     )
 
 
-def _use(pattern: OpPatternKind, used: Any, user: Var) -> OpPatternKind:
+def _use(pattern: OpPatternKind, used: Any, user: rx.Var) -> OpPatternKind:
     """The kind of one use: elementwise only where the shape is that of the result."""
     if pattern > OpPatternKind.BROADCAST:
         return pattern
@@ -173,7 +162,7 @@ def _use(pattern: OpPatternKind, used: Any, user: Var) -> OpPatternKind:
     return OpPatternKind.ELEM_WISE if same else OpPatternKind.BROADCAST
 
 
-def _name(bindings: list[Binding]) -> str:
+def _name(bindings: list[rx.Binding]) -> str:
     """fused_conv2d_add_relu: the names of the functions, without the numbers at their ends."""
     parts = [b.value.args[0].name_hint for b in bindings]
     names = [re.sub(r"(?<=[a-z_])_?\d+$", "", p) or p for p in parts]
@@ -189,41 +178,41 @@ class _Outline:
     parameter. Inside, all symbolic variables are new.
     """
 
-    def __init__(self, bindings: list[Binding], functions: Functions) -> None:
+    def __init__(self, bindings: list[rx.Binding], functions: Functions) -> None:
         self.functions = functions
-        self.values: dict[Any, Var] = {}
-        self.params: list[Var] = []
+        self.values: dict[Any, rx.Var] = {}
+        self.params: list[rx.Var] = []
         self.args: list[Any] = []
         self.names: dict[str, int] = {}
         self.symbols = {v: type(v)(v.name, v.dtype) for v in _symbols(bindings)}
         copies = [self.copied(b, b is bindings[-1]) for b in bindings]
         self.shape_parameter()
         result = copies[-1].var
-        body = SeqExpr((DataflowBlock(tuple(copies)),), result)
+        body = rx.SeqExpr((rx.DataflowBlock(tuple(copies)),), result)
         attrs = FrozenDict({"Primitive": True})
-        self.func = Function(tuple(self.params), body, result.struct_info, True, attrs)
+        self.func = rx.Function(tuple(self.params), body, result.struct_info, True, attrs)
 
-    def copied(self, binding: Binding, is_last: bool) -> Binding:
+    def copied(self, binding: rx.Binding, is_last: bool) -> rx.Binding:
         """A call on what stands for its arguments inside."""
         call = binding.value
         buffers = self.functions[call.args[0]].buffers  # type: ignore[attr-defined]
         pairs = zip(call.args[1].fields, buffers, strict=False)
-        args = Tuple(tuple(self.argument(arg, buffer.name) for arg, buffer in pairs))
+        args = rx.Tuple(tuple(self.argument(arg, buffer.name) for arg, buffer in pairs))
         scalars = tuple(substitute(s, self.symbols) for s in call.args[2:])
         infos = tuple(substitute(i, self.symbols) for i in call.sinfo_args)
-        value = Call(
+        value = rx.Call(
             call.op, (call.args[0], args, *scalars), call.attrs, infos, infos[0], call.span
         )
         name = self.fresh("gv" if is_last else "lv")
-        var = (Var if is_last else DataflowVar)(name, infos[0], binding.var.span)
+        var = (rx.Var if is_last else rx.DataflowVar)(name, infos[0], binding.var.span)
         self.values[binding.var] = var
-        return VarBinding(var, value)
+        return rx.VarBinding(var, value)
 
     def argument(self, arg: Any, hint: str) -> Any:
         """The local variable that stands for an argument; a new parameter if there is none."""
         if arg not in self.values:
             info = substitute(arg.struct_info, self.symbols)
-            self.values[arg] = Var(self.fresh(hint), info)
+            self.values[arg] = rx.Var(self.fresh(hint), info)
             self.params.append(self.values[arg])
             self.args.append(arg)
         return self.values[arg]
@@ -234,8 +223,8 @@ class _Outline:
         missing = {old: new for old, new in self.symbols.items() if new not in known}
         if missing:
             info = ShapeStructInfo(tuple(missing.values()), len(missing))
-            self.params.append(Var(self.fresh("s"), info))
-            self.args.append(ShapeExpr(tuple(missing)))
+            self.params.append(rx.Var(self.fresh("s"), info))
+            self.args.append(rx.ShapeExpr(tuple(missing)))
 
     def fresh(self, name: str) -> str:
         """`name`, or name_1, name_2 …"""
@@ -244,7 +233,7 @@ class _Outline:
         return self.fresh(f"{name}_{count}") if count else name
 
 
-def _symbols(bindings: list[Binding]) -> list[PrimVar]:
+def _symbols(bindings: list[rx.Binding]) -> list[PrimVar]:
     """The symbolic variables that a group mentions."""
     found: dict[PrimVar, None] = {}
     for binding in bindings:

@@ -20,25 +20,17 @@ from typing import Any
 
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import merge
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.variables import bindings_of, leaves, udchain, uses
 from mlcnb.relax.dpl.group import bound_in
 from mlcnb.relax.dpl.matcher import Matcher, parts_only
-from mlcnb.relax.dpl.pattern import DFPattern
+from mlcnb.relax.dpl.nodes import DFPattern
 from mlcnb.relax.emitter import Names, block_is_dataflow
-from mlcnb.relax.expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    Function,
-    SeqExpr,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.transform.outline import (
     Outline,
@@ -61,14 +53,14 @@ class PatternCheckContext:
         var_usages: the variables that are computed from each variable.
         value_to_bound_var: the variable of each value.
 
-    Values tell their shape and dtype by `struct_info`.
+    Values tell their shape and dtype by `struct_info`. What a `check` raises comes out of the pass.
     """
 
     matched_expr: Any
     annotated_expr: dict[str, Any]
-    matched_bindings: dict[Var, Any]
-    var_usages: dict[Var, tuple[Var, ...]]
-    value_to_bound_var: dict[Any, Var]
+    matched_bindings: dict[rx.Var, Any]
+    var_usages: dict[rx.Var, tuple[rx.Var, ...]]
+    value_to_bound_var: dict[Any, rx.Var]
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,7 @@ class FusionPattern:
         if isinstance(given, tuple) and len(given) >= 2 and isinstance(given[1], DFPattern):
             return FusionPattern(*given)
         raise PassError(
-            f"a {type(given).__name__} is no fusion pattern",
+            f"{kind_of(given)} is no fusion pattern",
             hint='FusionPattern("blas.matmul", pattern) or the tuple ("blas.matmul", pattern)',
         )
 
@@ -147,7 +139,7 @@ class FuseOpsByPattern(ModulePass):
             return [mod.get_global_var(name) for name in self.entry_functions]
         closed = {"Codegen", "Composite", "Primitive"}
         return [
-            k for k, f in mod.items() if isinstance(f, Function) and not closed & f.attrs.keys()
+            k for k, f in mod.items() if isinstance(f, rx.Function) and not closed & f.attrs.keys()
         ]
 
 
@@ -160,7 +152,7 @@ class _Partition:
         self.options, self.pattern, self.table = options, pattern, table
         self.count = 0
 
-    def function(self, func: Function) -> Function:
+    def function(self, func: rx.Function) -> rx.Function:
         """The function with the pattern's matches outlined."""
         self.names = Names({v.name_hint for v in udchain(func)})
         for number, block in enumerate(func.body.blocks):
@@ -169,11 +161,11 @@ class _Partition:
                     func = self.at(func, number, binding.var)
         return func
 
-    def at(self, func: Function, number: int, root: Var) -> Function:
+    def at(self, func: rx.Function, number: int, root: rx.Var) -> rx.Function:
         """The function with the match at a variable outlined; itself where there is none."""
         block = func.body.blocks[number]
         value = next((b.value for b in block.bindings if b.var is root), None)
-        if not isinstance(value, Call | TupleGetItem) or _is_partition(value):
+        if not isinstance(value, rx.Call | rx.TupleGetItem) or _is_partition(value):
             return func
         values = {b.var: b.value for b in bindings_of(func)}
         for memo in Matcher(values).ways(self.pattern.pattern, root, {}):
@@ -183,13 +175,13 @@ class _Partition:
                 return self.outlined(func, number, root, group, parts)
         return func
 
-    def is_fit(self, func: Function, block: BindingBlock, group: tuple[Var, ...]) -> bool:
+    def is_fit(self, func: rx.Function, block: rx.BindingBlock, group: tuple[rx.Var, ...]) -> bool:
         """Whether a group may become one call: in one block, and not in a circle."""
         bound = {b.var for b in block.bindings}
         return set(group) <= bound and not goes_in_a_circle(block.bindings, set(group))
 
     def is_wanted(
-        self, func: Function, values: dict[Var, Any], parts: dict[DFPattern, Any], group: Any
+        self, func: rx.Function, values: dict[rx.Var, Any], parts: dict[DFPattern, Any], group: Any
     ) -> bool:
         """What the pattern's check says."""
         if self.pattern.check is None:
@@ -210,12 +202,12 @@ class _Partition:
 
     def outlined(
         self,
-        func: Function,
+        func: rx.Function,
         number: int,
-        root: Var,
-        group: tuple[Var, ...],
+        root: rx.Var,
+        group: tuple[rx.Var, ...],
         parts: dict[DFPattern, Any],
-    ) -> Function:
+    ) -> rx.Function:
         """The function with a call in place of a group."""
         blocks = list(func.body.blocks)
         bindings = blocks[number].bindings
@@ -234,9 +226,9 @@ class _Partition:
         new = ordered([*rest[:place], *made, *rest[place + 1 :]])
         blocks[number] = replace(blocks[number], bindings=new)
         self.count += 1
-        return replace(func, body=SeqExpr(tuple(blocks), func.body.body))
+        return replace(func, body=rx.SeqExpr(tuple(blocks), func.body.body))
 
-    def added(self, func: Function, name: str) -> GlobalVar:
+    def added(self, func: rx.Function, name: str) -> GlobalVar:
         """The name of the function in the module, in a wrapper for its library if that is asked."""
         if not self.options.annotate_codegen:
             return self.table.add_shared(func, name)
@@ -244,25 +236,25 @@ class _Partition:
 
 
 def _is_partition(value: Any) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, GlobalVar)
+    return isinstance(value, rx.Call) and isinstance(value.op, GlobalVar)
 
 
-def _span(binding: Binding) -> Any:
+def _span(binding: rx.Binding) -> Any:
     return getattr(binding.value, "span", None)
 
 
-def _name(bindings: list[Binding]) -> str:
+def _name(bindings: list[rx.Binding]) -> str:
     """fused_relax_matmul_relax_nn_relu: the operators, as TVM names such functions."""
     ops = [
         getattr(b.value.op, "name", None) or getattr(b.value.op, "name_hint", "call")
         for b in bindings
-        if isinstance(b.value, Call)
+        if isinstance(b.value, rx.Call)
     ]
     names = [op.replace(".", "_") for op in ops if isinstance(op, str)] or ["tuple"]
     return "fused_" + "_".join(names)
 
 
-def add_wrapped(table: FunctionTable, func: Function, name: str, codegen: str) -> GlobalVar:
+def add_wrapped(table: FunctionTable, func: rx.Function, name: str, codegen: str) -> GlobalVar:
     """Add a function that calls `func`, which is local to it, and names its library.
 
     Equal ones are added once.
@@ -272,11 +264,11 @@ def add_wrapped(table: FunctionTable, func: Function, name: str, codegen: str) -
     return add_shared(table, _wrapper(inner, codegen), f"{name}_{codegen}")
 
 
-def _wrapper(inner: Function, codegen: str) -> Function:
-    params = tuple(Var(p.name_hint, p.struct_info) for p in inner.params)
-    local = Var("local_func", inner.struct_info)
-    result = Var("output", inner.ret_struct_info)
-    call = Call(local, params, None, (), inner.ret_struct_info)
-    block = BindingBlock((VarBinding(local, inner), VarBinding(result, call)))
-    body = SeqExpr((block,), result)
-    return Function(params, body, inner.ret_struct_info, True, FrozenDict({"Codegen": codegen}))
+def _wrapper(inner: rx.Function, codegen: str) -> rx.Function:
+    params = tuple(rx.Var(p.name_hint, p.struct_info) for p in inner.params)
+    local = rx.Var("local_func", inner.struct_info)
+    result = rx.Var("output", inner.ret_struct_info)
+    call = rx.Call(local, params, None, (), inner.ret_struct_info)
+    block = rx.BindingBlock((rx.VarBinding(local, inner), rx.VarBinding(result, call)))
+    body = rx.SeqExpr((block,), result)
+    return rx.Function(params, body, inner.ret_struct_info, True, FrozenDict({"Codegen": codegen}))

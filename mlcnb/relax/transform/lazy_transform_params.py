@@ -22,23 +22,10 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const as prim_const
 from mlcnb.ir.transform import FunctionPass, ModulePass, PassContext
+from mlcnb.relax import expr as rx
 from mlcnb.relax import op
 from mlcnb.relax.analysis.variables import bindings_of, value_uses
 from mlcnb.relax.emitter import Names
-from mlcnb.relax.expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    ExternFunc,
-    Function,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import (
@@ -65,29 +52,29 @@ class LazyTransformParams(ModulePass):
 
     fget_item: str = "get_item"
     fset_item: str | None = "set_item"
-    extra_get_item_params: Sequence[Var] | None = None
-    extra_set_item_params: Sequence[Var] | None = None
+    extra_get_item_params: Sequence[rx.Var] | None = None
+    extra_set_item_params: Sequence[rx.Var] | None = None
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every such function whose only parameter is a tuple."""
         changed = {}
         for key, func in mod.items():
             named = key.name_hint.endswith("transform_params")
-            if named and isinstance(func, Function) and _takes_a_tuple(func):
+            if named and isinstance(func, rx.Function) and _takes_a_tuple(func):
                 changed[key] = self._lazy(func, mod.functions)
         ctx.note(f"{len(changed)} functions read weights one at a time")
         return mod.with_functions(changed) if changed else mod
 
-    def _lazy(self, func: Function, functions: Functions) -> Function:
+    def _lazy(self, func: rx.Function, functions: Functions) -> rx.Function:
         flat = to_non_dataflow(func)
         more = tuple(self.extra_get_item_params or ())
-        source = _Source(ExternFunc(self.fget_item), more)
+        source = _Source(rx.ExternFunc(self.fget_item), more)
         made = _Reader(functions, {flat.params[0]: source}).rewrite(flat)
         params = list(more)
         if self.fset_item is not None:
             given = tuple(self.extra_set_item_params or ())
             params += [p for p in given if p not in params]
-            made = _written(made, ExternFunc(self.fset_item), given, functions, kill=True)
+            made = _written(made, rx.ExternFunc(self.fset_item), given, functions, kill=True)
         return _impure(made, tuple(params))
 
 
@@ -100,7 +87,7 @@ class LazyGetInput(FunctionPass):
     nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+    def transform_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> rx.Function:
         """Public functions; those without `num_input` have weights only."""
         if "global_symbol" not in func.attrs:
             return func
@@ -109,7 +96,7 @@ class LazyGetInput(FunctionPass):
         if weights and weights[0].name_hint == "fget_param":
             return func
         info = FuncStructInfo((_INDEX, _ANY), _ANY)
-        getter = Var(_free("fget_param", func), info)
+        getter = rx.Var(_free("fget_param", func), info)
         sources = {w: _Source(getter, (), i) for i, w in enumerate(weights)}
         made = _Reader(mod.functions, sources).rewrite(to_non_dataflow(func))
         return _impure(made, (*inputs, getter), pure=func.is_pure, num_input=count + 1)
@@ -123,7 +110,7 @@ class LazySetOutput(FunctionPass):
     Private functions, and those that have such a parameter, stay; nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+    def transform_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> rx.Function:
         """Public functions."""
         if "global_symbol" not in func.attrs:
             return func
@@ -131,24 +118,24 @@ class LazySetOutput(FunctionPass):
             return func
         count = int(func.attrs.get("num_input", len(func.params)))
         nothing = TupleStructInfo(())
-        setter = Var(_free("fset_output", func), FuncStructInfo((_INDEX, _ANY), nothing, False))
+        setter = rx.Var(_free("fset_output", func), FuncStructInfo((_INDEX, _ANY), nothing, False))
         made = _written(to_non_dataflow(func), setter, (), mod.functions)
         params = (*func.params[:count], setter, *func.params[count:])
         number = count + 1 if "num_input" in func.attrs else None
         return _impure(made, params, num_input=number)
 
 
-def _takes_a_tuple(func: Function) -> bool:
+def _takes_a_tuple(func: rx.Function) -> bool:
     return len(func.params) == 1 and isinstance(func.params[0].struct_info, TupleStructInfo)
 
 
-def _free(name: str, func: Function) -> str:
+def _free(name: str, func: rx.Function) -> str:
     return Names(p.name_hint for p in func.params).fresh(name)
 
 
 def _impure(
-    func: Function, params: tuple[Var, ...], pure: bool = False, num_input: int | None = None
-) -> Function:
+    func: rx.Function, params: tuple[rx.Var, ...], pure: bool = False, num_input: int | None = None
+) -> rx.Function:
     """The function on other parameters, without the claim that it has no effects."""
     gone = ("relax.force_pure", "num_input")
     attrs = {k: v for k, v in func.attrs.items() if k not in gone}
@@ -168,22 +155,22 @@ class _Source:
     def __init__(self, function: Any, more: Sequence[Any], place: int | None = None) -> None:
         self.function, self.more, self.place = function, tuple(more), place
 
-    def call(self, index: int, name: str) -> Call:
+    def call(self, index: int, name: str) -> rx.Call:
         """The call that reads a weight."""
-        number = PrimValue(prim_const(index, "int64"))
-        if isinstance(self.function, ExternFunc):
-            return Call(self.function, (*self.more, number), None, (_ANY,), _ANY)
-        return Call(self.function, (number, StringImm(name)), None, (), _ANY)
+        number = rx.PrimValue(prim_const(index, "int64"))
+        if isinstance(self.function, rx.ExternFunc):
+            return rx.Call(self.function, (*self.more, number), None, (_ANY,), _ANY)
+        return rx.Call(self.function, (number, rx.StringImm(name)), None, (), _ANY)
 
 
 class _Reader(Mutator):
     """Reads weights where they are used first."""
 
-    def __init__(self, functions: Functions, sources: dict[Var, _Source]) -> None:
+    def __init__(self, functions: Functions, sources: dict[rx.Var, _Source]) -> None:
         super().__init__(functions)
         self.sources = sources
 
-    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+    def visit_item(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
         """A field of the tuple of weights."""
         source = self.sources.get(item.tuple_value)  # type: ignore[call-overload]
         if source is None or source.place is not None:
@@ -198,7 +185,7 @@ class _Reader(Mutator):
                 self.remap[used] = self.read(source, source.place, used)
         return super().substitute(value)
 
-    def read(self, source: _Source, index: int, like: Var) -> Var:
+    def read(self, source: _Source, index: int, like: rx.Var) -> rx.Var:
         """A weight, checked to be what the function was written for."""
         untyped = self.emit(source.call(index, like.name_hint), f"{like.name_hint}_untyped")
         start = len(self.emitter.bindings)
@@ -208,14 +195,14 @@ class _Reader(Mutator):
 
 
 def _written(
-    func: Function, setter: Any, more: Sequence[Any], functions: Functions, kill: bool = False
-) -> Function:
+    func: rx.Function, setter: Any, more: Sequence[Any], functions: Functions, kill: bool = False
+) -> rx.Function:
     """The function that hands its results to `setter`; weights are killed after their last use."""
     result: Any = func.body.body
     named = {b.var: b.value for b in bindings_of(func)}
-    whole = named.get(result, result) if isinstance(result, Var) else result
-    fields = list(whole.fields) if isinstance(whole, Tuple) else [result]
-    dropped = result if isinstance(whole, Tuple) and isinstance(result, Var) else None
+    whole = named.get(result, result) if isinstance(result, rx.Var) else result
+    fields = list(whole.fields) if isinstance(whole, rx.Tuple) else [result]
+    dropped = result if isinstance(whole, rx.Tuple) and isinstance(result, rx.Var) else None
     writer = _Writer(functions, _Results(setter, tuple(more), fields, dropped))
     if kill:
         writer.watch(func)
@@ -228,7 +215,7 @@ class _Results(NamedTuple):
     setter: Any
     more: tuple[Any, ...]
     fields: list[Any]
-    dropped: Var | None
+    dropped: rx.Var | None
 
 
 class _Writer(Mutator):
@@ -241,18 +228,18 @@ class _Writer(Mutator):
         for place, field in enumerate(results.fields):
             self.places.setdefault(field, []).append(place)
         #: weights that were read -> the variable whose binding uses them last
-        self.last: dict[Any, Var] = {}
+        self.last: dict[Any, rx.Var] = {}
 
-    def watch(self, func: Function) -> None:
+    def watch(self, func: rx.Function) -> None:
         """Kill weights that were read (checked by a match_cast) after their last use."""
         for binding in bindings_of(func):
-            if isinstance(binding, MatchCast):
+            if isinstance(binding, rx.MatchCast):
                 self.last[binding.var] = binding.var
             elif binding.var is not self.results.dropped:
                 used = [u for u in value_uses(binding.value) if u in self.last]
                 self.last.update(dict.fromkeys(used, binding.var))
 
-    def _binding(self, binding: Binding) -> None:
+    def _binding(self, binding: rx.Binding) -> None:
         if binding.var is self.results.dropped:
             return
         super()._binding(binding)
@@ -263,25 +250,25 @@ class _Writer(Mutator):
         if self.last.get(var) is var:
             self._kill([var])
 
-    def _kill(self, dying: Sequence[Var]) -> None:
+    def _kill(self, dying: Sequence[rx.Var]) -> None:
         for var in dying:
             self.emit(op.vm.kill_object(self.substitute(var)), "_")
 
     def _set(self, field: Any) -> None:
         setter = self.results.setter
         for place in self.places.pop(field, ()):
-            number = PrimValue(prim_const(place, "int64"))
+            number = rx.PrimValue(prim_const(place, "int64"))
             args = (*self.results.more, number, self.substitute(field))
-            packed = isinstance(setter, ExternFunc)
+            packed = isinstance(setter, rx.ExternFunc)
             info: Any = _ANY if packed else TupleStructInfo(())
-            self.emit(Call(setter, args, None, (info,) if packed else (), info), "_")
+            self.emit(rx.Call(setter, args, None, (info,) if packed else (), info), "_")
 
-    def _sequence(self, seq: Any) -> SeqExpr:
+    def _sequence(self, seq: Any) -> rx.SeqExpr:
         if seq is not self.func.body:
             return super()._sequence(seq)
-        made = super()._sequence(replace(seq, body=Tuple(())))
+        made = super()._sequence(replace(seq, body=rx.Tuple(())))
         with self.emitter.scope(False) as rest:
             for field in list(self.places):
                 self._set(field)
-            result = self.emit(Tuple(()), "gv")
-        return SeqExpr(merged((*made.blocks, BindingBlock(tuple(rest)))), result)
+            result = self.emit(rx.Tuple(()), "gv")
+        return rx.SeqExpr(merged((*made.blocks, rx.BindingBlock(tuple(rest)))), result)

@@ -28,20 +28,8 @@ from mlcnb.ir.prim_ops import const
 from mlcnb.ir.rules import Rule, declare, declare_family
 from mlcnb.ir.structural import structural_digest
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import static_shape, symbolic_vars
-from mlcnb.relax.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    Op,
-    PrimValue,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    call_tir,
-)
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
@@ -55,7 +43,7 @@ from mlcnb.relax.te_call import TeInputs, finish, te_call
 from mlcnb.te.prim_func import operations
 from mlcnb.tir.analysis.made import note_declared
 
-Legalizer = Callable[[Any, Call], Any]
+Legalizer = Callable[[Any, rx.Call], Any]
 
 
 class LegalizeOps(ModulePass):
@@ -84,7 +72,7 @@ class LegalizeOps(ModulePass):
         custom = self.customize_legalize_map or {}
         legalizer = _Legalizer(table, custom, skipped, self.index_dtype)
         for key, func in mod.items():
-            if isinstance(func, Function) and "Codegen" not in func.attrs:
+            if isinstance(func, rx.Function) and "Codegen" not in func.attrs:
                 table.set(key, legalizer.rewrite(func))
         made = len(table.functions) - len(mod)
         if legalizer.count:
@@ -127,9 +115,9 @@ class _Legalizer(Mutator):
         #: what was made before, by operator, attributes and static shapes, and what it reads
         self.known: dict[bytes, tuple[GlobalVar, list[int]]] = {}
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         """The call_tir in place of an operator."""
-        if not isinstance(call.op, Op) or call.op.name in self.skip:
+        if not isinstance(call.op, rx.Op) or call.op.name in self.skip:
             return None
         custom = self.custom.get(call.op.name)
         if custom is not None:
@@ -158,9 +146,9 @@ class _Legalizer(Mutator):
         rule.fire(call, var)
         info = call.struct_info
         is_one = isinstance(info, TupleStructInfo) and len(info.fields) == 1
-        return Tuple((self.emit(made),)) if is_one else made
+        return rx.Tuple((self.emit(made),)) if is_one else made
 
-    def legalize(self, call: Call, decl: type[OpDecl]) -> Call:
+    def legalize(self, call: rx.Call, decl: type[OpDecl]) -> rx.Call:
         """The declaration's loops, made or found, and their call."""
         args = [self.opened(arg, kind) for arg, kind in _arguments(call, decl)]
         if decl.takes_scalars:
@@ -187,13 +175,13 @@ class _Legalizer(Mutator):
 
     def opened(self, arg: Any, kind: str) -> Any:
         """An argument with its tuple opened: fields that are not named yet are bound."""
-        if kind != "Tensors" or not isinstance(arg, Var):
+        if kind != "Tensors" or not isinstance(arg, rx.Var):
             return arg
         value = self.value_of(arg)
-        if isinstance(value, Tuple):
+        if isinstance(value, rx.Tuple):
             return value
         info: Any = arg.struct_info
-        return Tuple(tuple(self.emit(TupleGetItem(arg, i)) for i in range(len(info.fields))))
+        return rx.Tuple(tuple(self.emit(rx.TupleGetItem(arg, i)) for i in range(len(info.fields))))
 
     def call_te(
         self,
@@ -201,15 +189,15 @@ class _Legalizer(Mutator):
         *args: Any,
         primfunc_name_hint: str | None = None,
         **kwargs: Any,
-    ) -> Call:
+    ) -> rx.Call:
         """As BlockBuilder.call_te."""
         made = te_call(func, args, kwargs)
         name = primfunc_name_hint or getattr(func, "__name__", "te_func").strip("<>")
         key = self.table.add_shared(made.func.without_attr("global_symbol"), name)
-        scalars = ShapeExpr(made.tir_vars) if made.tir_vars else None
-        return call_tir(key, Tuple(made.args), made.out_sinfo, scalars)
+        scalars = rx.ShapeExpr(made.tir_vars) if made.tir_vars else None
+        return rx.call_tir(key, rx.Tuple(made.args), made.out_sinfo, scalars)
 
-    def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Var:
+    def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> rx.Var:
         """As BlockBuilder.emit_te."""
         return self.emit(self.call_te(func, *args, **kwargs))
 
@@ -219,10 +207,10 @@ class _Legalizer(Mutator):
 
     def add_func(self, func: BaseFunc, func_name: str) -> GlobalVar:
         """As BlockBuilder.add_func."""
-        shared = not isinstance(func, Function)
+        shared = not isinstance(func, rx.Function)
         return (self.table.add_shared if shared else self.table.add)(func, func_name)
 
-    def match_cast(self, value: Any, struct_info: Any, name_hint: str = "") -> Var:
+    def match_cast(self, value: Any, struct_info: Any, name_hint: str = "") -> rx.Var:
         """As BlockBuilder.match_cast."""
         start = len(self.emitter.bindings)
         var = self.emitter.match_cast(value, struct_info, name_hint)
@@ -230,7 +218,7 @@ class _Legalizer(Mutator):
         return var
 
 
-def _too_large(call: Call, decl: type[OpDecl], error: IntegerRangeError) -> IntegerRangeError:
+def _too_large(call: rx.Call, decl: type[OpDecl], error: IntegerRangeError) -> IntegerRangeError:
     """A number of an operator that its loops cannot count with: which operator, which node."""
     attrs = attrs_of(call)
     given = ", ".join(f"{name} {getattr(attrs, name)}" for name in decl.node_fields)
@@ -253,7 +241,7 @@ def _narrow_dtype(infos: tuple[Any, ...]) -> DType | None:
     return None
 
 
-def _arguments(call: Call, decl: type[OpDecl]) -> list[tuple[Any, str]]:
+def _arguments(call: rx.Call, decl: type[OpDecl]) -> list[tuple[Any, str]]:
     return list(zip(call_arguments(call), decl.arguments.values(), strict=True))
 
 
@@ -279,29 +267,31 @@ def _with_number(args: list[Any]) -> list[Any]:
     return args
 
 
-def _number(arg: Any) -> PrimValue | None:
+def _number(arg: Any) -> rx.PrimValue | None:
     """A constant without dimensions as a number that stands in the loops."""
-    if not isinstance(arg, Constant) or arg.data.ndim:
+    if not isinstance(arg, rx.Constant) or arg.data.ndim:
         return None
-    return PrimValue(const(arg.data.item(), dtype(arg.data.dtype.name)))
+    return rx.PrimValue(const(arg.data.item(), dtype(arg.data.dtype.name)))
 
 
-def _call(name: GlobalVar, call: Call, args: list[Expr], tir_vars: Any) -> Call:
+def _call(name: GlobalVar, call: rx.Call, args: list[rx.Expr], tir_vars: Any) -> rx.Call:
     """The call_tir with the operator's struct info and span."""
     info = call.struct_info
     out: Any = list(info.fields) if isinstance(info, TupleStructInfo) else info
-    made = call_tir(name, Tuple(tuple(args)), out, ShapeExpr(tir_vars) if tir_vars else None)
+    made = rx.call_tir(
+        name, rx.Tuple(tuple(args)), out, rx.ShapeExpr(tir_vars) if tir_vars else None
+    )
     return replace(made, span=call.span)
 
 
-def _tensors(arg: Any) -> list[Expr]:
-    if isinstance(arg, Tuple):
+def _tensors(arg: Any) -> list[rx.Expr]:
+    if isinstance(arg, rx.Tuple):
         return list(arg.fields)
     is_tensor = isinstance(getattr(arg, "struct_info", None), TensorStructInfo)
     return [arg] if is_tensor else []
 
 
-def _static_key(call: Call, args: list[Any]) -> bytes | None:
+def _static_key(call: rx.Call, args: list[Any]) -> bytes | None:
     """What the loops depend on; None where a shape is symbolic."""
     if not _is_static(call.struct_info):
         return None
@@ -338,7 +328,7 @@ def _te_value(inputs: TeInputs, arg: Any, name: str, kind: str) -> Any:
         return tuple(inputs.tensor(f, f"{name}{i}") for i, f in enumerate(arg.fields))
     if kind.endswith("Shape"):
         return tuple(_dim(inputs, d) for d in _shape_values(arg))
-    if kind == "Scalar" and isinstance(arg, PrimValue):
+    if kind == "Scalar" and isinstance(arg, rx.PrimValue):
         return inputs.scalar(arg.value)
     if kind in ("String", "Dtype"):
         return arg.value

@@ -27,27 +27,17 @@ from mlcnb.ir.prim_ops import const as prim_const
 from mlcnb.ir.structural import structural_digest
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.op.vm import StopLiftParams
-from mlcnb.relax.analysis.struct_info import definable_vars, same_info, symbolic_vars
+from mlcnb.relax import expr as rx
+from mlcnb.relax.analysis.struct_info import (
+    definable_vars,
+    return_info,
+    same_info,
+    symbolic_vars,
+)
 from mlcnb.relax.analysis.variables import bindings_of, leaves, value_uses
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow
-from mlcnb.relax.expr import (
-    Binding,
-    Call,
-    DataflowBlock,
-    Expr,
-    Function,
-    If,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-    call_pure_packed,
-)
 from mlcnb.relax.infer import Functions, infer, is_pure_call
-from mlcnb.relax.mutator import Mutator, return_info
+from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
 
@@ -80,7 +70,7 @@ class LiftTransformParams(ModulePass):
             return mod
         plans = {key: _Plan(mod[key], mod.functions) for key in chosen}
         consume = bool(ctx.get_config(CONSUME))
-        changed: dict[Any, Function] = {}
+        changed: dict[Any, rx.Function] = {}
         if self.shared_transform is False:
             for key, plan in plans.items():
                 made = plan.outputs()
@@ -98,7 +88,7 @@ class LiftTransformParams(ModulePass):
         return [
             key
             for key, func in mod.items()
-            if isinstance(func, Function)
+            if isinstance(func, rx.Function)
             and "num_input" in func.attrs
             and (names is None or key.name_hint in names)
         ]
@@ -107,47 +97,47 @@ class LiftTransformParams(ModulePass):
 class _Plan:
     """One function: its weights, what follows from them, and what it needs when it runs."""
 
-    def __init__(self, func: Function, functions: Functions) -> None:
+    def __init__(self, func: rx.Function, functions: Functions) -> None:
         count = int(func.attrs["num_input"])
         self.func = func
         self.inputs, self.weights = func.params[:count], func.params[count:]
         self.symbols = {v for w in self.weights for v in definable_vars(w.struct_info)}
         #: variables that are known before the function runs -> whether a weight is among it
-        self.known: dict[Var, bool] = dict.fromkeys(self.weights, True)
+        self.known: dict[rx.Var, bool] = dict.fromkeys(self.weights, True)
         #: bindings of known values, in order
-        self.lifted: list[VarBinding] = []
+        self.lifted: list[rx.VarBinding] = []
         for block in func.body.blocks:
             if block_is_dataflow(block):
                 for binding in block.bindings:
                     self._look(binding, functions)
 
-    def _look(self, binding: Binding, functions: Functions) -> None:
+    def _look(self, binding: rx.Binding, functions: Functions) -> None:
         value = binding.value
-        if not isinstance(binding, VarBinding) or not _may_move(value, functions):
+        if not isinstance(binding, rx.VarBinding) or not _may_move(value, functions):
             return
-        used = [v for v in value_uses(value) if isinstance(v, Var)]
+        used = [v for v in value_uses(value) if isinstance(v, rx.Var)]
         if all(v in self.known for v in used) and self._symbols_of(binding) <= self.symbols:
             self.known[binding.var] = any(self.known[v] for v in used)
             self.lifted.append(binding)
 
     @staticmethod
-    def _symbols_of(binding: Binding) -> set[Any]:
+    def _symbols_of(binding: rx.Binding) -> set[Any]:
         found = set(symbolic_vars(binding.var.struct_info))
         for leaf in leaves(binding.value):
-            if isinstance(leaf, ShapeExpr | PrimValue):
+            if isinstance(leaf, rx.ShapeExpr | rx.PrimValue):
                 found.update(symbolic_vars(leaf))
         return found
 
-    def moves(self, var: Var) -> bool:
+    def moves(self, var: rx.Var) -> bool:
         """Whether a variable's value comes from before the run: it is known, and of a weight."""
         return self.known.get(var, False)
 
-    def keep_only(self, lifted: set[Var]) -> None:
+    def keep_only(self, lifted: set[rx.Var]) -> None:
         """Lift no more than these."""
         self.lifted = [b for b in self.lifted if b.var in lifted]
         self.known = {v: k for v, k in self.known.items() if v in lifted or v in self.weights}
 
-    def remaining(self) -> list[Binding]:
+    def remaining(self) -> list[rx.Binding]:
         """The bindings that run with the function."""
         moved = {b.var for b in self.lifted if self.moves(b.var)}
         helpers = {b.var for b in self.lifted} - moved
@@ -161,7 +151,7 @@ class _Plan:
         used = {v for b in self.remaining() for v in value_uses(b.value)}
         return used | set(leaves(self.func.body.body))
 
-    def extra_symbols(self, made: Sequence[Expr]) -> list[Any]:
+    def extra_symbols(self, made: Sequence[rx.Expr]) -> list[Any]:
         """Sizes that the function mentions and only weights define that it does not get."""
         infos = [p.struct_info for p in (*self.inputs, *made)]
         defined = {v for i in infos for v in definable_vars(i)}
@@ -169,7 +159,7 @@ class _Plan:
         for binding in self.remaining():
             found.update(dict.fromkeys(symbolic_vars(binding.var.struct_info)))
             for leaf in leaves(binding.value):
-                if isinstance(leaf, ShapeExpr | PrimValue):
+                if isinstance(leaf, rx.ShapeExpr | rx.PrimValue):
                     found.update(dict.fromkeys(symbolic_vars(leaf)))
         return [v for v in found if v in self.symbols and v not in defined]
 
@@ -179,22 +169,22 @@ class _Plan:
         made: list[Any] = [w for w in self.weights if w in wanted]
         made += [b.var for b in self.lifted if b.var in wanted and self.moves(b.var)]
         symbols = self.extra_symbols(made)
-        return [ShapeExpr(tuple(symbols)), *made] if symbols else made
+        return [rx.ShapeExpr(tuple(symbols)), *made] if symbols else made
 
 
 def _may_move(value: Any, functions: Functions) -> bool:
-    if isinstance(value, If | Function):
+    if isinstance(value, rx.If | rx.Function):
         return False
-    if not isinstance(value, Call):
+    if not isinstance(value, rx.Call):
         return True
     return called(value) is not StopLiftParams and is_pure_call(value, functions)
 
 
 def _transform_function(
     name: str, plan: _Plan, made: list[Any], functions: Functions, consume: bool
-) -> Function:
+) -> rx.Function:
     """The function from all weights, as a tuple, to what is needed of them."""
-    params = Var("params", TupleStructInfo(tuple(infer(w) or _ANY for w in plan.weights)))
+    params = rx.Var("params", TupleStructInfo(tuple(infer(w) or _ANY for w in plan.weights)))
     emitter = Emitter(functions, Names(["params"]))
     places = {w: i for i, w in enumerate(plan.weights)}
     needed = _closure(plan, made)
@@ -202,7 +192,7 @@ def _transform_function(
 
     def read(var: Any) -> Any:
         if var not in renamed:
-            item = TupleGetItem(params, places[var])
+            item = rx.TupleGetItem(params, places[var])
             renamed[var] = emitter.emit(item, var.name_hint)
             if consume:
                 emitter.emit(_given_up(params, places[var]), "_")
@@ -217,15 +207,17 @@ def _transform_function(
                     read(used)
             value = _Renaming(renamed).substitute(binding.value)
             renamed[binding.var] = emitter.emit(value, binding.var.name_hint)
-        fields = [m if isinstance(m, ShapeExpr) else _read(m, places, read, renamed) for m in made]
-        result = emitter.emit(Tuple(tuple(fields)), "gv", output=True)
+        fields = [
+            m if isinstance(m, rx.ShapeExpr) else _read(m, places, read, renamed) for m in made
+        ]
+        result = emitter.emit(rx.Tuple(tuple(fields)), "gv", output=True)
     ret = return_info((params,), result.struct_info)
-    body = SeqExpr((DataflowBlock(tuple(bindings)),), result)
+    body = rx.SeqExpr((rx.DataflowBlock(tuple(bindings)),), result)
     attrs = FrozenDict(global_symbol=name, num_input=0)
-    return _with_own_sizes(Function((params,), body, ret, True, attrs))
+    return _with_own_sizes(rx.Function((params,), body, ret, True, attrs))
 
 
-def _with_own_sizes(func: Function) -> Function:
+def _with_own_sizes(func: rx.Function) -> rx.Function:
     """The function with symbolic sizes of its own: no two functions name the same."""
     own = {v: PrimVar(v.name, v.dtype) for v in walk(func) if isinstance(v, PrimVar)}
     return rewrite(func, lambda n: own.get(n) if isinstance(n, PrimVar) else None)
@@ -235,10 +227,10 @@ def _read(var: Any, places: dict[Any, int], read: Any, renamed: dict[Any, Any]) 
     return read(var) if var in places else renamed[var]
 
 
-def _given_up(params: Var, place: int) -> Call:
-    number = PrimValue(prim_const(place, "int32"))
+def _given_up(params: rx.Var, place: int) -> rx.Call:
+    number = rx.PrimValue(prim_const(place, "int32"))
     nothing = TupleStructInfo(())
-    return call_pure_packed("vm.builtin.tuple_reset_item", params, number, sinfo_args=nothing)
+    return rx.call_pure_packed("vm.builtin.tuple_reset_item", params, number, sinfo_args=nothing)
 
 
 def _closure(plan: _Plan, made: list[Any]) -> set[Any]:
@@ -259,13 +251,13 @@ class _Renaming(Mutator):
 class _Runtime(Mutator):
     """The function without what was lifted; its variables stand for parameters now."""
 
-    def __init__(self, functions: Functions, new: dict[Any, Var], kept: set[Var]) -> None:
+    def __init__(self, functions: Functions, new: dict[Any, rx.Var], kept: set[rx.Var]) -> None:
         super().__init__(functions)
         self.remap.update(new)
         self.kept = kept
         self.depth = 0
 
-    def _binding(self, binding: Binding) -> None:
+    def _binding(self, binding: rx.Binding) -> None:
         if binding.var not in self.kept:
             return
         if called(binding.value) is StopLiftParams:  # it has stopped what it was there to stop
@@ -275,15 +267,15 @@ class _Runtime(Mutator):
             super()._binding(binding)
 
 
-def _runtime_function(plan: _Plan, made: list[Any], functions: Functions) -> Function:
+def _runtime_function(plan: _Plan, made: list[Any], functions: Functions) -> rx.Function:
     """The function on its inputs and on what was made of its weights."""
     new = {}
     params = list(plan.inputs)
     for each in made:
-        name = "sizes" if isinstance(each, ShapeExpr) else each.name_hint
-        param = Var(name, infer(each, functions))
+        name = "sizes" if isinstance(each, rx.ShapeExpr) else each.name_hint
+        param = rx.Var(name, infer(each, functions))
         params.append(param)
-        if not isinstance(each, ShapeExpr):
+        if not isinstance(each, rx.ShapeExpr):
             new[each] = param
     kept = {b.var for b in plan.remaining()}
     body = _Runtime(functions, new, kept).rewrite(plan.func).body
@@ -297,25 +289,25 @@ def _runtime_function(plan: _Plan, made: list[Any], functions: Functions) -> Fun
 class _Common:
     """Lifted values by what they compute, whatever the function calls them."""
 
-    keys: dict[Var, Any]
+    keys: dict[rx.Var, Any]
 
     @staticmethod
     def of(plan: _Plan) -> _Common:
-        keys: dict[Var, Any] = {w: ("weight", i) for i, w in enumerate(plan.weights)}
+        keys: dict[rx.Var, Any] = {w: ("weight", i) for i, w in enumerate(plan.weights)}
         for binding in plan.lifted:
             keys[binding.var] = _meaning(binding.value, keys)
         return _Common(keys)
 
 
-def _meaning(value: Any, keys: dict[Var, Any]) -> Any:
+def _meaning(value: Any, keys: dict[rx.Var, Any]) -> Any:
     """Equal for two values that are computed alike from weights at the same places."""
-    if isinstance(value, Var):
+    if isinstance(value, rx.Var):
         return keys[value]
-    if isinstance(value, Tuple):
+    if isinstance(value, rx.Tuple):
         return ("tuple", tuple(_meaning(f, keys) for f in value.fields))
-    if isinstance(value, TupleGetItem):
+    if isinstance(value, rx.TupleGetItem):
         return ("item", value.index, _meaning(value.tuple_value, keys))
-    if isinstance(value, Call):
+    if isinstance(value, rx.Call):
         how = structural_digest((value.op, value.attrs, value.sinfo_args))
         return ("call", how, tuple(_meaning(a, keys) for a in value.args))
     return structural_digest(value)
@@ -323,7 +315,7 @@ def _meaning(value: Any, keys: dict[Var, Any]) -> Any:
 
 def _shared(
     plans: dict[GlobalVar, _Plan], functions: Functions, consume: bool
-) -> dict[Any, Function]:
+) -> dict[Any, rx.Function]:
     """All functions on the results of one `transform_params`, which lifts what they have in
     common.
     """
@@ -333,7 +325,7 @@ def _shared(
     for key, plan in plans.items():
         plan.keep_only({v for v, k in common[key].keys.items() if k in shared})
     wanted = {common[k].keys[v] for k, p in plans.items() for v in p.needed() if p.moves(v)}
-    changed: dict[Any, Function] = {}
+    changed: dict[Any, rx.Function] = {}
     for key, plan in plans.items():
         first: dict[Any, Any] = {}
         for var, meaning in common[key].keys.items():

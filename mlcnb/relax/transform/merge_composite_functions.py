@@ -18,19 +18,9 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import merge
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.variables import leaves, udchain, uses
 from mlcnb.relax.emitter import Names, block_is_dataflow
-from mlcnb.relax.expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    SeqExpr,
-    Var,
-    VarBinding,
-)
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
 from mlcnb.relax.transform.outline import (
@@ -54,7 +44,7 @@ class MergeCompositeFunctions(ModulePass):
         """Every dataflow block of the functions that are not composite themselves."""
         merger = _Merger(FunctionTable(mod.functions))
         for key, func in mod.items():
-            if isinstance(func, Function) and not func.attrs.keys() & {"Composite", "Codegen"}:
+            if isinstance(func, rx.Function) and not func.attrs.keys() & {"Composite", "Codegen"}:
                 merger.table.set(key, merger.function(func))
         if not merger.count:
             return mod
@@ -66,7 +56,7 @@ class MergeCompositeFunctions(ModulePass):
 
 
 def _mentioned(func: Any) -> set[Any]:
-    used = uses(func) if isinstance(func, Function) else ()
+    used = uses(func) if isinstance(func, rx.Function) else ()
     return {n for n in used if isinstance(n, GlobalVar)}
 
 
@@ -75,7 +65,7 @@ class _Merger:
         self.table = table
         self.count = self.calls = 0
 
-    def function(self, func: Function) -> Function:
+    def function(self, func: rx.Function) -> rx.Function:
         """The function with its composite calls merged."""
         names = Names({v.name_hint for v in udchain(func)})
         blocks = list(func.body.blocks)
@@ -85,9 +75,9 @@ class _Merger:
                 kept = {n for b in others for n in uses(b.value)} | set(leaves(func.body.body))
                 blocks[i] = self.block(block, kept, names)
         same = all(a is b for a, b in zip(blocks, func.body.blocks, strict=True))
-        return func if same else replace(func, body=SeqExpr(tuple(blocks), func.body.body))
+        return func if same else replace(func, body=rx.SeqExpr(tuple(blocks), func.body.body))
 
-    def block(self, block: BindingBlock, kept: set[Any], names: Names) -> BindingBlock:
+    def block(self, block: rx.BindingBlock, kept: set[Any], names: Names) -> rx.BindingBlock:
         """A block with each group of composite calls as one call."""
         bindings = block.bindings
         for codegen, group in self.groups(bindings):
@@ -100,12 +90,12 @@ class _Merger:
 
     def merged(
         self,
-        bindings: tuple[Binding, ...],
+        bindings: tuple[rx.Binding, ...],
         codegen: str,
-        group: set[Var],
+        group: set[rx.Var],
         kept: set[Any],
         names: Names,
-    ) -> tuple[Binding, ...]:
+    ) -> tuple[rx.Binding, ...]:
         """The bindings with a group as one call."""
         inside = [b for b in bindings if b.var in group]
         root = inside[-1].var
@@ -119,9 +109,9 @@ class _Merger:
         self.count, self.calls = self.count + 1, self.calls + len(inside)
         return ordered([*before, *made, *bindings[place + 1 :]])
 
-    def groups(self, bindings: tuple[Binding, ...]) -> list[tuple[str, set[Var]]]:
+    def groups(self, bindings: tuple[rx.Binding, ...]) -> list[tuple[str, set[rx.Var]]]:
         """Sets of calls of one library, each as large as it may be without going in a circle."""
-        found: list[tuple[str, set[Var]]] = []
+        found: list[tuple[str, set[rx.Var]]] = []
         for binding in bindings:
             codegen = self.codegen(binding.value)
             if not codegen:
@@ -138,17 +128,17 @@ class _Merger:
 
     def codegen(self, value: Any) -> str:
         """The library of a call of a composite function; "" for all else."""
-        if not isinstance(value, Call) or not isinstance(value.op, GlobalVar):
+        if not isinstance(value, rx.Call) or not isinstance(value.op, GlobalVar):
             return ""
         func: Any = self.table.functions.get(value.op)
         name = "" if func is None else str(func.attrs.get("Composite", ""))
         return name.partition(".")[0]
 
-    def added(self, func: Function, inside: list[Binding], codegen: str) -> GlobalVar:
+    def added(self, func: rx.Function, inside: list[rx.Binding], codegen: str) -> GlobalVar:
         """The name of a group's function, its composites made local."""
         body = func.body
-        locals_: dict[GlobalVar, Var] = {}
-        made: list[Binding] = []
+        locals_: dict[GlobalVar, rx.Var] = {}
+        made: list[rx.Binding] = []
         names = Names({v.name_hint for v in udchain(func)})
         for binding in body.bindings:
             callee = binding.value.op
@@ -156,10 +146,10 @@ class _Merger:
                 inner: Any = self.table.functions[callee]
                 attrs = {k: v for k, v in inner.attrs.items() if k != "Primitive"}
                 inner = replace(inner, attrs=FrozenDict(attrs))
-                locals_[callee] = DataflowVar(names.fresh("local_func"), inner.struct_info)
-                made.append(VarBinding(locals_[callee], inner))
+                locals_[callee] = rx.DataflowVar(names.fresh("local_func"), inner.struct_info)
+                made.append(rx.VarBinding(locals_[callee], inner))
             made.append(replace(binding, value=replace(binding.value, op=locals_[callee])))
-        whole = SeqExpr((DataflowBlock(tuple(made)),), body.body)
+        whole = rx.SeqExpr((rx.DataflowBlock(tuple(made)),), body.body)
         parts = [b.value.op.name_hint.removeprefix("fused_") for b in inside]
         name = f"fused_{'_'.join(parts)}_{codegen}"
         return add_shared(self.table, replace(func, body=whole), name)

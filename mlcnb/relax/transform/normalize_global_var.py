@@ -6,17 +6,17 @@ GlobalVar("main"), private             ->     GlobalVar("main_1")
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import FrozenDict, replace, rewrite
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.function_table import with_names
 
 
 class NormalizeGlobalVar(ModulePass):
     """Name functions by their global_symbol; private ones that are in the way get a new name.
+
+    Calls follow; shapes and dtypes stay.
 
     Raises:
         PassError: two functions have one global_symbol.
@@ -38,12 +38,8 @@ class NormalizeGlobalVar(ModulePass):
         if all(k.name_hint == n.name_hint for k, n in new.items()):
             return mod
 
-        def renamed(n: Any) -> Any:
-            return new.get(n) if isinstance(n, GlobalVar) else None
-
-        functions = {new[k]: rewrite(f, renamed) for k, f in mod.items()}
         ctx.note(f"{sum(k.name_hint != n.name_hint for k, n in new.items())} functions renamed")
-        return replace(mod, functions=FrozenDict(functions))
+        return with_names(mod, new)
 
 
 def _names(mod: IRModule, public: dict[str, GlobalVar]) -> dict[GlobalVar, GlobalVar]:

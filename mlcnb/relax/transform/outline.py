@@ -20,23 +20,10 @@ from mlcnb.core.node import FrozenDict, replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.structural import structural_equal
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import definable_vars, substitute, symbolic_vars
 from mlcnb.relax.analysis.variables import leaves, value_uses
 from mlcnb.relax.emitter import Names
-from mlcnb.relax.expr import (
-    Binding,
-    Call,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.struct_info import ShapeStructInfo, TupleStructInfo
 
@@ -57,57 +44,57 @@ class Outline:
 
     def __init__(
         self,
-        bindings: Sequence[Binding],
-        outputs: Sequence[Var],
+        bindings: Sequence[rx.Binding],
+        outputs: Sequence[rx.Var],
         bind_constants: bool,
         attrs: Mapping[str, Any],
     ) -> None:
         self.bind_constants = bind_constants
         self.outputs = outputs
         self.values: dict[Any, Any] = {}
-        self.params: list[Var] = []
+        self.params: list[rx.Var] = []
         self.args: list[Any] = []
         self.names = Names()
         self.symbols = {v: type(v)(v.name, v.dtype) for v in _symbols(bindings)}
         copies = tuple(map(self.copied, bindings))
         self.shape_parameter()
         results = tuple(self.values[v] for v in outputs)
-        body = results[0] if len(results) == 1 else Tuple(results)
-        whole = SeqExpr((DataflowBlock(copies),), body)
+        body = results[0] if len(results) == 1 else rx.Tuple(results)
+        whole = rx.SeqExpr((rx.DataflowBlock(copies),), body)
         made = FrozenDict(attrs)
-        self.func = Function(tuple(self.params), whole, body.struct_info, True, made)
+        self.func = rx.Function(tuple(self.params), whole, body.struct_info, True, made)
 
-    def copied(self, binding: Binding) -> Binding:
+    def copied(self, binding: rx.Binding) -> rx.Binding:
         """A binding over local variables."""
         value = self.local(binding.value)
         info = substitute(binding.var.struct_info, self.symbols)
-        kind = Var if binding.var in self.outputs else DataflowVar
+        kind = rx.Var if binding.var in self.outputs else rx.DataflowVar
         var = kind(self.names.fresh(binding.var.name_hint), info, binding.var.span)
         self.values[binding.var] = var
-        return VarBinding(var, value)
+        return rx.VarBinding(var, value)
 
     def local(self, expr: Any) -> Any:
         """An expression over local variables and sizes."""
-        if isinstance(expr, Call):
+        if isinstance(expr, rx.Call):
             args = tuple(map(self.local, expr.args))
             infos = tuple(substitute(i, self.symbols) for i in expr.sinfo_args)
             info = substitute(expr.struct_info, self.symbols)
-            op = self.local(expr.op) if isinstance(expr.op, Var) else expr.op
-            return Call(op, args, expr.attrs, infos, info, expr.span)
-        if isinstance(expr, Tuple):
-            return Tuple(tuple(map(self.local, expr.fields)))
-        if isinstance(expr, TupleGetItem):
+            op = self.local(expr.op) if isinstance(expr.op, rx.Var) else expr.op
+            return rx.Call(op, args, expr.attrs, infos, info, expr.span)
+        if isinstance(expr, rx.Tuple):
+            return rx.Tuple(tuple(map(self.local, expr.fields)))
+        if isinstance(expr, rx.TupleGetItem):
             return replace(expr, tuple_value=self.local(expr.tuple_value))
-        if isinstance(expr, Var) or (isinstance(expr, Constant) and not self.bind_constants):
+        if isinstance(expr, rx.Var) or (isinstance(expr, rx.Constant) and not self.bind_constants):
             return self.argument(expr)
-        return substitute(expr, self.symbols) if isinstance(expr, ShapeExpr) else expr
+        return substitute(expr, self.symbols) if isinstance(expr, rx.ShapeExpr) else expr
 
-    def argument(self, leaf: Any) -> Var:
+    def argument(self, leaf: Any) -> rx.Var:
         """The local variable that stands for a leaf; a new parameter if there is none."""
         if leaf not in self.values:
             info = substitute(leaf.struct_info, self.symbols)
             name = self.names.fresh(getattr(leaf, "name_hint", "const"))
-            self.values[leaf] = Var(name, info)
+            self.values[leaf] = rx.Var(name, info)
             self.params.append(self.values[leaf])
             self.args.append(leaf)
         return self.values[leaf]
@@ -118,31 +105,31 @@ class Outline:
         missing = {old: new for old, new in self.symbols.items() if new not in known}
         if missing:
             info = ShapeStructInfo(tuple(missing.values()), len(missing))
-            self.params.append(Var(self.names.fresh("s"), info))
-            self.args.append(ShapeExpr(tuple(missing)))
+            self.params.append(rx.Var(self.names.fresh("s"), info))
+            self.args.append(rx.ShapeExpr(tuple(missing)))
 
 
-def _symbols(bindings: Sequence[Binding]) -> list[PrimVar]:
+def _symbols(bindings: Sequence[rx.Binding]) -> list[PrimVar]:
     """The symbolic sizes that bindings mention."""
     found: dict[PrimVar, None] = {}
     for binding in bindings:
         used = list(leaves(binding.value))
         infos = [binding.var.struct_info, *(getattr(n, "struct_info", None) for n in used)]
-        shapes = [n for n in used if isinstance(n, ShapeExpr)]
+        shapes = [n for n in used if isinstance(n, rx.ShapeExpr)]
         for mentioned in (*infos, *getattr(binding.value, "sinfo_args", ()), *shapes):
             found.update(dict.fromkeys(symbolic_vars(mentioned)))
     return list(found)
 
 
-def ordered(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
+def ordered(bindings: Sequence[rx.Binding]) -> tuple[rx.Binding, ...]:
     """The bindings, each after those that it uses, otherwise in the order that they have.
 
     Raises:
         PassError: some need each other in a circle.
     """
     binding_of = {b.var: b for b in bindings}
-    done: dict[Var, None] = {}
-    begun: set[Var] = set()
+    done: dict[rx.Var, None] = {}
+    begun: set[rx.Var] = set()
     for binding in bindings:
         stack = [binding.var]
         while stack:
@@ -161,7 +148,7 @@ def ordered(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
     return tuple(binding_of[v] for v in done)
 
 
-def goes_in_a_circle(bindings: Sequence[Binding], group: Collection[Var]) -> bool:
+def goes_in_a_circle(bindings: Sequence[rx.Binding], group: Collection[rx.Var]) -> bool:
     """Whether something outside of a group needs it and is needed by it."""
     reached: set[Any] = set()
     for binding in bindings:
@@ -175,8 +162,8 @@ def goes_in_a_circle(bindings: Sequence[Binding], group: Collection[Var]) -> boo
 
 
 def outputs_of(
-    bindings: Sequence[Binding], group: Collection[Var], root: Var, kept: Collection[Any]
-) -> list[Var]:
+    bindings: Sequence[rx.Binding], group: Collection[rx.Var], root: rx.Var, kept: Collection[Any]
+) -> list[rx.Var]:
     """The variables of a group that something outside of it uses, `root` first.
 
     kept: what is used outside of the bindings.
@@ -186,28 +173,28 @@ def outputs_of(
         if binding.var not in group:
             outside.update(value_uses(binding.value))
     others = [b.var for b in bindings if b.var in group and b.var is not root]
-    return [root, *(v for v in others if v in outside or not isinstance(v, DataflowVar))]
+    return [root, *(v for v in others if v in outside or not isinstance(v, rx.DataflowVar))]
 
 
 def group_calls(
-    key: GlobalVar, outline: Outline, outputs: Sequence[Var], span: Any, names: Names
-) -> list[Binding]:
+    key: GlobalVar, outline: Outline, outputs: Sequence[rx.Var], span: Any, names: Names
+) -> list[rx.Binding]:
     """The call of an outlined function, and the fields of its result where that is a tuple."""
     args = tuple(outline.args)
     if len(outputs) == 1:
         info = outputs[0].struct_info
-        return [VarBinding(outputs[0], Call(key, args, None, (), info, span))]
+        return [rx.VarBinding(outputs[0], rx.Call(key, args, None, (), info, span))]
     whole_info = TupleStructInfo(tuple(v.struct_info for v in outputs))  # type: ignore[misc]
-    whole = DataflowVar(names.fresh("lv"), whole_info)
-    fields = [VarBinding(v, TupleGetItem(whole, i)) for i, v in enumerate(outputs)]
-    return [VarBinding(whole, Call(key, args, None, (), whole_info, span)), *fields]
+    whole = rx.DataflowVar(names.fresh("lv"), whole_info)
+    fields = [rx.VarBinding(v, rx.TupleGetItem(whole, i)) for i, v in enumerate(outputs)]
+    return [rx.VarBinding(whole, rx.Call(key, args, None, (), whole_info, span)), *fields]
 
 
-def add_shared(table: FunctionTable, func: Function, name: str) -> GlobalVar:
+def add_shared(table: FunctionTable, func: rx.Function, name: str) -> GlobalVar:
     """The name of a function that is seen outside by it; equal ones have one name."""
     for key, known in table.functions.items():
         symbol = known.attrs.get("global_symbol")
-        if symbol == key.name_hint and symbol.startswith(name) and isinstance(known, Function):
+        if symbol == key.name_hint and symbol.startswith(name) and isinstance(known, rx.Function):
             if structural_equal(known, func.with_attr("global_symbol", symbol)):
                 return key
     key = table.add(func, name)

@@ -7,7 +7,8 @@
 What a size is made of is the graph's business: it is checked and computed there, once for each set
 of sizes. To the loops it is one number, so that they are proved, scheduled and compiled as fast as
 those of a plain dimension, and functions of one kind at several depths of a model become one.
-A dimension that is made of another one is kept so: `(h + 1) // 2` of `h`.
+A dimension that is a sum of others is kept so, `h + 2`; one that is rounded, `(h + 1) // 2`, is a
+number as well: nobody can prove much about the loops over it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node, children, replace, rewrite, walk
-from mlcnb.ir.expr import GlobalVar, IntImm, PrimExpr, SizeVar, Var
+from mlcnb.ir.expr import Add, Cast, GlobalVar, IntImm, Mul, PrimExpr, SizeVar, Sub, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.variables import bindings_of, uses
@@ -58,7 +59,8 @@ class OwnSizes(ModulePass):
 
 
 def own_sizes(func: PrimFunc) -> PrimFunc:
-    """The function with a variable for each dimension that is computed from others than its own.
+    """The function with a variable for each dimension that is computed from others than its own,
+    or is no sum of these.
 
     Scalar parameters that nothing reads after that are gone. The function itself where it has no
     such dimension, or a buffer with strides or an offset.
@@ -88,7 +90,7 @@ class _Named:
         own = {d for d in dims if isinstance(d, Var)}
         for dim in sorted(filter(_is_computed, dims), key=self.number):
             now = rewrite(dim, lambda _: None, enter=self.name_of)
-            if not self.look(now)[2] <= own:
+            if not self.look(now)[2] <= own or not _is_linear(now):
                 made = SizeVar(f"extent{len(self.variables) or ''}", dim.dtype)
                 self.variables[self.number(dim)] = made
                 own.add(made)
@@ -115,6 +117,11 @@ class _Named:
 
 def _is_computed(n: Any) -> bool:
     return isinstance(n, PrimExpr) and n.dtype.is_integer and not isinstance(n, Var | IntImm)
+
+
+def _is_linear(n: Any) -> bool:
+    """Whether an expression is of sums and products alone."""
+    return all(isinstance(x, Var | IntImm | Add | Sub | Mul | Cast) for x in walk(n))
 
 
 def _holds_nodes(value: Any) -> bool:

@@ -24,6 +24,7 @@ from typing import Any
 
 from mlcnb.core import above
 from mlcnb.core.errors import PassError
+from mlcnb.core.text import suggestion
 from mlcnb.ir.transform import Pass, Sequential
 from mlcnb.relax.transform.annotate_tir_op_pattern import AnnotateTIROpPattern
 from mlcnb.relax.transform.attach_global_symbol import AttachGlobalSymbol
@@ -80,6 +81,9 @@ def register_pipeline(
 ) -> Any:
     """Make a pipeline known by name; usable as a decorator.
 
+    Its passes may change everything but the shapes and dtypes of what public functions take and
+    give.
+
     Args:
         name: what `get_pipeline` takes.
         function: `f(target=None, **options)` -> list of passes.
@@ -99,7 +103,7 @@ def register_pipeline(
 
 
 def get_pipeline(name: str = "zero", target: Any = None, **options: Any) -> Sequential:
-    """The pipeline of that name, as one pass.
+    """The pipeline of that name, as one pass; it takes modules with any shapes and dtypes.
 
     Args:
         name: `zero`, `default`, `lower`, or one that was registered.
@@ -110,13 +114,15 @@ def get_pipeline(name: str = "zero", target: Any = None, **options: Any) -> Sequ
         PassError: there is no such pipeline.
     """
     if name not in _pipelines:
-        known = ", ".join(sorted(_pipelines))
-        raise PassError(f"no pipeline {name!r}", hint=f"there are {known}")
+        hint = suggestion(str(name), _pipelines) or f"there are {', '.join(sorted(_pipelines))}"
+        raise PassError(f"no pipeline {name!r}", hint=hint)
     return Sequential(_pipelines[name](target=target, **options), name=name)
 
 
 def pipeline_names() -> list[str]:
-    """All registered names, sorted."""
+    """All registered names, sorted; raises nothing. Which shapes and dtypes a pipeline takes, its
+    passes say.
+    """
     return sorted(_pipelines)
 
 
@@ -207,7 +213,7 @@ def _staged(target: Any) -> list[Pass]:
 
 
 def get_default_pipeline(target: Any) -> Sequential:
-    """The pipeline of a target, as TVM's function of that name.
+    """The pipeline of a target, as TVM's function of that name; for any shapes and dtypes.
 
     Args:
         target: a Target, or what makes one ("llvm", "cuda", …).

@@ -14,11 +14,12 @@ from mlcnb.core.node import replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.struct_info import return_info
 from mlcnb.relax.analysis.variables import bindings_of, result_of, value_uses
 from mlcnb.relax.emitter import Emitter, Names
 from mlcnb.relax.expr import BindingBlock, Call, Function, SeqExpr, Tuple, TupleGetItem, Var
 from mlcnb.relax.infer import Functions
-from mlcnb.relax.mutator import Mutator, return_info
+from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import TupleStructInfo
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 from mlcnb.relax.transform.remove_unused_parameters import only_called

@@ -28,24 +28,10 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.op.memory import AllocStorage, AllocTensor
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.analysis.variables import bound_vars, leaves
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
-from mlcnb.relax.expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    ExternFunc,
-    Function,
-    Op,
-    PrimValue,
-    SeqExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import called
@@ -75,7 +61,7 @@ class RewriteCUDAGraph(ModulePass):
         """Every graph function; the module itself where `relax.backend.use_cuda_graph` is off."""
         if not ctx.config.get(CONFIG, False):
             return mod
-        functions = {k: f for k, f in mod.items() if isinstance(f, Function)}
+        functions = {k: f for k, f in mod.items() if isinstance(f, rx.Function)}
         plans = {key: _Planner(func, mod).plan() for key, func in functions.items()}
         table = FunctionTable(mod.functions)
         storages = _Storages(table, [p.storages for p in plans.values()])
@@ -93,10 +79,10 @@ class _Region:
     """Bindings that are to become a function, and what is used of them outside."""
 
     def __init__(self) -> None:
-        self.bindings: list[Binding] = []
-        self.outputs: list[Var] = []
+        self.bindings: list[rx.Binding] = []
+        self.outputs: list[rx.Var] = []
 
-    def add_output(self, var: Var) -> None:
+    def add_output(self, var: rx.Var) -> None:
         if var not in self.outputs:
             self.outputs.append(var)
 
@@ -104,20 +90,20 @@ class _Region:
 class _Planner:
     """Finds the storages of a function that stay, and the stretches of kernels on them."""
 
-    def __init__(self, func: Function, mod: IRModule) -> None:
+    def __init__(self, func: rx.Function, mod: IRModule) -> None:
         self.func, self.mod = func, mod
         count = int(func.attrs.get("num_input", len(func.params)))
         fixed = func.params[count:]
         wanted = set(map(str, func.attrs.get(CAPTURED_SIZES, ())))
         given = [v for p in func.params[:count] for v in definable_vars(p.struct_info)]
-        self.static: set[Var] = set(fixed)
+        self.static: set[rx.Var] = set(fixed)
         self.sizes: set[PrimVar] = {v for v in given if v.name in wanted}
         self.sizes.update(v for p in fixed for v in definable_vars(p.struct_info))
         self.returned = _returned_storages(func)
         self.storages = _Region()
         self.captures: list[_Region] = []
         self.region: _Region | None = None
-        self.region_of: dict[Var, _Region] = {}
+        self.region_of: dict[rx.Var, _Region] = {}
 
     def plan(self) -> _Planner:
         """Itself, with `storages` and `captures` found."""
@@ -132,7 +118,7 @@ class _Planner:
         ]
         return self
 
-    def visit(self, binding: Binding) -> None:
+    def visit(self, binding: rx.Binding) -> None:
         """Put a binding into the region at hand, begin one with it, or end it."""
         value = binding.value
         if called(value) is AllocStorage:
@@ -141,7 +127,7 @@ class _Planner:
         if called(value) is AllocTensor:
             return
         used = list(leaves(value))
-        if isinstance(binding, VarBinding) and self.may_move(value):
+        if isinstance(binding, rx.VarBinding) and self.may_move(value):
             if self.region is None and self.is_kernel(value):
                 self.region = _Region()
             if self.region is not None:
@@ -152,7 +138,7 @@ class _Planner:
             self.end()
         self.mark(used)
 
-    def storage(self, binding: Binding) -> None:
+    def storage(self, binding: rx.Binding) -> None:
         """Storage of a known size stays, unless what is returned lies in it."""
         shape = binding.value.args[0]
         known = all(isinstance(d, IntImm) for d in shape.values)
@@ -170,29 +156,31 @@ class _Planner:
     def mark(self, used: Iterable[Any]) -> None:
         """What is used here of other regions, these have to hand out."""
         for var in used:
-            home = self.region_of.get(var) if isinstance(var, Var) else None
+            home = self.region_of.get(var) if isinstance(var, rx.Var) else None
             if home is not None and home is not self.region:
                 home.add_output(var)
 
     def may_move(self, value: Any) -> bool:
         """True for what touches only memory that stays, and has no effect but that of kernels."""
-        if isinstance(value, Call):
-            extern = value.op.global_symbol if isinstance(value.op, ExternFunc) else ""
-            if extern.startswith("vm.builtin") or isinstance(value.op, Var):
+        if isinstance(value, rx.Call):
+            extern = value.op.global_symbol if isinstance(value.op, rx.ExternFunc) else ""
+            if extern.startswith("vm.builtin") or isinstance(value.op, rx.Var):
                 return False
             if isinstance(value.op, GlobalVar):
                 if not isinstance(self.mod.functions.get(value.op), PrimFunc):
                     return False
             return all(map(self.is_static, value.args))
-        return isinstance(value, Var | Tuple | TupleGetItem | Constant) and self.is_static(value)
+        return isinstance(
+            value, rx.Var | rx.Tuple | rx.TupleGetItem | rx.Constant
+        ) and self.is_static(value)
 
     def is_static(self, x: Any) -> bool:
         """True for what is the same in every run."""
-        if isinstance(x, Var):
+        if isinstance(x, rx.Var):
             return x in self.static and self.is_sized(x.struct_info)
-        if isinstance(x, Tuple):
+        if isinstance(x, rx.Tuple):
             return all(map(self.is_static, x.fields))
-        if isinstance(x, TupleGetItem):
+        if isinstance(x, rx.TupleGetItem):
             return self.is_static(x.tuple_value)
         return all(v in self.sizes for v in symbolic_vars(x))
 
@@ -202,23 +190,23 @@ class _Planner:
 
     def is_kernel(self, value: Any) -> bool:
         """True for a call that launches a kernel."""
-        if not isinstance(value, Call):
+        if not isinstance(value, rx.Call):
             return False
-        if isinstance(value.op, Op):
+        if isinstance(value.op, rx.Op):
             if value.op.name == "relax.call_builtin_with_ctx":
                 return False
             return not called(value).view and not value.op.name.startswith(_NO_KERNEL)
-        return isinstance(value.op, GlobalVar | ExternFunc)
+        return isinstance(value.op, GlobalVar | rx.ExternFunc)
 
 
-def _returned_storages(func: Function) -> set[Any]:
+def _returned_storages(func: rx.Function) -> set[Any]:
     """The storages that a function's result lies in."""
     held: set[Any] = set(leaves(func.body.body))
     for binding in reversed(func.body.bindings):
         value = binding.value
-        if binding.var in held and isinstance(value, Var | Tuple | TupleGetItem):
+        if binding.var in held and isinstance(value, rx.Var | rx.Tuple | rx.TupleGetItem):
             held.update(leaves(value))
-        is_call = isinstance(value, Call) and isinstance(value.op, Op)
+        is_call = isinstance(value, rx.Call) and isinstance(value.op, rx.Op)
         if binding.var in held and is_call and value.op.name.startswith("relax.memory."):
             held.add(value.args[0])
     return held
@@ -232,10 +220,10 @@ class _Storages:
     """
 
     def __init__(self, table: FunctionTable, regions: list[_Region]) -> None:
-        self.place: dict[Var, int] = {}
+        self.place: dict[rx.Var, int] = {}
         self.function: GlobalVar | None = None
         self.info: Any = None
-        merged: list[Binding] = []
+        merged: list[rx.Binding] = []
         chosen = [[b for b in r.bindings if b.var in r.outputs] for r in regions]
         for scope in sorted({_scope(b) for found in chosen for b in found}):
             merged += self.merge([[b for b in f if _scope(b) == scope] for f in chosen], merged)
@@ -244,10 +232,10 @@ class _Storages:
             self.function = table.add(made.func, "cuda_graph_alloc")
             self.info = made.func.ret_struct_info
 
-    def merge(self, found: list[list[Binding]], before: list[Binding]) -> list[Binding]:
+    def merge(self, found: list[list[rx.Binding]], before: list[rx.Binding]) -> list[rx.Binding]:
         """One storage for the largest of each function, one for the second, …"""
         rows = [sorted(f, key=lambda b: -_size(b)) for f in found]
-        merged: list[Binding] = []
+        merged: list[rx.Binding] = []
         for turn in range(max(map(len, rows))):
             sharing = [row[turn] for row in rows if turn < len(row)]
             for binding in sharing:
@@ -256,32 +244,32 @@ class _Storages:
         return merged
 
 
-def _scope(binding: Binding) -> str:
+def _scope(binding: rx.Binding) -> str:
     return str(binding.value.args[2].value)
 
 
-def _size(binding: Binding) -> int:
+def _size(binding: rx.Binding) -> int:
     return int(binding.value.args[0].values[0].value)
 
 
 class _Lifted:
     """A function of bindings, impure for what it does to memory, and its arguments."""
 
-    def __init__(self, func: Function, args: list[Any]) -> None:
+    def __init__(self, func: rx.Function, args: list[Any]) -> None:
         self.func, self.args = func, args
 
 
-def _lifted(bindings: list[Binding], outputs: list[Var]) -> _Lifted:
+def _lifted(bindings: list[rx.Binding], outputs: list[rx.Var]) -> _Lifted:
     """Bindings as a function that returns a tuple of some of their variables."""
     every = [b.var for b in bindings]
     made = Outline(bindings, every, bind_constants=True, attrs={})
     copies: Any = made.func.body.blocks[0].bindings
-    results = Tuple(tuple(made.values[v] for v in outputs))
-    result = Var(made.names.fresh("gv"), results.struct_info)
-    body = SeqExpr((BindingBlock((*copies, VarBinding(result, results))),), result)
+    results = rx.Tuple(tuple(made.values[v] for v in outputs))
+    result = rx.Var(made.names.fresh("gv"), results.struct_info)
+    body = rx.SeqExpr((rx.BindingBlock((*copies, rx.VarBinding(result, results))),), result)
     attrs = FrozenDict({"relax.force_pure": True})
     return _Lifted(
-        Function(made.func.params, body, results.struct_info, True, attrs), list(made.args)
+        rx.Function(made.func.params, body, results.struct_info, True, attrs), list(made.args)
     )
 
 
@@ -304,10 +292,10 @@ class _Rewriter:
             self.launches[plan.storages.bindings[0].var] = plan.storages
             self.moved.update(b.var for b in plan.storages.bindings)
         #: variable that moved -> the field that holds it now
-        self.fields: dict[Var, TupleGetItem] = {}
+        self.fields: dict[rx.Var, rx.TupleGetItem] = {}
         self.renamed = Mutator(table.functions)
 
-    def rewritten(self, func: Function) -> Function:
+    def rewritten(self, func: rx.Function) -> rx.Function:
         """The function; itself where nothing moves."""
         if not self.launches:
             return func
@@ -320,9 +308,9 @@ class _Rewriter:
                     self.binding(binding)
             blocks.append(with_bindings(block, tuple(bindings)))
         kept = tuple(b for b in blocks if b.bindings)
-        return replace(func, body=SeqExpr(kept, self.renamed.substitute(func.body.body)))
+        return replace(func, body=rx.SeqExpr(kept, self.renamed.substitute(func.body.body)))
 
-    def binding(self, binding: Binding) -> None:
+    def binding(self, binding: rx.Binding) -> None:
         """The call where a region begins, the field where something of it was made."""
         if binding.var in self.launches:
             self.launch(self.launches[binding.var])
@@ -347,25 +335,25 @@ class _Rewriter:
         else:
             made = _lifted(region.bindings, region.outputs)
             key = self.table.add(made.func, f"{self.key.name_hint}_cuda_graph_capture")
-            args = Tuple(tuple(map(self.current, made.args)))
-            sizes = tuple(a for a in made.args if not isinstance(a, Var))
-            index = PrimValue(const(self.number, "int64"))
+            args = rx.Tuple(tuple(map(self.current, made.args)))
+            sizes = tuple(a for a in made.args if not isinstance(a, rx.Var))
+            index = rx.PrimValue(const(self.number, "int64"))
             self.number += 1
             outside = TupleStructInfo(tuple(_info(v) for v in region.outputs))
             call = self.builtin(_RUN, (key, args, index, *sizes), outside)
             places = {v: i for i, v in enumerate(region.outputs)}
         whole = self.emitter.emit(call)
-        self.fields.update({v: TupleGetItem(whole, i) for v, i in places.items()})
+        self.fields.update({v: rx.TupleGetItem(whole, i) for v, i in places.items()})
 
-    def builtin(self, name: str, args: tuple[Any, ...], info: Any) -> Call:
+    def builtin(self, name: str, args: tuple[Any, ...], info: Any) -> rx.Call:
         """A call of a builtin that knows the machine it runs in."""
-        given: tuple[Any, ...] = (ExternFunc(name), Tuple(args))
-        return Call(Op("relax.call_builtin_with_ctx"), given, None, (info,), info)
+        given: tuple[Any, ...] = (rx.ExternFunc(name), rx.Tuple(args))
+        return rx.Call(rx.Op("relax.call_builtin_with_ctx"), given, None, (info,), info)
 
 
-def _zero() -> PrimValue:
-    return PrimValue(const(0, "int64"))
+def _zero() -> rx.PrimValue:
+    return rx.PrimValue(const(0, "int64"))
 
 
-def _info(var: Var) -> Any:
+def _info(var: rx.Var) -> Any:
     return var.struct_info or ObjectStructInfo()

@@ -16,10 +16,12 @@ from mlcnb.ir.rules import rule
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax import op
+from mlcnb.relax.analysis.calls import is_open
 from mlcnb.relax.expr import Call, Function, Op, ShapeExpr, Var
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.tir.analysis.made import is_declared
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block, BufferStore
@@ -63,6 +65,9 @@ class _Reshaper(Mutator):
             self.known[key] = has_reshape_pattern(self.functions.get(key))
         if not self.known[key]:
             return None
+        func: Any = self.functions.get(key)
+        if not is_declared(func) and is_open(call, func):
+            return None  # what has to be equal is checked where it is called
         self.count += 1
         return op.reshape(args[0], ShapeExpr(info.dims))
 

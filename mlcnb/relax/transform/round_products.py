@@ -27,18 +27,9 @@ from mlcnb.ir.dtype import dtype as make_dtype
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.op._convert import convert
+from mlcnb.relax import expr as rx
 from mlcnb.relax import op
 from mlcnb.relax.analysis.variables import bindings_of
-from mlcnb.relax.expr import (
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowVar,
-    Function,
-    SeqExpr,
-    Var,
-    VarBinding,
-)
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import attrs_of, call_arguments, called
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
@@ -68,7 +59,7 @@ class RoundProducts(FunctionPass):
     dtype: str = "float16"
     batched: bool = False
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
+    def transform_function(self, func: rx.Function, mod: Any, ctx: Any) -> rx.Function:
         """The function in mixed precision; itself where it has no product of float32."""
         if self.dtype not in HALVES or self.out_dtype not in (self.dtype, "float32"):
             raise PassError(
@@ -83,15 +74,15 @@ class RoundProducts(FunctionPass):
         return func if made is func else remove_unused_bindings(made, mod.functions)
 
 
-def wanted_in_half(func: Function, batched: bool) -> set[Var]:
+def wanted_in_half(func: rx.Function, batched: bool) -> set[rx.Var]:
     """Variables that a product reads, at once or through moves."""
-    found: set[Var] = set()
+    found: set[rx.Var] = set()
     for binding in reversed(list(bindings_of(func))):
         value: Any = binding.value
         if is_product(value, batched):
-            found.update(a for a in value.args if isinstance(a, Var))
+            found.update(a for a in value.args if isinstance(a, rx.Var))
         elif binding.var in found and _is_move(value):
-            found.update(a for a in value.args[:1] if isinstance(a, Var))
+            found.update(a for a in value.args[:1] if isinstance(a, rx.Var))
     return found
 
 
@@ -121,15 +112,15 @@ class _Mixer(Mutator):
     kind = "float16"
     out = "float32"
     batched = False
-    wanted: set[Var]
+    wanted: set[rx.Var]
     products = 0
 
     def __init__(self, functions: Any) -> None:
         super().__init__(functions)
         #: variable -> the one that holds its values rounded
-        self.low: dict[Var, Any] = {}
+        self.low: dict[rx.Var, Any] = {}
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         if is_product(call, self.batched):
             self.products += 1
             return self.rounded_once(var, self.product(call))
@@ -139,54 +130,56 @@ class _Mixer(Mutator):
         return self.rounded_once(var, call) if var in self.wanted and is_tensor else None
 
     @rule("RoundProducts")
-    def product(self, call: Call) -> Call:
+    def product(self, call: rx.Call) -> rx.Call:
         """Operands rounded, sums in float32."""
         args = tuple(a if a is None else self.half(a) for a in call.args)
         attrs: Any = attrs_of(call)
         if hasattr(attrs, "out_dtype"):
-            return Call(call.op, args, dataclasses.replace(attrs, out_dtype=self.out))
-        return Call(call.op, args, attrs)
+            return rx.Call(call.op, args, dataclasses.replace(attrs, out_dtype=self.out))
+        return rx.Call(call.op, args, attrs)
 
     @rule("RoundProducts")
-    def moved(self, call: Call, var: Var) -> Any:
+    def moved(self, call: rx.Call, var: rx.Var) -> Any:
         """A move of values that are rounded already."""
-        low = self.emit(Call(call.op, (self.half(call.args[0]), *call.args[1:]), call.attrs))
+        low = self.emit(rx.Call(call.op, (self.half(call.args[0]), *call.args[1:]), call.attrs))
         return self.kept(var, low)
 
-    def rounded_once(self, var: Var, call: Call) -> Any:
+    def rounded_once(self, var: rx.Var, call: rx.Call) -> Any:
         """The call's value for all readers: rounded, where a product is among them."""
         value: Any = self.emit(call)
         if value.struct_info.dtype == self.kind:
             return self.kept(var, value)
         if var not in self.wanted:
-            return value if isinstance(var, DataflowVar) else call
+            return value if isinstance(var, rx.DataflowVar) else call
         return self.kept(var, self.emit(_astype(value, self.kind)))
 
-    def kept(self, var: Var, low: Any) -> Call:
+    def kept(self, var: rx.Var, low: Any) -> rx.Call:
         """float32 for readers of `var`; a product that reads it takes `low`."""
-        if isinstance(var, DataflowVar):
+        if isinstance(var, rx.DataflowVar):
             self.low[var] = low
         return _astype(low, "float32")
 
     def half(self, x: Any) -> Any:
         """An operand in half precision."""
-        if isinstance(x, Constant):
-            return Constant(convert(x.data, self.kind), x.span)
+        if isinstance(x, rx.Constant):
+            return rx.Constant(convert(x.data, self.kind), x.span)
         return self.low.get(x) or self.emit(_astype(x, self.kind))
 
 
-def narrow_parameters(func: Function, names: tuple[str, ...], kind: str) -> Function:
+def narrow_parameters(func: rx.Function, names: tuple[str, ...], kind: str) -> rx.Function:
     """The function with those parameters in another dtype, converted to float32 first of all."""
     new = narrowed(func, names, kind, "RoundProducts")
     if not new:
         return func
     wide = {p: replace(_astype(q, "float32"), struct_info=p.struct_info) for p, q in new.items()}
-    first = BindingBlock(tuple(VarBinding(p, value) for p, value in wide.items()))
-    body = SeqExpr((first, *func.body.blocks), func.body.body)
+    first = rx.BindingBlock(tuple(rx.VarBinding(p, value) for p, value in wide.items()))
+    body = rx.SeqExpr((first, *func.body.blocks), func.body.body)
     return replace(func, params=tuple(new.get(p, p) for p in func.params), body=body)
 
 
-def narrowed(func: Function, names: tuple[str, ...], kind: str, what: str) -> dict[Var, Var]:
+def narrowed(
+    func: rx.Function, names: tuple[str, ...], kind: str, what: str
+) -> dict[rx.Var, rx.Var]:
     """Parameter -> the one of its name in another dtype, for parameters of these names.
 
     Raises:
@@ -202,8 +195,8 @@ def narrowed(func: Function, names: tuple[str, ...], kind: str, what: str) -> di
             hint=f"there are {', '.join(p.name_hint for p in func.params)}",
         )
     narrow = [replace(info, dtype=make_dtype(kind)) for info in infos]
-    return {p: Var(p.name_hint, info, p.span) for p, info in zip(chosen, narrow, strict=True)}
+    return {p: rx.Var(p.name_hint, info, p.span) for p, info in zip(chosen, narrow, strict=True)}
 
 
-def _astype(x: Any, kind: str) -> Call:
+def _astype(x: Any, kind: str) -> rx.Call:
     return op.astype(x, kind)

@@ -17,6 +17,7 @@ from mlcnb.core import above
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import replace
 from mlcnb.core.registry import get_global_func, list_global_func_names
+from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.external import EXTERNAL_MODULES, ExternalModule
 from mlcnb.ir.module import IRModule
@@ -130,7 +131,7 @@ def _as_modules(library: str, result: Any) -> list[ExternalModule]:
     for module in modules:
         if not isinstance(module, ExternalModule):
             raise PassError(
-                f"RunCodegen: the library {library!r} returned a {type(module).__name__}",
+                f"RunCodegen: the library {library!r} returned {kind_of(module)}",
                 hint="it returns {symbol: function} or a list of ExternalModule",
             )
     return modules

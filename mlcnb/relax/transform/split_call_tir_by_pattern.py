@@ -40,7 +40,7 @@ class MatchResult:
     for those of the pattern's parameters, results last.
 
     `symbol_values` gives the shape of each buffer of the pattern in numbers or sizes of the
-    function.
+    function. Fields only: nothing is checked, nothing raised.
     """
 
     pattern: PrimFunc

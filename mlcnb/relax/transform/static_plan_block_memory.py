@@ -30,6 +30,8 @@ from mlcnb.relax.operator import called
 class StaticPlanBlockMemory(FunctionPass):
     """Place tensors of known size in one storage, where those that never live together overlap.
 
+    A size is known where the shape is numbers.
+
     Raises:
         PassError: a bound of a size (`tir_var_upper_bound`) is no integer.
     """

@@ -23,21 +23,11 @@ import numpy as np
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import replace
 from mlcnb.ir.transform import FunctionPass
+from mlcnb.relax import expr as rx
 from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_info
 from mlcnb.relax.analysis.variables import uses
 from mlcnb.relax.emitter import block_is_dataflow
-from mlcnb.relax.expr import (
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowVar,
-    Expr,
-    Function,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import attrs_of, called
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
@@ -61,7 +51,7 @@ class ToMixedPrecision(FunctionPass):
     out_dtype: str = FULL
     fp16_input_names: tuple[str, ...] | None = None
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
+    def transform_function(self, func: rx.Function, mod: Any, ctx: Any) -> rx.Function:
         """The function in mixed precision."""
         if self.out_dtype not in (HALF, FULL):
             raise PassError(
@@ -77,9 +67,9 @@ class ToMixedPrecision(FunctionPass):
         return replace(made, params=tuple(new.get(p, p) for p in func.params)) if new else made
 
 
-def read_by_products(func: Function) -> set[Var]:
+def read_by_products(func: rx.Function) -> set[rx.Var]:
     """Tensors of which every reader is a product, in a dataflow block."""
-    products: set[Var] = set()
+    products: set[rx.Var] = set()
     others = set(uses(func.body.body))
     for block in func.body.blocks:
         for binding in block.bindings:
@@ -91,12 +81,12 @@ def read_by_products(func: Function) -> set[Var]:
 
 class _Mixer(Mutator):
     out = FULL
-    params: tuple[Var, ...] = ()
-    only_half: set[Var]
+    params: tuple[rx.Var, ...] = ()
+    only_half: set[rx.Var]
     #: the value that is being visited, as it was
     old: Any = None
 
-    def visit_block(self, block: BindingBlock) -> BindingBlock:
+    def visit_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """A dataflow block; what only products read is stored in float16 as soon as it is there."""
         if not block_is_dataflow(block):
             return super().visit_block(block)
@@ -119,14 +109,14 @@ class _Mixer(Mutator):
         self.old = binding.value
         super()._binding(binding)
 
-    def store(self, var: Var) -> None:
+    def store(self, var: rx.Var) -> None:
         """A variable that only products read, in float16 from here on."""
         now = self.remap.get(var, var)
-        is_local = isinstance(var, DataflowVar) or var in self.params
+        is_local = isinstance(var, rx.DataflowVar) or var in self.params
         if is_local and var in self.only_half and _is_tensor(now.struct_info, FULL):
             self.remap[var] = self.emit(op.astype(now, HALF))
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         is_product = _is_product(call)
         if not self.emitter.dataflow or not (is_product or called(call).follows):
             return self.restored(call)
@@ -136,30 +126,30 @@ class _Mixer(Mutator):
             made = _with_args(call, HALF if all(map(_fits, call.args)) else FULL)
         known = made is call and call.struct_info is not None
         value = call if known else self.emitter.value(made)
-        if not isinstance(var, DataflowVar):
+        if not isinstance(var, rx.DataflowVar):
             kind = getattr(var.struct_info, "dtype", None)
             return _cast(value, str(kind)) if kind is not None else _as_was(value, var)
         if is_product:
             value = _cast(value, HALF)
         return None if value is call else value
 
-    def restored(self, call: Call) -> Any:
+    def restored(self, call: rx.Call) -> Any:
         """The call of arguments in the dtypes that they had."""
         args = tuple(map(_as_was, call.args, self.old.args))
         return None if args == call.args else replace(call, args=args, struct_info=None)
 
-    def visit_tuple(self, value: Tuple, var: Var) -> Any:
+    def visit_tuple(self, value: rx.Tuple, var: rx.Var) -> Any:
         return self.output(value, var)
 
-    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+    def visit_item(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
         return self.output(item, var)
 
-    def visit_leaf(self, leaf: Any, var: Var) -> Any:
+    def visit_leaf(self, leaf: Any, var: rx.Var) -> Any:
         return self.output(leaf, var)
 
-    def output(self, value: Any, var: Var) -> Any:
+    def output(self, value: Any, var: rx.Var) -> Any:
         """A value that leaves the block has the dtypes that it had."""
-        made = value if isinstance(var, DataflowVar) else _as_was(value, var)
+        made = value if isinstance(var, rx.DataflowVar) else _as_was(value, var)
         return None if made is value else made
 
     def visit_match_cast(self, binding: Any) -> Any:
@@ -182,46 +172,46 @@ def _is_tensor(info: Any, kind: str) -> bool:
 
 def _cast(x: Any, kind: str) -> Any:
     """A tensor of float16 or float32, or all such in a tuple, in the given one of these dtypes."""
-    if isinstance(x, Tuple):
+    if isinstance(x, rx.Tuple):
         fields = tuple(_cast(f, kind) for f in x.fields)
-        return x if fields == x.fields else Tuple(fields)
+        return x if fields == x.fields else rx.Tuple(fields)
     info = x.struct_info
     if isinstance(info, TupleStructInfo):
-        made = tuple(_cast(TupleGetItem(x, i), kind) for i in range(len(info.fields)))
-        return Tuple(made) if any(isinstance(m, Call) for m in made) else x
+        made = tuple(_cast(rx.TupleGetItem(x, i), kind) for i in range(len(info.fields)))
+        return rx.Tuple(made) if any(isinstance(m, rx.Call) for m in made) else x
     if info is None or not any(_is_tensor(info, k) for k in (HALF, FULL) if k != kind):
         return x
     return op.astype(x, kind)
 
 
-def _as_was(x: Any, old: Expr) -> Any:
+def _as_was(x: Any, old: rx.Expr) -> Any:
     """`x` in the dtypes of `old`, in whose place it stands."""
-    if isinstance(x, Tuple) and isinstance(old, Tuple):
+    if isinstance(x, rx.Tuple) and isinstance(old, rx.Tuple):
         fields = tuple(map(_as_was, x.fields, old.fields))
-        return x if fields == x.fields else Tuple(fields)
+        return x if fields == x.fields else rx.Tuple(fields)
     if x is old or old.struct_info is None or same_info(x.struct_info, old.struct_info):
         return x
     return _cast(x, FULL)
 
 
-def _with_args(call: Call, kind: str) -> Call:
+def _with_args(call: rx.Call, kind: str) -> rx.Call:
     args = tuple(_cast(a, kind) for a in call.args)
-    return call if args == call.args else Call(call.op, args, call.attrs, span=call.span)
+    return call if args == call.args else rx.Call(call.op, args, call.attrs, span=call.span)
 
 
-def _summed_in(call: Call, kind: str) -> Call:
+def _summed_in(call: rx.Call, kind: str) -> rx.Call:
     """A product with that dtype of its result, where it can be said."""
     attrs: Any = attrs_of(call)
     if not hasattr(attrs, "out_dtype") or attrs.out_dtype == kind:
         return call
-    return Call(call.op, call.args, dataclasses.replace(attrs, out_dtype=kind), span=call.span)
+    return rx.Call(call.op, call.args, dataclasses.replace(attrs, out_dtype=kind), span=call.span)
 
 
 def _fits(x: Any) -> bool:
     """True for what is of float16, for constants that fit into it, for tuples of such."""
-    if isinstance(x, Tuple):
+    if isinstance(x, rx.Tuple):
         return all(map(_fits, x.fields))
-    if isinstance(x, Constant):
+    if isinstance(x, rx.Constant):
         return bool(np.all(np.abs(x.data.astype(np.float64)) <= LARGEST))
     info = getattr(x, "struct_info", None)
     if isinstance(info, TupleStructInfo):

@@ -15,10 +15,10 @@ from mlcnb.core.node import replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.analysis.struct_info import same_info
+from mlcnb.relax.analysis.struct_info import return_info, same_info
 from mlcnb.relax.analysis.variables import topological_functions
 from mlcnb.relax.expr import Function, Var
-from mlcnb.relax.mutator import Mutator, return_info
+from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import StructInfo
 
 

@@ -17,7 +17,7 @@ from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op.telling import HintOnDevice, ToVDevice
 from mlcnb.relax import op
 from mlcnb.relax.analysis.variables import bindings_of, leaves
-from mlcnb.relax.expr import Call, Function, MatchCast, Var
+from mlcnb.relax.expr import Call, Function, MatchCast, Tuple, Var
 from mlcnb.relax.mutator import Renamer
 from mlcnb.relax.operator import attrs_of, called
 from mlcnb.relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
@@ -145,7 +145,15 @@ class _Places:
         self.bindings = list(bindings_of(func))
         for var in [*func.params, *(b.var for b in self.bindings)]:
             self._say(var, _device_of(var.struct_info))
-        self._say(func.body.body, _device_of(func.ret_struct_info))
+        self._say_parts(func.body.body, func.ret_struct_info)
+
+    def _say_parts(self, value: Any, info: Any) -> None:
+        """What a result's struct info says of the tensors that it is made of."""
+        if isinstance(info, TupleStructInfo) and isinstance(value, Tuple):
+            for field, inner in zip(value.fields, info.fields, strict=True):
+                self._say_parts(field, inner)
+        else:
+            self._say(value, _device_of(info))
 
     def device(self, var: Var) -> VDevice | None:
         """The device of a variable, where it is known."""
@@ -207,7 +215,7 @@ def _device_of(info: StructInfo | None) -> VDevice | None:
 
 
 class _Realizer(Renamer):
-    """Wishes become moves, or go where the tensor lies there already."""
+    """Wishes become moves, or other names of tensors that lie there already."""
 
     def __init__(self, places: _Places) -> None:
         super().__init__({})
@@ -219,8 +227,8 @@ class _Realizer(Renamer):
             return
         source = self.substitute(binding.value.args[0])
         wanted = self.places.where[binding.var]
-        if self.places.device(source) == wanted and self._replaces(binding.var, source):
-            self.remap[binding.var] = source
+        if self.places.device(source) == wanted:
+            self.emitter.bindings.append(replace(binding, value=source))
             return
         move = op.to_vdevice(source, dst_vdevice=wanted)
         info = _placed(binding.var.struct_info, wanted)

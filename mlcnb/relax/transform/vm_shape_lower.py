@@ -23,6 +23,7 @@ from mlcnb.ir.expr import GlobalVar, IntImm, PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import (
     BaseCheckResult,
     struct_info_base_check,
@@ -30,23 +31,6 @@ from mlcnb.relax.analysis.struct_info import (
 )
 from mlcnb.relax.analysis.variables import bindings_of, leaves
 from mlcnb.relax.emitter import block_is_dataflow
-from mlcnb.relax.expr import (
-    BindingBlock,
-    Call,
-    DataTypeImm,
-    ExternFunc,
-    Function,
-    MatchCast,
-    Op,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import NULL
@@ -85,7 +69,7 @@ class VMShapeLower(ModulePass):
         """Every graph function."""
         table = FunctionTable(mod.functions)
         for key, func in mod.items():
-            if isinstance(func, Function):
+            if isinstance(func, rx.Function):
                 table.set(key, _Lowerer(table, key, func, self.emit_err_ctx).lowered())
         return table.module(mod)
 
@@ -93,7 +77,7 @@ class VMShapeLower(ModulePass):
 class _Lowerer(Mutator):
     """One function: checks before its body, builtins in it, checks of its result after it."""
 
-    def __init__(self, table: FunctionTable, key: GlobalVar, func: Function, told: bool) -> None:
+    def __init__(self, table: FunctionTable, key: GlobalVar, func: rx.Function, told: bool) -> None:
         super().__init__(table.functions)
         self.table, self.key, self.told = table, key, told
         self.original = func
@@ -101,10 +85,10 @@ class _Lowerer(Mutator):
         self.todo: list[tuple[Any, tuple[PrimExpr, ...], str]] = []
         self.heap: Any = None
 
-    def lowered(self) -> Function:
+    def lowered(self) -> rx.Function:
         """The whole function."""
         func = self.original
-        if any(isinstance(b.value, Function) for b in bindings_of(func)):
+        if any(isinstance(b.value, rx.Function) for b in bindings_of(func)):
             raise PassError(
                 f"VMShapeLower: {self.key.name_hint} has a local function",
                 where=func,
@@ -112,15 +96,15 @@ class _Lowerer(Mutator):
             )
         self.func = func
         body = _with_bound_result(func.body)
-        self.rewrite(replace(func, body=SeqExpr((), func.body.body)))
+        self.rewrite(replace(func, body=rx.SeqExpr((), func.body.body)))
         with self.emitter.scope(False) as before:
             self.enter()
         made = self._sequence(body)
         with self.emitter.scope(False) as after:
             self.check(func.ret_struct_info, made.body, "loc=return", always=False)
             self.run(last=True)
-        blocks = [BindingBlock(tuple(before)), *made.blocks, BindingBlock(tuple(after))]
-        return replace(func, body=SeqExpr(_joined(blocks), made.body))
+        blocks = [rx.BindingBlock(tuple(before)), *made.blocks, rx.BindingBlock(tuple(after))]
+        return replace(func, body=rx.SeqExpr(_joined(blocks), made.body))
 
     def enter(self) -> None:
         """The heap, and the checks of parameters."""
@@ -131,15 +115,15 @@ class _Lowerer(Mutator):
             self.check(param.struct_info, param, where, open_only=place >= count)
         self.matched()
 
-    def new_heap(self) -> Call:
+    def new_heap(self) -> rx.Call:
         """The call that makes room for the sizes; of none, nothing."""
         size = len(self.slots.slots)
         if not size:
-            return Call(NULL, (), None, (), ObjectStructInfo())
+            return rx.Call(NULL, (), None, (), ObjectStructInfo())
         info = TensorStructInfo(None, dtype("int64"), ndim=1)
-        extern = ExternFunc("vm.builtin.alloc_shape_heap")
-        args: tuple[Any, ...] = (extern, Tuple((_number(size),)))
-        return Call(Op("relax.call_builtin_with_ctx"), args, None, (info,), info)
+        extern = rx.ExternFunc("vm.builtin.alloc_shape_heap")
+        args: tuple[Any, ...] = (extern, rx.Tuple((_number(size),)))
+        return rx.Call(rx.Op("relax.call_builtin_with_ctx"), args, None, (info,), info)
 
     # checks --------------------------------------------------------------------------------------
 
@@ -160,16 +144,18 @@ class _Lowerer(Mutator):
             self.check_tensor(info, value, always, open_only, told)
         elif isinstance(info, ShapeStructInfo):
             if always or not _is_certain(ShapeStructInfo(None, info.ndim), known):
-                self.call("check_shape_info", value, _number(info.ndim), StringImm(told))
+                self.call("check_shape_info", value, _number(info.ndim), rx.StringImm(told))
             if info.values is not None:
                 self.todo.append((value, info.values, told))
         elif isinstance(info, PrimStructInfo):
             if always or not _is_certain(PrimStructInfo(info.dtype), known):
-                self.call("check_prim_value_info", value, DataTypeImm(info.dtype), StringImm(told))
+                self.call(
+                    "check_prim_value_info", value, rx.DataTypeImm(info.dtype), rx.StringImm(told)
+                )
             if info.value is not None:
                 self.todo.append((value, (info.value,), told))
         elif isinstance(info, FuncStructInfo) and (always or not isinstance(known, FuncStructInfo)):
-            self.call("check_func_info", value, StringImm(told))
+            self.call("check_func_info", value, rx.StringImm(told))
 
     def check_tensor(
         self, info: TensorStructInfo, value: Any, always: bool, open_only: bool, told: str
@@ -180,8 +166,8 @@ class _Lowerer(Mutator):
             return
         known = getattr(value, "struct_info", None)
         if always or not _is_certain(TensorStructInfo(None, info.dtype, ndim=info.ndim), known):
-            kind = DataTypeImm(info.dtype or dtype("void"))
-            self.call("check_tensor_info", value, _number(info.ndim), kind, StringImm(told))
+            kind = rx.DataTypeImm(info.dtype or dtype("void"))
+            self.call("check_tensor_info", value, _number(info.ndim), kind, rx.StringImm(told))
         if dims is not None:
             self.todo.append((value, dims, told))
 
@@ -198,9 +184,9 @@ class _Lowerer(Mutator):
         known = getattr(value, "struct_info", None)
         is_tuple = isinstance(known, TupleStructInfo)
         if always or not is_tuple:
-            self.call("check_tuple_info", value, _number(len(info.fields)), StringImm(told))
+            self.call("check_tuple_info", value, _number(len(info.fields)), rx.StringImm(told))
         for place, field in enumerate(info.fields):
-            if isinstance(value, Tuple):
+            if isinstance(value, rx.Tuple):
                 part: Any = value.fields[place]
             elif open_only and not symbolic_vars(field):
                 continue
@@ -208,16 +194,16 @@ class _Lowerer(Mutator):
                 inner = known.fields[place]  # type: ignore[union-attr]
                 if not always and _is_certain(field, inner):
                     continue
-                part = self.emit(TupleGetItem(value, place))
+                part = self.emit(rx.TupleGetItem(value, place))
             else:
                 part = self.call("tuple_getitem", value, _number(place), info=ObjectStructInfo())
             self.check(field, part, where, always, open_only)
 
-    def call(self, name: str, *args: Any, info: Any = _NOTHING) -> Var:
+    def call(self, name: str, *args: Any, info: Any = _NOTHING) -> rx.Var:
         """A builtin, called."""
-        extern = ExternFunc(f"vm.builtin.{name}")
+        extern = rx.ExternFunc(f"vm.builtin.{name}")
         return self.emit(
-            Call(extern, args, None, (info,), info), "" if info is not _NOTHING else "_"
+            rx.Call(extern, args, None, (info,), info), "" if info is not _NOTHING else "_"
         )
 
     # sizes ---------------------------------------------------------------------------------------
@@ -241,10 +227,10 @@ class _Lowerer(Mutator):
             given = [_number(n) for pair in codes for n in pair]
             is_scalar = isinstance(getattr(value, "struct_info", None), PrimStructInfo)
             if is_scalar:
-                self.call("match_prim_value", value, self.heap, *given, StringImm(told))
+                self.call("match_prim_value", value, self.heap, *given, rx.StringImm(told))
             else:
                 count = _number(len(codes))
-                self.call("match_shape", value, self.heap, count, *given, StringImm(told))
+                self.call("match_shape", value, self.heap, count, *given, rx.StringImm(told))
         self.todo = []
         return waiting
 
@@ -282,7 +268,7 @@ class _Lowerer(Mutator):
         body = stores[0] if len(stores) == 1 else SeqStmt(tuple(stores))
         attrs = FrozenDict({"tir.is_host_func": True})
         func = PrimFunc((heap,), body, buffer_map=FrozenDict({heap: buffer}), attrs=attrs)
-        self.emit(Call(self.table.add(func, "shape_func"), (self.heap,)), "_")
+        self.emit(rx.Call(self.table.add(func, "shape_func"), (self.heap,)), "_")
 
     def made_code(self, dim: PrimExpr) -> tuple[int, int]:
         """Where a dimension comes from."""
@@ -303,38 +289,38 @@ class _Lowerer(Mutator):
 
     # the body ------------------------------------------------------------------------------------
 
-    def visit_match_cast(self, binding: MatchCast) -> Any:
+    def visit_match_cast(self, binding: rx.MatchCast) -> Any:
         """Its checks before it; it stays."""
         self.check(binding.struct_info, binding.value, "loc=match_cast", always=False)
         self.matched()
 
-    def visit_leaf(self, leaf: Any, var: Var) -> Any:
+    def visit_leaf(self, leaf: Any, var: rx.Var) -> Any:
         """A shape or scalar of open sizes, made from the heap."""
         return self.made(leaf) if _is_open(leaf) else None
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         """The call on shapes and scalars that are made before it."""
         args = tuple(map(self.argument, call.args))
         if all(a is b for a, b in zip(args, call.args, strict=True)):
             return None
-        return Call(call.op, args, call.attrs, call.sinfo_args, call.struct_info, call.span)
+        return rx.Call(call.op, args, call.attrs, call.sinfo_args, call.struct_info, call.span)
 
-    def visit_tuple(self, value: Tuple, var: Var) -> Any:
+    def visit_tuple(self, value: rx.Tuple, var: rx.Var) -> Any:
         """The tuple of shapes and scalars that are made before it."""
         new = self.argument(value)
         return None if new is value else new
 
     def argument(self, x: Any) -> Any:
         """An argument; what is made for it is bound to a variable."""
-        if isinstance(x, Tuple):
+        if isinstance(x, rx.Tuple):
             fields = tuple(map(self.argument, x.fields))
             same = all(a is b for a, b in zip(fields, x.fields, strict=True))
-            return x if same else Tuple(fields)
+            return x if same else rx.Tuple(fields)
         return self.emit(self.made(x)) if _is_open(x) else x
 
-    def made(self, x: Any) -> Call:
+    def made(self, x: Any) -> rx.Call:
         """The call of the builtin that makes a shape or a scalar."""
-        if isinstance(x, PrimValue):
+        if isinstance(x, rx.PrimValue):
             codes = [_number(n) for n in self.made_code(x.value)]
             return _builtin("make_prim_value", (self.heap, *codes), x.struct_info)
         codes = [_number(n) for dim in x.values for n in self.made_code(dim)]
@@ -342,34 +328,34 @@ class _Lowerer(Mutator):
         return _builtin("make_shape", (self.heap, _number(len(x.values)), *codes), info)
 
 
-def _with_bound_result(seq: SeqExpr) -> SeqExpr:
+def _with_bound_result(seq: rx.SeqExpr) -> rx.SeqExpr:
     """The sequence; what its result has of open sizes is bound to a variable."""
     if not any(_is_open(leaf) for leaf in leaves(seq.body)):
         return seq
-    result = Var("gv", seq.body.struct_info)
-    last = BindingBlock((VarBinding(result, seq.body),))
-    return SeqExpr((*seq.blocks, last), result)
+    result = rx.Var("gv", seq.body.struct_info)
+    last = rx.BindingBlock((rx.VarBinding(result, seq.body),))
+    return rx.SeqExpr((*seq.blocks, last), result)
 
 
-def _joined(blocks: list[BindingBlock]) -> tuple[BindingBlock, ...]:
+def _joined(blocks: list[rx.BindingBlock]) -> tuple[rx.BindingBlock, ...]:
     """The blocks; neighbours that are no dataflow blocks are one."""
-    made: list[BindingBlock] = []
+    made: list[rx.BindingBlock] = []
     for block in blocks:
         plain = not block_is_dataflow(block)
         if made and plain and not block_is_dataflow(made[-1]):
-            made[-1] = BindingBlock((*made[-1].bindings, *block.bindings))
+            made[-1] = rx.BindingBlock((*made[-1].bindings, *block.bindings))
         elif block.bindings:
             made.append(block)
     return tuple(made)
 
 
-def _builtin(name: str, args: tuple[Any, ...], info: Any) -> Call:
-    return Call(ExternFunc(f"vm.builtin.{name}"), args, None, (info,), info)
+def _builtin(name: str, args: tuple[Any, ...], info: Any) -> rx.Call:
+    return rx.Call(rx.ExternFunc(f"vm.builtin.{name}"), args, None, (info,), info)
 
 
 def _is_open(x: Any) -> bool:
     """True for a shape or scalar that mentions sizes."""
-    return isinstance(x, ShapeExpr | PrimValue) and bool(symbolic_vars(x))
+    return isinstance(x, rx.ShapeExpr | rx.PrimValue) and bool(symbolic_vars(x))
 
 
 def _is_certain(info: Any, known: Any) -> bool:
@@ -379,8 +365,8 @@ def _is_certain(info: Any, known: Any) -> bool:
     return struct_info_base_check(info, known) is BaseCheckResult.PASS
 
 
-def _number(value: int) -> PrimValue:
-    return PrimValue(p.const(int(value), "int64"))
+def _number(value: int) -> rx.PrimValue:
+    return rx.PrimValue(p.const(int(value), "int64"))
 
 
 def _place(slot: Any) -> PrimExpr:

@@ -10,6 +10,7 @@ from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op.binary import Divide, Multiply, Power
+from mlcnb.relax.analysis.struct_info import same_dims
 from mlcnb.relax.expr import Call, Constant, Function
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, called
@@ -62,19 +63,26 @@ def number(x: Any) -> float | None:
     return float(x.data.item()) if isinstance(x, Constant) and x.data.size == 1 else None
 
 
-def dims_of(x: Any) -> list[int] | None:
-    """The dimensions of a float32 tensor, all known; else None."""
+def shape_of(x: Any) -> list[Any] | None:
+    """The dimensions of a float32 tensor, numbers or expressions; None where they are not known."""
     info = getattr(x, "struct_info", None)
     dims = getattr(info, "dims", None)
     if dims is None or info.dtype != "float32":  # type: ignore[union-attr]
         return None
-    known = [as_int(d) for d in dims]
-    return None if None in known else known  # type: ignore[return-value]
+    return [d if (n := as_int(d)) is None else n for d in dims]
+
+
+def dims_of(x: Any) -> list[int] | None:
+    """The dimensions of a float32 tensor, all of them numbers; else None."""
+    shape = shape_of(x)
+    return shape if shape is not None and all(isinstance(d, int) for d in shape) else None
 
 
 def same_shape(a: Any, b: Any) -> bool:
-    """True if both are float32 of the same known dimensions."""
-    return dims_of(a) is not None and dims_of(a) == dims_of(b)
+    """True if both are float32 of the same dimensions, as far as can be proved."""
+    if shape_of(a) is None or shape_of(b) is None:
+        return False
+    return same_dims(a.struct_info.dims, b.struct_info.dims)
 
 
 def order_of(call: Call) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from mlcnb.core.errors import ArgumentError, MLCError
 from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import Var
 from mlcnb.script.parser.body import Body
 from mlcnb.tir.buffer import Buffer
@@ -138,7 +139,7 @@ def _renamed(n: Node, name: str) -> Node:
         return replace(n, name=name, data=replace(n.data, name=name))
     if isinstance(n, Var):
         return replace(n, name=name)
-    raise MLCError(f"a {type(n).__name__} has no name")
+    raise MLCError(f"{kind_of(n)} has no name")
 
 
 def find(kind: type[F], what: str) -> F:

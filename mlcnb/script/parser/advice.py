@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from mlcnb.core.text import kind_of
+from mlcnb.ir.expr import Var
 from mlcnb.script import words
+from mlcnb.script.parser.scope import Scope
 from mlcnb.tir.buffer import Buffer
 
 
@@ -34,7 +37,7 @@ def title(value: Any) -> str:
         return f"the buffer {value.name}"
     if isinstance(value, ModuleRef):
         return "the module"
-    return f"a {type(value).__name__}"
+    return kind_of(value)
 
 
 def culprit(call: ast.Call, message: str) -> ast.expr | ast.keyword | None:
@@ -45,6 +48,32 @@ def culprit(call: ast.Call, message: str) -> ast.expr | ast.keyword | None:
     given = [*call.args, *(k.value for k in call.keywords)]
     named = [x for x in given if isinstance(x, ast.Constant) and repr(x.value) in message.split()]
     return named[0] if len(named) == 1 else None
+
+
+def no_return(last: ast.AST) -> tuple[ast.AST, str, str]:
+    """The last line of a graph function, what is missing after it, and what to write."""
+    name = last.targets[0] if isinstance(last, ast.Assign) else None
+    hint = f"return {name.id}" if isinstance(name, ast.Name) else "return x"
+    return last, "a graph function ends with `return`", hint
+
+
+def name_hint(name: str, scope: Scope) -> str | None:
+    """What to write in place of a name that means nothing."""
+    if name in ("np", "numpy", "math", "torch"):
+        return "a program is read, not run: T.exp(x), T.sqrt(x), … are its own functions"
+    own = [n for frame in scope.frames for n in frame]
+    for module in own:
+        found = scope.find(module)
+        if isinstance(found, ModuleRef) and name in (found.names or ()):
+            return f"a function of the module is {module}.{name}"
+    handles = [n for n in own if isinstance(scope.find(n), Var) and scope.find(n).dtype.is_handle]
+    for handle in handles:
+        if handle.lower() in (name.lower(), f"{name}_handle".lower()):
+            return f'{name} = T.match_buffer({handle}, (128,), "float32")'
+    similar = scope.similar(name)
+    if similar is not None:
+        return f"did you mean {similar!r}?"
+    return f"there are {', '.join(own[:12])}" if own else None
 
 
 #: functions of Python that people write in programs -> what to write

@@ -14,6 +14,7 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.recursion import deep
+from mlcnb.core.text import kind_of
 from mlcnb.ir.diagnostics import tell
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
@@ -52,7 +53,7 @@ def parse(
         WellFormedError: it breaks a rule of the IR, and `check_well_formed` is True.
     """
     if not isinstance(text, str):
-        raise MLCError(f"parse takes a text, not a {type(text).__name__}")
+        raise MLCError(f"parse takes a text, not {kind_of(text)}")
     source = Source(text)
     with deep(), _bounded(source):
         environment = {**words.namespaces(), **around}

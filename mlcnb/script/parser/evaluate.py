@@ -32,6 +32,7 @@ from mlcnb.script.parser.advice import (
     OF_PYTHON,
     ModuleRef,
     culprit,
+    name_hint,
     plain_message,
     title,
 )
@@ -151,9 +152,7 @@ class Evaluator:
         if node.id in dir(builtins):
             message = f"{node.id} is Python's own: a program is read, not run"
             return self.error(node, message, OF_PYTHON.get(node.id))
-        similar = self.scope.similar(node.id)
-        hint = None if similar is None else f"did you mean {similar!r}?"
-        return self.error(node, f"no name {node.id!r} here", hint)
+        return self.error(node, f"no name {node.id!r} here", name_hint(node.id, self.scope))
 
     def attribute(self, node: ast.Attribute) -> Any:
         """`T.exp`, `A.data`, `cls.f`; under a decorator, an attribute of anything."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlcnb.core.errors import MLCError
+from mlcnb.core.text import kind_of
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.relax.expr import Expr
@@ -33,7 +34,7 @@ def binary(name: str, left: Any, right: Any, trusted: bool) -> Any:
     if is_prim(left) or is_prim(right):
         for side in (left, right):
             if not isinstance(side, PrimExpr | Sliced | int | float):
-                raise MLCError(f"an operand is a {type(side).__name__}, not a number")
+                raise MLCError(f"an operand is {kind_of(side)}, not a number")
         made = build.OPERATORS.get(name)
         if made is None:
             raise MLCError(f"no operator {name} of scalars", hint=_HINTS.get(name))

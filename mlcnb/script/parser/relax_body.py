@@ -21,7 +21,8 @@ from mlcnb.relax.operator import declaration
 from mlcnb.relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo
 from mlcnb.relax.te_call import call_te
 from mlcnb.script import frames
-from mlcnb.script.parser.evaluate import Evaluator, ModuleRef
+from mlcnb.script.parser.advice import ModuleRef, no_return
+from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.macro import expand
 from mlcnb.script.parser.scope import names_in, targets
 from mlcnb.script.parser.symbols import read_vdevice
@@ -47,8 +48,7 @@ class BodyParser:
     def function_body(self, lines: list[ast.stmt], place: ast.AST) -> rx.SeqExpr:
         """All lines of a function, the last of which is `return`."""
         if not lines or not isinstance(lines[-1], ast.Return):
-            at = lines[-1] if lines else place
-            raise self.ev.error(at, "a graph function ends with `return`")
+            raise self.ev.error(*no_return(lines[-1] if lines else place))
         around, self.ev.expand = self.ev.expand, partial(expand, self)
         try:
             return self.whole(lines)

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from mlcnb.core.node import walk
 from mlcnb.ir.attrs import frozen
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
@@ -104,15 +103,10 @@ class FunctionParser:
     def set_attrs(self, attrs: dict[str, Any]) -> None:
         """`R.func_attr({…})`"""
         self.attrs.update({known_key(k): v for k, v in attrs.items()})
-        if "Primitive" in attrs:  # TVM wrote 1
-            self.attrs["Primitive"] = bool(attrs["Primitive"])
 
 
 def _well_defined(params: list[Var], body: SeqExpr) -> StructInfo | None:
     """The type of the body, without symbolic variables that only the body knows."""
-    from mlcnb.relax.analysis.struct_info import erase_to_well_defined
+    from mlcnb.relax.analysis.struct_info import return_info
 
-    if body.struct_info is None:
-        return None
-    known = [v for param in params for v in walk(param) if isinstance(v, PrimVar)]
-    return erase_to_well_defined(body.struct_info, known)
+    return None if body.struct_info is None else return_info(params, body.struct_info)

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from mlcnb.core.node import replace, walk
+from mlcnb.core.text import kind_of
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.attrs import frozen
 from mlcnb.ir.expr import PrimExpr, Range, Var
@@ -169,4 +170,4 @@ def as_region(value: Any) -> BufferRegion:
             for index, extent in zip(value.indices, value.buffer.shape, strict=True)
         )
         return BufferRegion(value.buffer, tuple(ranges))
-    raise TypeError(f"a region of a buffer is expected, this is a {type(value).__name__}")
+    raise TypeError(f"a region of a buffer is expected, this is {kind_of(value)}")

@@ -23,7 +23,6 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.stmt import Stmt
 
 _LOOPS = "a loop runs over range(…), T.grid(…), T.serial(…), T.parallel(…) …"
-_SINGLE = "T.thread_binding"
 
 
 class LoopParser(Bindings):

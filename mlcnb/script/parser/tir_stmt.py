@@ -57,7 +57,14 @@ class StmtParser(MacroParser):
         if node.value is None:
             hint = "return 0, with -> T.int32 in the signature"
             raise self.ev.error(node, "a loop function returns a scalar or has no return", hint)
-        value = self.ev.expr(node.value)
+        found = self.ev.value(node.value)
+        if isinstance(found, Buffer):
+            raise self.ev.error(
+                node,
+                f"a loop function returns no buffer, such as {found.name}",
+                "leave the line out: the caller gives the arrays that are written",
+            )
+        value = self.ev.as_expr(found, node.value)
         self.function.note_result(value.dtype)
         out.add(s.Evaluate(e.Call(value.dtype, "tir.ret", (value,))))
 
@@ -130,7 +137,8 @@ class StmtParser(MacroParser):
         """`x += 1` of a cell of 0.27."""
         cell = self.ev.scope.find(target.id)
         if not isinstance(cell, frames.Cell):
-            hint = f"{target.id} = {target.id} + … gives the name another value"
+            name = target.id
+            hint = f'keep it in memory: {name} = T.alloc_buffer((1,), "float32"), {name}[0] += …'
             raise self.ev.error(target, "only an element of a buffer can be changed", hint)
         with self.ev.blame(node):
             change = self.ev.value(node.value)

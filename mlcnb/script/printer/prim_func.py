@@ -16,18 +16,8 @@ from collections import Counter
 from mlcnb.core.doc import NEWLINE, Doc, Indent, Mark, Text, join, lines
 from mlcnb.ir import expr as e
 from mlcnb.script.names import identifier
-from mlcnb.script.printer import values
+from mlcnb.script.printer import buffer, values
 from mlcnb.script.printer.block import contents, has_block, root_block
-from mlcnb.script.printer.buffer import (
-    buffer_vars,
-    declare_vars,
-    declared,
-    declared_alone,
-    define,
-    is_plain,
-    pointer_type,
-    shape,
-)
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, text_string
 from mlcnb.script.printer.stmt import body, statements
@@ -48,7 +38,9 @@ def prim_func(p: Printer, n: PrimFunc, name: str) -> Doc:
         attrs, matched = _attrs(p, n, name), _match_buffers(p, n, plain)
         known = len(p.names.free)
         alias, lines_inside = p.with_alias(lambda: _body(p, n))
-        unbound = [declared_alone(p, x) for x in p.names.free[known:] if isinstance(x, e.Var)]
+        unbound = [
+            buffer.declared_alone(p, x) for x in p.names.free[known:] if isinstance(x, e.Var)
+        ]
         inner = [*attrs, *alias, *matched, *unbound, *lines_inside]
         result = _result(p, n)
     title = [Text("def ", "keyword"), Text(identifier(name), "function"), "(", *join(params), ")"]
@@ -82,7 +74,7 @@ def _plain_params(n: PrimFunc) -> dict[int, Buffer]:
         for v in n.params
         if v in n.buffer_map and v.dtype == "handle" and v.pointee is None
     }
-    plain = {k: b for k, b in found.items() if is_plain(b) and pointers[id(b.data)] == 1}
+    plain = {k: b for k, b in found.items() if buffer.is_plain(b) and pointers[id(b.data)] == 1}
     used = values.used(n.body, set(plain))
     return {k: b for k, b in plain.items() if k not in used}
 
@@ -94,12 +86,12 @@ def _param(p: Printer, n: PrimFunc, v: e.Var, plain: dict[int, Buffer]) -> Doc:
     if v in n.buffer_map and hint == n.buffer_map[v].name:
         hint = f"var_{hint}"
     name = Mark(v, Text(p.names.define(v, hint), "name"))
-    return [name, ": ", pointer_type(p, v)]
+    return [name, ": ", buffer.pointer_type(p, v)]
 
 
 def _buffer_param(p: Printer, b: Buffer) -> Doc:
-    kind = call(p.word("T", "Buffer"), shape(p, b.shape), text_string(b.dtype))
-    return [define(p, b), ": ", kind]
+    kind = call(p.word("T", "Buffer"), buffer.shape(p, b.shape), text_string(b.dtype))
+    return [buffer.define(p, b), ": ", kind]
 
 
 def _attrs(p: Printer, n: PrimFunc, name: str) -> list[Doc]:
@@ -113,9 +105,9 @@ def _match_buffers(p: Printer, n: PrimFunc, plain: dict[int, Buffer]) -> list[Do
         if v not in n.buffer_map or id(v) in plain:
             continue
         b = n.buffer_map[v]
-        out += declare_vars(p, buffer_vars(p, b))
-        args = [p.doc(v), *declared(p, b)]
-        out.append([define(p, b), " = ", *call(p.word("T", "match_buffer"), *args)])
+        out += buffer.declare_vars(p, buffer.buffer_vars(p, b))
+        args = [p.doc(v), *buffer.declared(p, b)]
+        out.append([buffer.define(p, b), " = ", *call(p.word("T", "match_buffer"), *args)])
     return out
 
 

@@ -20,15 +20,8 @@ from mlcnb.core.doc import Doc, Mark, Text, block, join, lines
 from mlcnb.core.node import children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops
-from mlcnb.script.printer import values
+from mlcnb.script.printer import buffer, values
 from mlcnb.script.printer.block import realize, unbound
-from mlcnb.script.printer.buffer import (
-    declare_vars,
-    declared,
-    define,
-    indices,
-    pointer_type,
-)
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, sequence, text_string
 from mlcnb.script.ranges import range_end
@@ -57,7 +50,7 @@ def statements(p: Printer, stmt: s.Stmt) -> list[Doc]:
     while rest:
         n = rest.pop()
         if p.words.is_new and not isinstance(n, s.SeqStmt):
-            out += declare_vars(p, _let_vars(n))
+            out += buffer.declare_vars(p, _let_vars(n))
         if isinstance(n, s.SeqStmt):
             rest.extend(reversed(n.seq))
         elif type(n) in _HOLDERS:
@@ -198,7 +191,7 @@ def _if(p: Printer, n: s.IfThenElse) -> Doc:
 @prints(s.BufferStore)
 def _store(p: Printer, n: s.BufferStore) -> Doc:
     if n.predicate is None:
-        return [p.doc(n.buffer), indices(p, n.indices), " = ", p.doc(n.value)]
+        return [p.doc(n.buffer), buffer.indices(p, n.indices), " = ", p.doc(n.value)]
     if p.words.is_new:
         masked = [p.doc(n.value), *map(p.doc, n.indices), p.doc(n.predicate)]
         return call(p.word("T", "masked_store"), p.doc(n.buffer), *masked)
@@ -223,7 +216,7 @@ def _new_name(p: Printer, v: e.Var) -> Doc:
 
 def _let_flat(p: Printer, n: s.LetStmt) -> Doc:
     value = p.doc(n.value)
-    kind = pointer_type(p, n.var)
+    kind = buffer.pointer_type(p, n.var)
     if p.words.is_new:
         known = n.var.dtype.lanes == 1 or n.var.dtype != n.value.dtype
         kind = [p.word("T", "let"), *(["[", kind, "]"] if known else [])]
@@ -231,7 +224,7 @@ def _let_flat(p: Printer, n: s.LetStmt) -> Doc:
 
 
 def _let_scoped(p: Printer, n: s.LetStmt) -> Doc:
-    kind = [pointer_type(p, n.var)] if n.var.pointee or n.var.dtype != n.value.dtype else []
+    kind = [buffer.pointer_type(p, n.var)] if n.var.pointee or n.var.dtype != n.value.dtype else []
     header = call(p.word("T", "LetStmt"), p.doc(n.value), *kind)
     return [header, Text(" as ", "keyword"), _new_name(p, n.var)]
 
@@ -332,24 +325,24 @@ def _is_allocation(n: Any) -> bool:
 
 
 def _alloc_buffer(p: Printer, n: s.DeclBuffer) -> Doc:
-    head = call(p.word("T", "alloc_buffer"), *declared(p, n.buffer))
-    return [define(p, n.buffer), " = ", head]
+    head = call(p.word("T", "alloc_buffer"), *buffer.declared(p, n.buffer))
+    return [buffer.define(p, n.buffer), " = ", head]
 
 
 def _decl_buffer(p: Printer, n: s.DeclBuffer) -> list[Doc]:
     if id(n.buffer.data) not in p.pointers:
         p.name_of(n.buffer.data, n.buffer.data.name)
-    return call(p.word("T", "decl_buffer"), *declared(p, n.buffer))
+    return call(p.word("T", "decl_buffer"), *buffer.declared(p, n.buffer))
 
 
 def _decl_flat(p: Printer, n: s.DeclBuffer) -> Doc:
     header = _decl_buffer(p, n)
-    return [define(p, n.buffer), " = ", header]
+    return [buffer.define(p, n.buffer), " = ", header]
 
 
 def _decl_scoped(p: Printer, n: s.DeclBuffer) -> Doc:
     header = _decl_buffer(p, n)
-    return [header, Text(" as ", "keyword"), define(p, n.buffer)]
+    return [header, Text(" as ", "keyword"), buffer.define(p, n.buffer)]
 
 
 Form = Callable[[Printer, Any], Doc]

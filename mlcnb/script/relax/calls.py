@@ -288,7 +288,8 @@ def output(*values: Any) -> Output:
 def null_value() -> rx.Op:
     """An optional argument that is left out; bound to a variable, an object that is nothing.
 
-    As `bias` of a convolution, say; its struct info is R.Object, without shape or dtype.
+    As `bias` of a convolution, say; its struct info is R.Object, without shape or dtype. An
+    operator that needs the argument refuses it, where its struct info is inferred.
     """
     return rx.Op("relax.null_value")
 

@@ -61,12 +61,16 @@ def _tensor(
     """A tensor: shape (dimensions, or a variable that holds a shape), dtype, or only `ndim`."""
     if isinstance(shape, str | DTypeWord) and dtype is None:
         shape, dtype = None, shape
+    if not isinstance(ndim, int) or ndim < -1:
+        raise MLCError(f"ndim is how many dimensions, or -1 (not known), not {ndim!r}")
     if shape is None:
         return si.TensorStructInfo(None, _kind(dtype), vdevice, ndim)
     if isinstance(shape, Expr):
         known = getattr(shape.struct_info, "ndim", -1)
         return si.TensorStructInfo(shape, _kind(dtype), vdevice, known if ndim == -1 else ndim)
     dims = tuple(dim(d) for d in _listed(shape, "R.Tensor((4,))"))
+    if ndim not in (-1, len(dims)):
+        raise MLCError(f"a shape of {len(dims)} dimensions has not ndim={ndim}")
     return si.TensorStructInfo(ShapeExpr(dims), _kind(dtype), vdevice)
 
 

@@ -114,7 +114,12 @@ def func_attr(attrs: dict[str, Any]) -> frames.FuncAttr:
 
 
 def _axis(kind: IterType, name: str) -> Any:
-    def axis(dom: Any, value: Any, dtype: str = "int32") -> frames.Axis:
+    def axis(dom: Any, value: Any = None, dtype: str = "int32") -> frames.Axis:
+        if value is None:
+            raise MLCError(
+                f"T.axis.{name} takes the extent and the value",
+                hint=f"v = T.axis.{name}(128, i), where i runs over 128",
+            )
         return frames.Axis(kind, dom, value)
 
     axis.__name__ = name

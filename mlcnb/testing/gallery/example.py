@@ -36,7 +36,7 @@ from mlcnb.tir.schedule import Schedule
 Steps = Callable[[], Iterator[Schedule]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Example(display.Shown):
     """What a primitive does to one program. See the module's text.
 
@@ -112,9 +112,6 @@ class Example(display.Shown):
         apart = max((float(np.max(np.abs(x - y), initial=0.0)) for x, y in pairs), default=0.0)
         return apart / scale
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
 
 class Gallery(Mapping[str, Example], display.Shown):
     """All examples by the primitive's name; shows itself as a table, by family."""
@@ -133,9 +130,6 @@ class Gallery(Mapping[str, Example], display.Shown):
 
     def __len__(self) -> int:
         return len(self._all)
-
-    def __repr__(self) -> str:
-        return display.text(self)
 
 
 #: families in the order in which one learns them; others come after

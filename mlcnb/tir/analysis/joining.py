@@ -47,6 +47,8 @@ def joined_at(func: PrimFunc) -> tuple[int, ...] | None:
 
 def _only_store(func: PrimFunc) -> BufferStore | None:
     """The store of a function of one block, whose axes are the indices of what it writes."""
+    if not all(map(_whole, func.buffers)):
+        return None
     stores = [n for n in walk(func.body) if isinstance(n, BufferStore)]
     blocks = [n for n in walk(func.body) if isinstance(n, Block) and n.iter_vars]
     if len(stores) != 1 or len(blocks) != 1 or func.buffers[-1].dtype.bits % 8:
@@ -54,7 +56,7 @@ def _only_store(func: PrimFunc) -> BufferStore | None:
     axes = [axis.var for axis in blocks[0].iter_vars]
     indices = stores[0].indices
     same = len(axes) == len(indices) and all(a is i for a, i in zip(axes, indices, strict=True))
-    return stores[0] if same and all(map(_whole, func.buffers)) else None
+    return stores[0] if same else None
 
 
 def _whole(buffer: Buffer) -> bool:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mlcnb.core.node import Node, walk
+from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
-from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.expr import PrimExpr
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -118,13 +118,3 @@ def reduced_over_threads(n: e.Call) -> tuple[tuple[PrimExpr, ...], tuple[BufferL
     last = first + n.args[0].value
     results = tuple(x for x in n.args[first:last] if isinstance(x, BufferLoad))
     return (*n.args[:first], *n.args[last:]), results
-
-
-def has_collective(n: Node) -> bool:
-    """True if threads do something together below `n`."""
-    return any(is_collective(x) for x in walk(n))
-
-
-def extents_of(launch: Launch) -> dict[Var, PrimExpr]:
-    """The extent of each axis by its variable."""
-    return {axis.var: axis.dom.extent for axis in launch.axes.values()}

@@ -9,30 +9,21 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node, children, walk
 from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import bodies
-from mlcnb.tir.stmt import (
-    Allocate,
-    Block,
-    BlockRealize,
-    BufferStore,
-    For,
-    IfThenElse,
-    Stmt,
-    While,
-)
 
 
-def statements(n: Node) -> Iterator[Stmt]:
+def statements(n: Node) -> Iterator[s.Stmt]:
     """All statements below and including `n`, parents first, in order."""
-    if isinstance(n, Stmt):
+    if isinstance(n, s.Stmt):
         yield n
     for x in bodies(n):
         yield from statements(x)
 
 
-def work(n: Stmt, unknown: float, of: Callable[[Stmt], float] = lambda _n: 1) -> float:
+def work(n: s.Stmt, unknown: float, of: Callable[[s.Stmt], float] = lambda _n: 1) -> float:
     """How many statements run, about: each as often as the loops around it have rounds.
 
     Of two branches the dearer one counts.
@@ -45,34 +36,36 @@ def work(n: Stmt, unknown: float, of: Callable[[Stmt], float] = lambda _n: 1) ->
     below = [work(x, unknown, of) for x in bodies(n)]
     if not below:
         return of(n)
-    if isinstance(n, For | While):
-        extent = as_int(n.extent) if isinstance(n, For) else None
+    if isinstance(n, s.For | s.While):
+        extent = as_int(n.extent) if isinstance(n, s.For) else None
         return below[0] * (unknown if extent is None else extent)
-    return max(below) if isinstance(n, IfThenElse) else sum(below)
+    return max(below) if isinstance(n, s.IfThenElse) else sum(below)
 
 
-def parent_map(n: Node) -> dict[Stmt, Stmt]:
+def parent_map(n: Node) -> dict[s.Stmt, s.Stmt]:
     """Statement -> the statement that it stands in, for everything below `n`."""
-    parents: dict[Stmt, Stmt] = {}
+    parents: dict[s.Stmt, s.Stmt] = {}
     for stmt in statements(n):
         parents.update(dict.fromkeys(bodies(stmt), stmt))
     return parents
 
 
-def blocks_of(n: Node) -> list[BlockRealize]:
+def blocks_of(n: Node) -> list[s.BlockRealize]:
     """The blocks below `n` without its root block, in order."""
-    found = [x for x in statements(n) if isinstance(x, BlockRealize)]
+    found = [x for x in statements(n) if isinstance(x, s.BlockRealize)]
     root = n.body if isinstance(n, PrimFunc) else None
     return [x for x in found if x is not root]
 
 
-def find_block(n: Node, name: str) -> BlockRealize:
+def find_block(n: Node, name: str) -> s.BlockRealize:
     """The block of that name.
 
     Raises:
         MLCError: there is none, or more than one.
     """
-    found = [x for x in statements(n) if isinstance(x, BlockRealize) and x.block.name_hint == name]
+    found = [
+        x for x in statements(n) if isinstance(x, s.BlockRealize) and x.block.name_hint == name
+    ]
     if len(found) != 1:
         names = ", ".join(x.block.name_hint for x in blocks_of(n))
         count = "no block" if not found else f"{len(found)} blocks"
@@ -80,25 +73,25 @@ def find_block(n: Node, name: str) -> BlockRealize:
     return found[0]
 
 
-def loops_above(n: Node, inner: Stmt) -> list[For]:
+def loops_above(n: Node, inner: s.Stmt) -> list[s.For]:
     """The loops of `n` around `inner` up to the next block, outermost first."""
     parents = parent_map(n)
-    loops: list[For] = []
+    loops: list[s.For] = []
     at = parents.get(inner)
-    while at is not None and not isinstance(at, Block):
-        if isinstance(at, For):
+    while at is not None and not isinstance(at, s.Block):
+        if isinstance(at, s.For):
             loops.append(at)
         at = parents.get(at)
     return loops[::-1]
 
 
-def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
+def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, s.Stmt | None]:
     """Buffer -> the innermost For or Block that holds all accesses of it; None for the function.
 
     Buffers of the parameters that are used are there with None, as in TVM.
     """
-    paths: dict[Buffer, list[Stmt]] = {}
-    stack: list[Stmt] = []
+    paths: dict[Buffer, list[s.Stmt]] = {}
+    stack: list[s.Stmt] = []
 
     def touch(buffer: Buffer) -> None:
         old = paths.setdefault(buffer, list(stack))
@@ -108,9 +101,9 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
         del old[same:]
 
     def visit(n: Any) -> None:
-        if isinstance(n, BufferLoad | BufferStore | BufferRegion):
+        if isinstance(n, BufferLoad | s.BufferStore | BufferRegion):
             touch(n.buffer)
-        opens = isinstance(n, For | Block)
+        opens = isinstance(n, s.For | s.Block)
         if opens:
             stack.append(n)
         for child in children(n):
@@ -128,9 +121,9 @@ def allocated_buffers(n: Node) -> list[tuple[Var, str, tuple, Any]]:
     """(pointer, dtype, extents, scope) of all memory that `n` makes, in order."""
     found: list[tuple[Var, str, tuple, Any]] = []
     for stmt in walk(n):
-        if isinstance(stmt, Block):
+        if isinstance(stmt, s.Block):
             found += [(b.data, b.dtype, b.shape, b.scope) for b in stmt.alloc_buffers]
-        elif isinstance(stmt, Allocate):
+        elif isinstance(stmt, s.Allocate):
             scope = stmt.buffer_var.pointee[1] if stmt.buffer_var.pointee else "global"
             found.append((stmt.buffer_var, stmt.dtype, stmt.extents, scope))
     return found

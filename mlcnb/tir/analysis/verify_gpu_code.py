@@ -19,14 +19,7 @@ from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.kernels import (
-    BLOCK_AXES,
-    IN_BLOCK_AXES,
-    SHARED_SCOPES,
-    Launch,
-    kernels_in,
-    launch_of,
-)
+from mlcnb.tir.analysis import kernels
 from mlcnb.tir.function import PrimFunc
 
 #: the architecture where a target names none: the first with 16-bit floats of both kinds
@@ -112,16 +105,16 @@ Excess = tuple[str, s.Stmt, str]
 
 
 def _excesses(func: PrimFunc, limits: GpuLimits) -> Iterator[Excess]:
-    for kernel in kernels_in(func.body):
-        launch = launch_of(kernel)
+    for kernel in kernels.kernels_in(func.body):
+        launch = kernels.launch_of(kernel)
         yield from _threads(kernel, launch, limits)
         yield from _shared(launch, limits)
 
 
-def _threads(kernel: s.Stmt, launch: Launch, limits: GpuLimits) -> Iterator[Excess]:
+def _threads(kernel: s.Stmt, launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]:
     split = "split the loop that is bound, and bind the inner part"
-    sides = [*zip(IN_BLOCK_AXES, limits.max_threads, strict=True)]
-    sides += [*zip(BLOCK_AXES, limits.max_blocks, strict=True)]
+    sides = [*zip(kernels.IN_BLOCK_AXES, limits.max_threads, strict=True)]
+    sides += [*zip(kernels.BLOCK_AXES, limits.max_blocks, strict=True)]
     for tag, most in sides:
         extent = p.as_int(launch.axes[tag].dom.extent) if tag in launch.axes else None
         if extent is not None and extent > most:
@@ -138,7 +131,7 @@ def _threads(kernel: s.Stmt, launch: Launch, limits: GpuLimits) -> Iterator[Exce
         )
 
 
-def _shared(launch: Launch, limits: GpuLimits) -> Iterator[Excess]:
+def _shared(launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]:
     most = {
         "shared": limits.max_shared_memory_per_block,
         "shared.dyn": limits.max_dynamic_shared_memory_per_block,
@@ -166,16 +159,16 @@ def _shared(launch: Launch, limits: GpuLimits) -> Iterator[Excess]:
             )
 
 
-def shared_bytes(launch: Launch) -> dict[str, int]:
+def shared_bytes(launch: kernels.Launch) -> dict[str, int]:
     """Scope -> bytes of shared memory of one block of a lowered kernel."""
     found: dict[str, int] = {}
     for _, scope, size in _allocations(launch):
-        if scope in SHARED_SCOPES:
+        if scope in kernels.SHARED_SCOPES:
             found[scope] = found.get(scope, 0) + (size or 0)
     return found
 
 
-def _allocations(launch: Launch) -> Iterator[tuple[s.Allocate, str, int | None]]:
+def _allocations(launch: kernels.Launch) -> Iterator[tuple[s.Allocate, str, int | None]]:
     """What a kernel allocates: its scope, and bytes in steps of 16; None: of no fixed size."""
     for n in walk(launch.body):
         if isinstance(n, s.Allocate) and n.buffer_var.pointee is not None:

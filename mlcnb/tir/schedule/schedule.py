@@ -104,7 +104,7 @@ class Schedule(History, display.Shown):
         return GlobalVar(name) if name else None
 
     def work_on(self, func_name: str) -> None:
-        """Look for blocks in this function from now on.
+        """Look for blocks in this function from now on, and for its sizes (`symbol`) in its shapes.
 
         Raises:
             MLCError: the module has no such function.
@@ -145,7 +145,8 @@ class Schedule(History, display.Shown):
         return named[0]
 
     def get_sref(self, rand_var_or_stmt: Any) -> StmtSRef:
-        """Where the loop or block of a handle stands: its node and what it stands in.
+        """Where the loop or block of a handle stands: its node (with its extent or its axes) and
+        what it stands in.
 
         Raises:
             ScheduleError: the handle's block or loop was taken away.
@@ -178,6 +179,9 @@ class Schedule(History, display.Shown):
 
         With shapes, dtypes and regions as TVMScript. `options` are those of `script`: style,
         dialect, …
+
+        Raises:
+            MLCError: `script` has no such option.
         """
         display.load("mlcnb.script:show")(self._shown(), **options)  # type: ignore[call-arg]
 
@@ -371,7 +375,8 @@ class Schedule(History, display.Shown):
     def can_decompose_padding(self, block: Any, loop: Any) -> bool:
         """Whether `decompose_padding` would be accepted; nothing is done, nothing recorded.
 
-        Asked on a copy. False also where a handle is gone: nothing is raised.
+        Asked on a copy, for the loop's extents as they are. False also where a handle is gone:
+        nothing is raised.
         """
         try:
             self.copy().decompose_padding(block, loop)

@@ -16,19 +16,10 @@ from mlcnb.core.node import Node, children, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import bound, map_bodies
-from mlcnb.tir.stmt import (
-    Allocate,
-    AttrStmt,
-    BlockRealize,
-    DeclBuffer,
-    IterVar,
-    LetStmt,
-    SeqStmt,
-    Stmt,
-)
 
 #: what an expression that is kept may be made of
 _PLAIN = (
@@ -49,7 +40,7 @@ class _Eliminator:
         self.keys: dict[int, Any] = {}
         self.alive: list[Node] = []
 
-    def scope(self, body: Stmt) -> Stmt:
+    def scope(self, body: s.Stmt) -> s.Stmt:
         """A body: what stands in it twice is kept at its start; then the bodies inside."""
         while True:
             found = self.largest(body)
@@ -58,14 +49,14 @@ class _Eliminator:
             self.kept += 1
             var = Var(f"cse_v{self.kept}", found.dtype)
             key = self.key(found)
-            body = LetStmt(var, found, self.replaced(body, key, var))
+            body = s.LetStmt(var, found, self.replaced(body, key, var))
 
-    def inner(self, n: Stmt) -> Stmt:
+    def inner(self, n: s.Stmt) -> s.Stmt:
         """The bodies below a statement; in some no more variables are known than before it."""
-        is_open = isinstance(n, SeqStmt | Allocate | DeclBuffer | BlockRealize)
+        is_open = isinstance(n, s.SeqStmt | s.Allocate | s.DeclBuffer | s.BlockRealize)
         return map_bodies(n, self.inner if is_open else self.scope)
 
-    def largest(self, body: Stmt) -> PrimExpr | None:
+    def largest(self, body: s.Stmt) -> PrimExpr | None:
         """The largest expression that stands twice and uses only what is known before `body`."""
         counts: dict[Any, int] = {}
         sizes: dict[Any, tuple[int, PrimExpr]] = {}
@@ -83,13 +74,13 @@ class _Eliminator:
             if size > 1:
                 yield n, size
         inside = inside.union(bound(n))
-        if isinstance(n, AttrStmt) and isinstance(n.node, IterVar):  # threads are launched
+        if isinstance(n, s.AttrStmt) and isinstance(n.node, s.IterVar):  # threads are launched
             inside = inside | {n.node.var}
         for child in children(n):
             if not isinstance(child, Buffer):
                 yield from self.expressions(child, inside)
 
-    def replaced(self, n: Stmt, key: Any, var: Var) -> Stmt:
+    def replaced(self, n: s.Stmt, key: Any, var: Var) -> s.Stmt:
         """The statement with the variable in all places of the expression."""
 
         def enter(x: Node) -> Node | None:

@@ -24,6 +24,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import EQ, GE, GT, LE, LT, NE, Call, Not, PrimExpr, Ramp, Range, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.scope import ROOT, InLoop, Named, Scope, Under
 from mlcnb.tir.analysis.escapes import escapes
@@ -37,15 +38,6 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.constants import is_plain
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements
-from mlcnb.tir.stmt import (
-    Allocate,
-    Block,
-    BlockRealize,
-    BufferStore,
-    DeclBuffer,
-    For,
-    Stmt,
-)
 from mlcnb.tir.transform.simplify_known import conjuncts
 
 #: for one dimension: where the used part begins, and how long it is
@@ -67,7 +59,7 @@ class Care:
 
 def compact_buffers(func: PrimFunc, care: Care = Care()) -> PrimFunc:
     """`func` with each block-local buffer cut to the box of indices that its block touches."""
-    bound = [n for n in walk(func.body) if isinstance(n, For) and bound_axis(n) is not None]
+    bound = [n for n in walk(func.body) if isinstance(n, s.For) and bound_axis(n) is not None]
     threads = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in IN_BLOCK_AXES}
     virtual = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in VIRTUAL_AXES}
     return func.with_body(
@@ -84,13 +76,13 @@ class _Around(NamedTuple):
 
 
 def _compact(n: Node, around: _Around) -> Node | None:
-    if isinstance(n, Block) and n.alloc_buffers:
+    if isinstance(n, s.Block) and n.alloc_buffers:
         cut, smaller = _cuts(n.alloc_buffers, n.body, around)
         buffers = tuple(smaller.get(b, b) for b in n.alloc_buffers)
         return (
             replace(n, body=_moved_to(n.body, cut, smaller), alloc_buffers=buffers) if cut else None
         )
-    if around.care.tests and isinstance(n, Allocate) and isinstance(n.body, DeclBuffer):
+    if around.care.tests and isinstance(n, s.Allocate) and isinstance(n.body, s.DeclBuffer):
         view = n.body
         if not is_plain(n) or not _is_only_view(n, view.buffer):
             return None
@@ -102,7 +94,7 @@ def _compact(n: Node, around: _Around) -> Node | None:
     return None
 
 
-def _is_only_view(n: Allocate, buffer: Buffer) -> bool:
+def _is_only_view(n: s.Allocate, buffer: Buffer) -> bool:
     """True if memory is used by one buffer alone, of its size and dtype."""
     if buffer.data is not n.buffer_var or buffer.dtype != n.dtype:
         return False
@@ -114,7 +106,7 @@ def _is_only_view(n: Allocate, buffer: Buffer) -> bool:
 
 
 def _cuts(
-    allocated: Sequence[Buffer], body: Stmt, around: _Around
+    allocated: Sequence[Buffer], body: s.Stmt, around: _Around
 ) -> tuple[dict[Buffer, list[Part | None]], dict[Buffer, Buffer]]:
     """Buffers that shrink: which part of each stays, and what it becomes."""
     shared = {id(b): b for b in allocated if b.scope in SHARED_SCOPES}
@@ -156,7 +148,7 @@ class _Uses:
             if key in wanted and access.indices is not None and mine.buffer is access.buffer:
                 self.accesses[key].append((access.indices, *self.at(access.scope)))
         for placed in reading.statements if wanted else ():
-            if isinstance(placed.stmt, BlockRealize):
+            if isinstance(placed.stmt, s.BlockRealize):
                 block = placed.stmt.block
                 for index, axis, factor, offset in block.annotations.get("buffer_dim_align", ()):
                     buffer = block.writes[int(index)].buffer
@@ -170,7 +162,7 @@ class _Uses:
             assert scope.outer is not None
             ranges, limits = self.at(scope.outer)
             match scope:
-                case InLoop(node=For() as loop):
+                case InLoop(node=s.For() as loop):
                     ranges = {**ranges, loop.loop_var: _loop_range(loop)}
                 case Named(var=var):
                     ranges = {**ranges, var: None}
@@ -193,7 +185,7 @@ class _Uses:
             self.accesses[key].append((indices, *self.at(scope)))
 
 
-def _loop_range(loop: For) -> tuple[int, int] | None:
+def _loop_range(loop: s.For) -> tuple[int, int] | None:
     start, extent = p.as_int(loop.min), p.as_int(loop.extent)
     if start is None or extent is None:
         return None
@@ -306,12 +298,12 @@ def _extreme(a: Sum, b: Sum, pick: Any) -> Sum | None:
 
 
 def _moved_to(
-    body: Stmt, cut: dict[Buffer, list[Part | None]], smaller: dict[Buffer, Buffer]
-) -> Stmt:
+    body: s.Stmt, cut: dict[Buffer, list[Part | None]], smaller: dict[Buffer, Buffer]
+) -> s.Stmt:
     """A body with accesses and regions counted from where the parts begin."""
 
     def rule(n: Node) -> Node | None:
-        if isinstance(n, BufferLoad | BufferStore) and n.buffer in cut:
+        if isinstance(n, BufferLoad | s.BufferStore) and n.buffer in cut:
             return _moved(n, smaller[n.buffer], cut[n.buffer])
         if isinstance(n, BufferRegion) and n.buffer in cut:
             return _moved_region(n, smaller[n.buffer], cut[n.buffer])

@@ -3,7 +3,8 @@
 A: T.Buffer((16, 8), "float32")                 A_1 = T.decl_buffer((128,), data=A.data)
 A[i, j]                                  ->     A_1[i * 8 + j]
 
-Axis separators part the dimensions into groups, each of which becomes one.
+Axis separators part the dimensions into groups, each of which becomes one; with
+`axis_separators=[2]`, `A[i, j, k, m]` of shape (2, 3, 5, 7) is `A[i * 3 + j, k * 7 + m]`.
 
 An index that is read from data is checked here, where the dimensions are still known:
 `A[I[i], j]` becomes `A_1[T.check_index(I[i], 16, "A[I[i], j], dimension 0") * 8 + j]`, which stops
@@ -12,12 +13,15 @@ the kernel if outside.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
-from mlcnb.arith import Analyzer
+from mlcnb.arith import Analyzer, simplify
 from mlcnb.arith.vectors import as_ramp
 from mlcnb.core import display
+from mlcnb.core.errors import UnsupportedError
 from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -26,7 +30,6 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Allocate, Block, BufferStore, DeclBuffer
-from mlcnb.tir.transform.flatten_groups import flat_region, grouped_place, groups_of
 
 
 def flatten_buffers(func: PrimFunc, grouped: bool = False) -> PrimFunc:
@@ -186,3 +189,51 @@ class FlattenBuffer(PrimFuncPass):
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `flatten_buffers`."""
         return flatten_buffers(func, grouped=True)
+
+
+T = TypeVar("T")
+Indices = tuple[e.PrimExpr, ...]
+
+
+def groups_of(parts: Sequence[T], separators: Sequence[int]) -> list[tuple[T, ...]]:
+    """The dimensions that become one: those between two axis separators."""
+    bounds = [0, *separators, len(parts)]
+    return [tuple(parts[a:b]) for a, b in pairwise(bounds)]
+
+
+def grouped_place(buffer: Buffer, indices: Indices) -> Indices:
+    """An index for each group of dimensions of a buffer with axis separators.
+
+    Raises:
+        UnsupportedError: the buffer has strides or an offset too.
+    """
+    if buffer.strides or buffer.elem_offset is not None:
+        raise UnsupportedError(
+            f"FlattenBuffer: {buffer.name} has axis separators and strides",
+            hint="give it a compact layout",
+        )
+    pairs = list(zip(indices, buffer.shape, strict=True))
+    return tuple(_folded(group) for group in groups_of(pairs, buffer.axis_separators))
+
+
+def _folded(group: Sequence[tuple[e.PrimExpr, e.PrimExpr]]) -> e.PrimExpr:
+    flat: e.PrimExpr = p.const(0, group[0][0].dtype.element if group else "int32")
+    for index, extent in group:
+        flat = flat * extent + index
+    return flat
+
+
+def flat_region(
+    region: BufferRegion, offset: Callable[[Buffer, Indices], e.PrimExpr]
+) -> tuple[e.Range, ...]:
+    """The region of the flat buffer from its first to its last element."""
+    buffer = region.buffer
+    if buffer.ndim == 1 and not buffer.strides and buffer.elem_offset is None:
+        return region.region
+    first = tuple(r.min for r in region.region)
+    last = tuple(r.min + r.extent - 1 for r in region.region)
+    if buffer.axis_separators:
+        places = zip(grouped_place(buffer, first), grouped_place(buffer, last), strict=True)
+    else:
+        places = zip((offset(buffer, first),), (offset(buffer, last),), strict=True)
+    return tuple(e.Range(simplify(a), simplify(b - a + 1)) for a, b in places)

@@ -174,10 +174,6 @@ def _without(let: Node, n: Node) -> Node | None:
     return n.body if n is let else None  # type: ignore[attr-defined]
 
 
-def _stays(n: Node) -> bool:
-    return isinstance(n, BufferLoad) or may_stop(n)
-
-
 def _axis_of(n: Node) -> e.Var | None:
     """The variable of a loop or a launch."""
     if isinstance(n, For):

@@ -22,21 +22,11 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.stmt import (
-    Block,
-    BlockRealize,
-    BufferStore,
-    For,
-    ForKind,
-    IfThenElse,
-    SeqStmt,
-    Stmt,
-    seq,
-)
 from mlcnb.tir.transform.flatten_buffer import offset_of
 from mlcnb.tir.transform.pipeline_dependences import (
     Parts,
@@ -59,11 +49,11 @@ def inject_software_pipeline(func: PrimFunc) -> PrimFunc:
     Raises:
         PassError: the annotation does not fit the loop, or the stages break a dependence.
     """
-    if not any(isinstance(n, For) and _is_pipeline(n) for n in statements(func.body)):
+    if not any(isinstance(n, s.For) and _is_pipeline(n) for n in statements(func.body)):
         return func
 
     def rule(n: Node) -> Node | None:
-        if isinstance(n, For) and _is_pipeline(n):
+        if isinstance(n, s.For) and _is_pipeline(n):
             parts = parts_of(n)
             return pipelined(func, n, parts, *_plan(func, n, len(parts.stmts)))
         return None
@@ -71,25 +61,25 @@ def inject_software_pipeline(func: PrimFunc) -> PrimFunc:
     return func.with_body(rewrite(func.body, rule))
 
 
-def _is_pipeline(loop: For) -> bool:
+def _is_pipeline(loop: s.For) -> bool:
     return STAGE in loop.annotations or ORDER in loop.annotations
 
 
-def parts_of(loop: For) -> Parts:
+def parts_of(loop: s.For) -> Parts:
     """What a loop's body is made of; blocks that only hold buffers are looked through."""
-    body: Stmt = loop.body
+    body: s.Stmt = loop.body
     buffers: tuple[Buffer, ...] = ()
-    while isinstance(body, BlockRealize) and p.is_const(body.predicate, 1):
+    while isinstance(body, s.BlockRealize) and p.is_const(body.predicate, 1):
         inside = body.block
         if inside.iter_vars or inside.match_buffers or inside.init is not None:
             break
-        if not isinstance(inside.body, SeqStmt | BlockRealize):
+        if not isinstance(inside.body, s.SeqStmt | s.BlockRealize):
             break
         body, buffers = inside.body, (*buffers, *inside.alloc_buffers)
-    return Parts(body.seq if isinstance(body, SeqStmt) else (body,), buffers)
+    return Parts(body.seq if isinstance(body, s.SeqStmt) else (body,), buffers)
 
 
-def _plan(func: PrimFunc, loop: For, count: int) -> tuple[list[int], list[int]]:
+def _plan(func: PrimFunc, loop: s.For, count: int) -> tuple[list[int], list[int]]:
     """The stage and the place of each statement, as the annotations say."""
     given = []
     for key in (STAGE, ORDER):
@@ -119,8 +109,8 @@ def _plan(func: PrimFunc, loop: For, count: int) -> tuple[list[int], list[int]]:
 
 
 def pipelined(
-    func: PrimFunc, loop: For, parts: Parts, stages: Sequence[int], order: Sequence[int]
-) -> Stmt:
+    func: PrimFunc, loop: s.For, parts: Parts, stages: Sequence[int], order: Sequence[int]
+) -> s.Stmt:
     """The loop as a pipeline.
 
     Args:
@@ -133,7 +123,7 @@ def pipelined(
     Raises:
         PassError: a value would be read before it is written, or after it is written over.
     """
-    if loop.kind is not ForKind.SERIAL:
+    if loop.kind is not s.ForKind.SERIAL:
         raise refusal(func, loop, f"is {loop.kind.value}, not serial", "pipeline a serial loop")
     touched = [touched_by(x) for x in parts.stmts]
     check_dependences(func, loop, parts, stages, order, touched)
@@ -150,26 +140,26 @@ def pipelined(
             )
         buffers[buffer] = _versioned(buffer, count)
     stmts = [_with_versions(x, loop, buffers) for x in parts.stmts]
-    body = seq(*_schedule(loop, stmts, stages, order))
+    body = s.seq(*_schedule(loop, stmts, stages, order))
     if not buffers:
         return body
-    block = Block((), (), (), "", body, alloc_buffers=tuple(buffers.values()))
-    return BlockRealize((), p.const(True), block)
+    block = s.Block((), (), (), "", body, alloc_buffers=tuple(buffers.values()))
+    return s.BlockRealize((), p.const(True), block)
 
 
-def _is_doubled(stmts: Sequence[Stmt], buffer: Buffer) -> bool:
+def _is_doubled(stmts: Sequence[s.Stmt], buffer: Buffer) -> bool:
     return any(buffer in doubled(x) for x in stmts)
 
 
-def doubled(stmt: Stmt) -> list[Buffer]:
+def doubled(stmt: s.Stmt) -> list[Buffer]:
     """The buffers that blocks of a statement ask two versions of."""
     found: list[Buffer] = []
 
     def visit(n: Node) -> None:
-        if isinstance(n, Block) and DOUBLE in n.annotations:
+        if isinstance(n, s.Block) and DOUBLE in n.annotations:
             found.append(n.writes[int(n.annotations[DOUBLE])].buffer)
         for part in children(n):
-            if isinstance(part, Stmt):
+            if isinstance(part, s.Stmt):
                 visit(part)
 
     visit(stmt)
@@ -195,7 +185,7 @@ def _versioned(buffer: Buffer, count: int) -> Buffer:
     return replace(buffer, data=data, shape=shape, strides=strides)
 
 
-def _with_versions(stmt: Stmt, loop: For, buffers: dict[Buffer, Buffer]) -> Stmt:
+def _with_versions(stmt: s.Stmt, loop: s.For, buffers: dict[Buffer, Buffer]) -> s.Stmt:
     """The statement on the version that belongs to its iteration."""
     step = loop.loop_var - loop.min
 
@@ -204,10 +194,10 @@ def _with_versions(stmt: Stmt, loop: For, buffers: dict[Buffer, Buffer]) -> Stmt
         return p.floormod(step, p.cast(kind, new.shape[0]))
 
     def rule(n: Node) -> Node | None:
-        if isinstance(n, Block) and DOUBLE in n.annotations:
+        if isinstance(n, s.Block) and DOUBLE in n.annotations:
             kept = {k: v for k, v in n.annotations.items() if k != DOUBLE}
             return replace(n, annotations=FrozenDict(kept))
-        if not isinstance(n, BufferLoad | BufferStore | BufferRegion):
+        if not isinstance(n, BufferLoad | s.BufferStore | BufferRegion):
             return None
         new = buffers.get(n.buffer, n.buffer)
         if new is n.buffer:
@@ -222,8 +212,8 @@ def _with_versions(stmt: Stmt, loop: For, buffers: dict[Buffer, Buffer]) -> Stmt
 
 
 def _schedule(
-    loop: For, stmts: Sequence[Stmt], stages: Sequence[int], order: Sequence[int]
-) -> Iterator[Stmt]:
+    loop: s.For, stmts: Sequence[s.Stmt], stages: Sequence[int], order: Sequence[int]
+) -> Iterator[s.Stmt]:
     """What fills the pipeline, its steady state, and what empties it."""
     depth, kind = max(stages), loop.loop_var.dtype
     places = sorted(range(len(stmts)), key=lambda k: order[k])
@@ -241,8 +231,8 @@ def _schedule(
 
 
 def _steady(
-    loop: For, stmts: Sequence[Stmt], stages: Sequence[int], places: list[int], extent: PrimExpr
-) -> Iterator[Stmt]:
+    loop: s.For, stmts: Sequence[s.Stmt], stages: Sequence[int], places: list[int], extent: PrimExpr
+) -> Iterator[s.Stmt]:
     """All statements together, each in its own iteration."""
     depth = max(stages)
     count = p.maximum(extent - depth, 0)
@@ -259,12 +249,12 @@ def _steady(
         loop_var=fresh,
         min=p.const(0, loop.min.dtype),
         extent=p.fitted(loop.extent.dtype, count),
-        body=seq(*body),
+        body=s.seq(*body),
         annotations=FrozenDict(kept),
     )
 
 
-def _at(loop: For, stmt: Stmt, step: PrimExpr, extent: PrimExpr) -> Iterator[Stmt]:
+def _at(loop: s.For, stmt: s.Stmt, step: PrimExpr, extent: PrimExpr) -> Iterator[s.Stmt]:
     """The statement in one step of the loop, if there is such a step."""
     runs = p.less(step, extent)
     made = substitute(stmt, {loop.loop_var: p.cast(loop.loop_var.dtype, loop.min + step)})
@@ -272,7 +262,7 @@ def _at(loop: For, stmt: Stmt, step: PrimExpr, extent: PrimExpr) -> Iterator[Stm
         if runs.value:
             yield made
     else:
-        yield IfThenElse(runs, made)
+        yield s.IfThenElse(runs, made)
 
 
 class InjectSoftwarePipeline(PrimFuncPass):

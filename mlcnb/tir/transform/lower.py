@@ -36,6 +36,7 @@ from mlcnb.tir.transform.lower_match_buffer import lower_match_buffer
 from mlcnb.tir.transform.lower_opaque_block import lower_opaque_block
 from mlcnb.tir.transform.lower_thread_allreduce import lower_thread_allreduce
 from mlcnb.tir.transform.narrow_data_type import narrow_static
+from mlcnb.tir.transform.overlap_tiles import overlap_tiles
 from mlcnb.tir.transform.plan_buffer_allocation import plan_buffer_allocation
 from mlcnb.tir.transform.remove_no_op import remove_no_op
 from mlcnb.tir.transform.simplify import simplify_stmt
@@ -66,6 +67,7 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("ThreadSync", thread_sync),
     ("LowerThreadAllreduce", lower_thread_allreduce),
     ("SkipPadding", skip_padding),
+    ("OverlapTiles", overlap_tiles),
     ("LoopPartition", partition_loops),
     ("InstrumentBoundCheckers", instrument_bound_checkers),
     ("FlattenBuffer", flattened_function),

@@ -14,21 +14,12 @@ from mlcnb.core.node import FrozenDict, Node, replace, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Call, PrimExpr
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import IMPLICIT, uses_threads
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements, substitute
-from mlcnb.tir.stmt import (
-    Allocate,
-    BlockRealize,
-    DeclBuffer,
-    For,
-    ForKind,
-    IfThenElse,
-    Stmt,
-    flattened,
-)
 from mlcnb.tir.transform.flatten_buffer import offset_of
 
 
@@ -49,26 +40,28 @@ def _is_barrier(n: Node) -> bool:
 
 
 def _lower(n: Node) -> Node | None:
-    if isinstance(n, BlockRealize):
+    if isinstance(n, s.BlockRealize):
         return _lower_block(n)
-    if isinstance(n, For) and p.as_int(n.extent) == 1 and not n.annotations:
-        if n.kind is not ForKind.THREAD_BINDING and not is_left_early(n.body):
+    if isinstance(n, s.For) and p.as_int(n.extent) == 1 and not n.annotations:
+        if n.kind is not s.ForKind.THREAD_BINDING and not is_left_early(n.body):
             return substitute(n.body, {n.loop_var: n.min})
-    return flattened(n)
+    return s.flattened(n)
 
 
-def _lower_block(n: BlockRealize) -> Stmt:
+def _lower_block(n: s.BlockRealize) -> s.Stmt:
     body = n.block.body
     for buffer in reversed(n.block.alloc_buffers):
         body = _allocate(buffer, body)
     if not p.is_const(n.predicate, 1):
-        body = IfThenElse(n.predicate, body, span=n.block.span)
+        body = s.IfThenElse(n.predicate, body, span=n.block.span)
     return body
 
 
-def _allocate(buffer: Buffer, body: Stmt) -> Stmt:
-    inner = DeclBuffer(buffer, body)
-    return Allocate(buffer.data, buffer.dtype, _extents(buffer), p.const(True), inner, FrozenDict())
+def _allocate(buffer: Buffer, body: s.Stmt) -> s.Stmt:
+    inner = s.DeclBuffer(buffer, body)
+    return s.Allocate(
+        buffer.data, buffer.dtype, _extents(buffer), p.const(True), inner, FrozenDict()
+    )
 
 
 def _extents(buffer: Buffer) -> tuple[PrimExpr, ...]:

@@ -20,7 +20,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Allocate, AttrStmt, Block, For, SeqStmt
 
 
-class Refused(PrimFuncPass):
+class _Refused(PrimFuncPass):
     """Base of these passes: `asks` finds what they would work on."""
 
     def asks(self, func: PrimFunc) -> Node | None:
@@ -62,7 +62,7 @@ def _is_marked(n: Any, *keys: str) -> bool:
     return isinstance(n, For | Block) and any(key in n.annotations for key in keys)
 
 
-class LowerWarpMemory(Refused):
+class LowerWarpMemory(_Refused):
     """Memory of a warp as registers and shuffles: refused where there is some."""
 
     def asks(self, func: PrimFunc) -> Node | None:
@@ -75,7 +75,7 @@ class LowerWarpMemory(Refused):
         return "memory of scope warp is not turned into shuffles", hint
 
 
-class InferFragment(Refused):
+class InferFragment(_Refused):
     """Shapes and layouts of fragments of tensor cores: refused where there are some."""
 
     def asks(self, func: PrimFunc) -> Node | None:
@@ -89,7 +89,7 @@ class InferFragment(Refused):
         return "fragments are not marked", hint
 
 
-class TransformMmaBufferLayout(Refused):
+class TransformMmaBufferLayout(_Refused):
     """Memory of fragments in the layout of their threads: refused where there is some."""
 
     def asks(self, func: PrimFunc) -> Node | None:
@@ -103,7 +103,7 @@ class TransformMmaBufferLayout(Refused):
         return "there are no scopes m16n8k8.matrix", hint
 
 
-class InjectPTXAsyncCopy(Refused):
+class InjectPTXAsyncCopy(_Refused):
     """Copies to shared memory as `cp.async`: refused where a program asks for them."""
 
     def asks(self, func: PrimFunc) -> Node | None:
@@ -116,7 +116,7 @@ class InjectPTXAsyncCopy(Refused):
         return "no asynchronous copies are made of async_scope", hint
 
 
-class InjectPermutedLayout(Refused):
+class InjectPermutedLayout(_Refused):
     """Shared memory with permuted columns: refused where a block asks for it."""
 
     def asks(self, func: PrimFunc) -> Node | None:
@@ -129,7 +129,7 @@ class InjectPermutedLayout(Refused):
         return "the annotation permuted_layout is not read", hint
 
 
-class ManifestSharedMemoryLocalStage(Refused):
+class ManifestSharedMemoryLocalStage(_Refused):
     """A copy to shared memory through registers: refused where a block asks for it."""
 
     def asks(self, func: PrimFunc) -> Node | None:
@@ -143,7 +143,7 @@ class ManifestSharedMemoryLocalStage(Refused):
         return "no stage in registers is made of the annotation", hint
 
 
-class MergeSharedMemoryAllocations(Refused):
+class MergeSharedMemoryAllocations(_Refused):
     """Shared memory as one allocation: refused where there are several that would be merged.
 
     Those are of scope shared.dyn, and with the config `tir.merge_static_smem` of scope shared too.
@@ -169,7 +169,7 @@ class MergeSharedMemoryAllocations(Refused):
         return "allocations of shared memory are not merged", hint
 
 
-class InjectRollingBuffer(Refused):
+class InjectRollingBuffer(_Refused):
     """Buffers that roll along a loop: refused where an attribute asks for them."""
 
     def asks(self, func: PrimFunc) -> Node | None:
@@ -181,7 +181,7 @@ class InjectRollingBuffer(Refused):
         return "the attribute rolling_buffer_scope is not read", "use sch.rolling_buffer"
 
 
-class LiftThreadBinding(Refused):
+class LiftThreadBinding(_Refused):
     """Threads of several loops bound once around their block: refused where loops are several."""
 
     def asks(self, func: PrimFunc) -> Node | None:
@@ -201,7 +201,7 @@ def _binds_one_axis_twice(n: Any) -> bool:
     return sum(map(len, per_part)) > len(set().union(*per_part))
 
 
-class LowerDeviceStorageAccessInfo(Refused):
+class LowerDeviceStorageAccessInfo(_Refused):
     """Memory of a kind that a registered function describes: refused where there is some."""
 
     def asks(self, func: PrimFunc) -> Node | None:
@@ -221,7 +221,7 @@ def _is_special(n: Any) -> bool:
     return bool(kind) and scope != "wmma" and (scope, kind) != ("shared", "dyn")
 
 
-class ExtractPrimFuncConstants(Refused):
+class ExtractPrimFuncConstants(_Refused):
     """Constants inside of functions as attributes of the module: they stay in the function."""
 
     def asks(self, func: PrimFunc) -> Node | None:
@@ -233,7 +233,7 @@ class ExtractPrimFuncConstants(Refused):
         return "constants stay in their function", "pass the constant as a buffer"
 
 
-class PointerValueTypeRewrite(Refused):
+class PointerValueTypeRewrite(_Refused):
     """Pointers to vectors where memory is used by vectors: nothing to do here.
 
     Every backend loads and stores vectors through pointers to scalars.

@@ -17,23 +17,13 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import NOTHING, is_nothing, map_bodies, substitute, taken
-from mlcnb.tir.stmt import (
-    Allocate,
-    BufferStore,
-    DeclBuffer,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    Stmt,
-    seq,
-)
 from mlcnb.tir.transform.overwritten import remove_overwritten
 
 
@@ -47,14 +37,14 @@ def remove_no_op(func: PrimFunc) -> PrimFunc:
 
 def _loop_bounds(body: Node) -> dict[e.Var, Any]:
     """What the variables of loops may be, where an extent is not known: such loops may be empty."""
-    loops = [n for n in statements(body) if isinstance(n, For)]
+    loops = [n for n in statements(body) if isinstance(n, s.For)]
     if all(isinstance(n.extent, e.IntImm) for n in loops):
         return {}
     return {n.loop_var: e.Range(n.min, n.extent) for n in loops}
 
 
-def _first(effect: Stmt, rest: Stmt) -> Stmt:
-    return effect if is_nothing(rest) else seq(effect, rest)
+def _first(effect: s.Stmt, rest: s.Stmt) -> s.Stmt:
+    return effect if is_nothing(rest) else s.seq(effect, rest)
 
 
 def _note_uses(n: Node, used: set[Node]) -> None:
@@ -72,7 +62,7 @@ def _note_uses(n: Node, used: set[Node]) -> None:
             _note_uses(child, used)
 
 
-_DEFINING = (LetStmt, Allocate, DeclBuffer)
+_DEFINING = (s.LetStmt, s.Allocate, s.DeclBuffer)
 
 
 def _keep(n: Node) -> Node | None:
@@ -82,19 +72,19 @@ def _keep(n: Node) -> Node | None:
 
 def _remove(n: Node, used: set[Node], bounds: dict[e.Var, Any]) -> Node | None:
     match n:
-        case For() if _never_runs(n.extent, bounds):
+        case s.For() if _never_runs(n.extent, bounds):
             return NOTHING
-        case LetStmt() if n.var not in used:
+        case s.LetStmt() if n.var not in used:
             if not has_effect(n.value):
                 return n.body
-            return _first(Evaluate(n.value), n.body)
-        case Allocate() if n.buffer_var not in used:
+            return _first(s.Evaluate(n.value), n.body)
+        case s.Allocate() if n.buffer_var not in used:
             return n.body
-        case DeclBuffer() if n.buffer not in used:
+        case s.DeclBuffer() if n.buffer not in used:
             return n.body
-        case BufferStore() if stores_what_it_read(n):
+        case s.BufferStore() if stores_what_it_read(n):
             return NOTHING
-        case Evaluate(value) if n is not NOTHING and not has_effect(value):
+        case s.Evaluate(value) if n is not NOTHING and not has_effect(value):
             return NOTHING
     return taken(n)
 
@@ -104,7 +94,7 @@ def _never_runs(extent: e.PrimExpr, bounds: dict[e.Var, Any]) -> bool:
     return known <= 0 if known is not None else const_bounds(extent, bounds)[1] <= 0
 
 
-def stores_what_it_read(n: BufferStore) -> bool:
+def stores_what_it_read(n: s.BufferStore) -> bool:
     """True for `A[i] = A[i]`."""
     load = n.value
     if not isinstance(load, BufferLoad) or load.buffer is not n.buffer:
@@ -123,13 +113,13 @@ class _Rewrites:
     def visit(self, n: Any) -> Any:
         """A statement without such stores."""
         match n:
-            case BufferStore():
+            case s.BufferStore():
                 return NOTHING if self.is_rewrite(n) else n
-            case For():
+            case s.For():
                 self.analyzer.bind(n.loop_var, e.Range(n.min, n.extent))
-            case LetStmt(var, value) if not has_effect(value) and not _reads(value):
+            case s.LetStmt(var, value) if not has_effect(value) and not _reads(value):
                 self.lets[var] = value
-            case IfThenElse(condition, then, other):
+            case s.IfThenElse(condition, then, other):
                 condition = substitute(condition, self.lets)
                 made = self.under(condition, then)
                 if other is not None:
@@ -139,13 +129,13 @@ class _Rewrites:
                 return n if same else replace(n, then_case=made, else_case=other)
         return map_bodies(n, self.visit)
 
-    def under(self, condition: e.PrimExpr, n: Stmt) -> Any:
+    def under(self, condition: e.PrimExpr, n: s.Stmt) -> Any:
         """A statement where a condition holds."""
         parts = [c for c in conjuncts(condition) if isinstance(c, e.CmpOp) and not _reads(c)]
         with self.analyzer.constraint(*parts):
             return self.visit(n)
 
-    def is_rewrite(self, n: BufferStore) -> bool:
+    def is_rewrite(self, n: s.BufferStore) -> bool:
         """Whether a store's value is the element that it stores."""
         load = n.value
         if not isinstance(load, BufferLoad) or load.buffer is not n.buffer or has_effect(load):

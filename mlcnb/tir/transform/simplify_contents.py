@@ -27,41 +27,16 @@ from mlcnb.core.node import Node, map_children, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.kernels import bound_axis
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.stmt import (
-    AttrStmt,
-    Block,
-    BlockRealize,
-    BufferStore,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    SeqStmt,
-    Stmt,
-    While,
-    seq,
-)
-from mlcnb.tir.transform.element_facts import (
-    Fact,
-    assumed,
-    fact_of,
-    is_pure,
-    is_said,
-    lanes_of,
-    offset_from,
-    own_place,
-    stored_in,
-    stores_to,
-)
+from mlcnb.tir.transform import element_facts as facts
 from mlcnb.tir.transform.simplify_known import KnowingSimplifier, conjuncts
 
 #: loops whose iterations run one after the other
-_IN_ORDER = (ForKind.SERIAL, ForKind.UNROLLED)
+_IN_ORDER = (s.ForKind.SERIAL, s.ForKind.UNROLLED)
 
 
 class ContentsSimplifier(KnowingSimplifier):
@@ -69,7 +44,7 @@ class ContentsSimplifier(KnowingSimplifier):
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         super().__init__(options)
-        self.facts: list[Fact] = []
+        self.facts: list[facts.Fact] = []
         #: a pointer has a second name: nothing is known from there on
         self.is_blind = False
 
@@ -77,25 +52,25 @@ class ContentsSimplifier(KnowingSimplifier):
 
     def stmt(self, n: Any) -> Any:
         """A statement; afterwards `facts` are those that hold behind it."""
-        if isinstance(n, SeqStmt):
+        if isinstance(n, s.SeqStmt):
             return self.sequence(n)
         if _is_opaque(n):
             self.forget(n)
-            done = self.apart(n) if isinstance(n, Block) else super().stmt(n)
+            done = self.apart(n) if isinstance(n, s.Block) else super().stmt(n)
             self.forget(n)
             return done
-        if isinstance(n, LetStmt) and n.var.dtype.is_handle:
+        if isinstance(n, s.LetStmt) and n.var.dtype.is_handle:
             self.is_blind, self.facts = True, []
         done = super().stmt(n)
-        if isinstance(n, LetStmt):
+        if isinstance(n, s.LetStmt):
             self.facts = [x for x in self.facts if not x.uses(n.var)]
-        elif isinstance(done, BufferStore):
+        elif isinstance(done, s.BufferStore):
             self.stored(done)
-        elif isinstance(done, Evaluate):
+        elif isinstance(done, s.Evaluate):
             self.evaluated(done)
         return done
 
-    def apart(self, n: Block) -> Block:
+    def apart(self, n: s.Block) -> s.Block:
         """A block, of whose parts none knows what another one did."""
 
         def part(child: Any) -> Any:
@@ -104,30 +79,30 @@ class ContentsSimplifier(KnowingSimplifier):
 
         return map_children(n, part)
 
-    def sequence(self, n: SeqStmt) -> Stmt | None:
+    def sequence(self, n: s.SeqStmt) -> s.Stmt | None:
         """One after the other; what is assumed holds until the end."""
-        parts: list[Stmt] = []
+        parts: list[s.Stmt] = []
         with ExitStack() as stack:
             for one in n.seq:
                 part = self.stmt(one)
                 if part is not None:
                     parts.append(part)
-                    for condition in assumed(part):
+                    for condition in facts.assumed(part):
                         stack.enter_context(self.given(condition))
         if len(parts) == len(n.seq) and all(a is b for a, b in zip(parts, n.seq, strict=True)):
             return n
-        return seq(*parts) if parts else None
+        return s.seq(*parts) if parts else None
 
-    def stored(self, n: BufferStore) -> None:
+    def stored(self, n: s.BufferStore) -> None:
         """An element has another value now."""
         value = self.expr(self.with_contents(n.value))
         self.facts = [x for x in self.facts if not self.may_touch(n, x)]
         if self.is_blind or n.predicate is not None or value.dtype.is_handle:
             return
-        if is_pure(value, *n.indices):
-            self.facts += [Fact(n.buffer, *each) for each in lanes_of(n.indices, value)]
+        if facts.is_pure(value, *n.indices):
+            self.facts += [facts.Fact(n.buffer, *each) for each in facts.lanes_of(n.indices, value)]
 
-    def may_touch(self, n: BufferStore, fact: Fact) -> bool:
+    def may_touch(self, n: s.BufferStore, fact: facts.Fact) -> bool:
         """Whether a store may change the element that a fact is about."""
         if n.buffer.data is not fact.buffer.data:
             return False
@@ -139,20 +114,20 @@ class ContentsSimplifier(KnowingSimplifier):
             if a.dtype.lanes == b.dtype.lanes == 1
         )
 
-    def evaluated(self, n: Evaluate) -> None:
+    def evaluated(self, n: s.Evaluate) -> None:
         """A call: a promise, or something that may do anything."""
-        conditions = assumed(n)
+        conditions = facts.assumed(n)
         for condition in conditions:
             self.facts += self.said(condition)
         if not conditions and has_effect(n.value):
             self.facts = []
 
-    def forget(self, n: Stmt) -> None:
+    def forget(self, n: s.Stmt) -> None:
         """What a statement may do to memory is no longer known."""
-        gone = stored_in(n)
+        gone = facts.stored_in(n)
         self.facts = [] if gone is None else [x for x in self.facts if x.buffer.data not in gone]
 
-    def loop(self, n: For) -> Stmt | None:
+    def loop(self, n: s.For) -> s.Stmt | None:
         """Nothing that the body changes is known in it; what it says is known behind it."""
         if p.as_int(self.expr(n.extent)) == 1:
             return super().loop(n)
@@ -167,34 +142,34 @@ class ContentsSimplifier(KnowingSimplifier):
         self.facts = [*kept, *(x for x in general if x is not None)]
         return done
 
-    def not_yet_written(self, loop: For) -> list[Fact]:
+    def not_yet_written(self, loop: s.For) -> list[facts.Fact]:
         """Facts of memory that each iteration changes elsewhere, of the elements of this one."""
-        gone, found = stored_in(loop.body), []
+        gone, found = facts.stored_in(loop.body), []
         for fact in self.facts if gone is not None and loop.kind in _IN_ORDER else ():
             if fact.buffer.data in (gone or ()):
-                stores = stores_to(fact.buffer.data, loop.body)
+                stores = facts.stores_to(fact.buffer.data, loop.body)
                 for axis, index in enumerate(fact.indices):
-                    at = own_place(stores, fact.buffer, axis, loop.loop_var)
+                    at = facts.own_place(stores, fact.buffer, axis, loop.loop_var)
                     if at is not None and at.dtype == index.dtype:
                         found.append(changed(fact, when=(*fact.when, p.equal(index, at))))
                         break
         return found
 
-    def over_all(self, fact: Fact, loop: For) -> Fact | None:
+    def over_all(self, fact: facts.Fact, loop: s.For) -> facts.Fact | None:
         """What an iteration says, of all iterations; None where that does not follow."""
-        stores = stores_to(fact.buffer.data, loop.body)
-        if stored_in(loop.body) is None or len(stores) > 1:
+        stores = facts.stores_to(fact.buffer.data, loop.body)
+        if facts.stored_in(loop.body) is None or len(stores) > 1:
             return None
         var = loop.loop_var
         if not fact.uses(var):
             runs = self.expr(p.greater(loop.extent, p.const(0, loop.extent.dtype)))
             return fact if p.as_int(runs) == 1 else None
-        places = (own_place(stores, fact.buffer, axis, var) for axis in fact.axes)
+        places = (facts.own_place(stores, fact.buffer, axis, var) for axis in fact.axes)
         if stores and all(place is None for place in places):
             return None
         return changed(fact, ranges={**fact.ranges, var: Range(loop.min, loop.extent)})
 
-    def branch(self, n: IfThenElse) -> Stmt | None:
+    def branch(self, n: s.IfThenElse) -> s.Stmt | None:
         """Behind a test stands what holds behind both sides, and what one side says under it."""
         condition = self.expr(n.condition)
         decided = self.decided(condition)
@@ -202,7 +177,7 @@ class ContentsSimplifier(KnowingSimplifier):
             taken = n.then_case if decided else n.else_case
             return None if taken is None else self.stmt(taken)
         before, ends = self.facts, []
-        sides: list[Stmt | None] = []
+        sides: list[s.Stmt | None] = []
         for test, side in ((condition, n.then_case), (p.logical_not(condition), n.else_case)):
             self.facts = [*before, *self.said(test)]
             with self.given(test):
@@ -210,27 +185,27 @@ class ContentsSimplifier(KnowingSimplifier):
             ends.append((test, self.facts))
         self.facts = [x for x in before if all(any(x is y for y in end) for _, end in ends)]
         for test, end in ends:
-            if is_pure(test):
+            if facts.is_pure(test):
                 new = (x for x in end if not any(x is y for y in before))
                 self.facts += [changed(x, when=(*x.when, test)) for x in new]
         return _test(n, condition, *sides)
 
     # what is said of elements, and used
 
-    def said(self, condition: PrimExpr) -> list[Fact]:
+    def said(self, condition: PrimExpr) -> list[facts.Fact]:
         """What a condition that holds says of elements: `A[i] == 0`, `i < 14 or A[i] == 0`."""
-        found: list[Fact] = []
+        found: list[facts.Fact] = []
         for part in () if self.is_blind else conjuncts(condition):
             when: list[PrimExpr] = []
             while isinstance(part, e.Or):
-                pure, other = (part.a, part.b) if is_pure(part.a) else (part.b, part.a)
-                if not is_pure(pure):
+                pure, other = (part.a, part.b) if facts.is_pure(part.a) else (part.b, part.a)
+                if not facts.is_pure(pure):
                     break
                 when.append(self.expr(p.logical_not(pure)))
                 part = other
             if isinstance(part, e.EQ):
                 sides = ((part.a, part.b), (part.b, part.a))
-                found += [fact_of(a, b, when) for a, b in sides if is_said(a, b)]
+                found += [facts.fact_of(a, b, when) for a, b in sides if facts.is_said(a, b)]
         return found
 
     def decided(self, condition: PrimExpr) -> bool | None:
@@ -251,7 +226,7 @@ class ContentsSimplifier(KnowingSimplifier):
 
     def content(self, n: BufferLoad) -> PrimExpr | None:
         """The value of an element, where it is known."""
-        if any(i.dtype.lanes != 1 or not is_pure(i) for i in n.indices):
+        if any(i.dtype.lanes != 1 or not facts.is_pure(i) for i in n.indices):
             return None
         for fact in reversed(self.facts):
             if fact.buffer is n.buffer and fact.value.dtype == n.dtype:
@@ -260,12 +235,14 @@ class ContentsSimplifier(KnowingSimplifier):
                     return self.expr(substitute(fact.value, values))
         return None
 
-    def matched(self, fact: Fact, indices: tuple[PrimExpr, ...]) -> dict[Var, PrimExpr] | None:
+    def matched(
+        self, fact: facts.Fact, indices: tuple[PrimExpr, ...]
+    ) -> dict[Var, PrimExpr] | None:
         """The values of a fact's variables for which it speaks of an element; None: it does not."""
         values: dict[Var, PrimExpr] = {}
         for pattern, index in zip(fact.indices, indices, strict=True):
             for var in fact.ranges:
-                offset = offset_from(pattern, var)
+                offset = facts.offset_from(pattern, var)
                 if offset is None or var in values or index.dtype != var.dtype:
                     continue
                 if not any(n in fact.ranges for n in walk(offset)):
@@ -297,21 +274,23 @@ def simplifier_of(options: Mapping[str, Any]) -> KnowingSimplifier:
     return ContentsSimplifier(options) if follows else KnowingSimplifier(options)
 
 
-def _test(n: IfThenElse, test: PrimExpr, then: Stmt | None, other: Stmt | None) -> Stmt | None:
+def _test(
+    n: s.IfThenElse, test: PrimExpr, then: s.Stmt | None, other: s.Stmt | None
+) -> s.Stmt | None:
     if then is None and other is None:
         return None
     if then is None:
         assert other is not None
-        return IfThenElse(p.logical_not(test), other, span=n.span)
+        return s.IfThenElse(p.logical_not(test), other, span=n.span)
     if test is n.condition and then is n.then_case and other is n.else_case:
         return n
-    return IfThenElse(test, then, other, span=n.span)
+    return s.IfThenElse(test, then, other, span=n.span)
 
 
 def _is_opaque(n: Any) -> bool:
     """What the order of the program does not describe."""
-    if isinstance(n, While | Block | BlockRealize):
+    if isinstance(n, s.While | s.Block | s.BlockRealize):
         return True
-    if isinstance(n, For):
+    if isinstance(n, s.For):
         return n.kind not in _IN_ORDER
-    return isinstance(n, AttrStmt) and bound_axis(n) is not None
+    return isinstance(n, s.AttrStmt) and bound_axis(n) is not None

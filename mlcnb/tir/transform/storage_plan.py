@@ -25,25 +25,13 @@ from mlcnb.core.node import children, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.structural import structural_equal
+from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import THREAD_AXES, bound_axis
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.constants import is_plain
-from mlcnb.tir.stmt import (
-    Allocate,
-    AttrStmt,
-    BufferStore,
-    DeclBuffer,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    SeqStmt,
-    Stmt,
-    While,
-)
 
 #: statements that open a scope: what is in them may run more than once, or not at all
-SCOPES = (For, While, IfThenElse)
+SCOPES = (s.For, s.While, s.IfThenElse)
 #: sizes that are further apart than this do not share
 MATCH = 16
 #: bits of what lives in a register
@@ -56,7 +44,7 @@ _KNOWN = ("dyn", "workspace", "vtcm")
 class Touch:
     """A statement that touches an allocation, and when it begins and ends."""
 
-    stmt: Stmt
+    stmt: s.Stmt
     start: int
     end: int
 
@@ -65,8 +53,8 @@ class Touch:
 class Life:
     """An allocation, the scopes around it, and what touches it."""
 
-    made: Allocate
-    path: tuple[Stmt, ...]
+    made: s.Allocate
+    path: tuple[s.Stmt, ...]
     touches: list[Touch] = field(default_factory=list)
     is_flat: bool = True
     home: Home | None = None
@@ -84,7 +72,7 @@ class Life:
         return None if None in sizes else prod(sizes) * self.made.dtype.nbytes * 8  # type: ignore[arg-type]
 
     @property
-    def attach(self) -> Stmt | None:
+    def attach(self) -> s.Stmt | None:
         """The innermost statement that makes threads; None: the function."""
         return next((n for n in reversed(self.path) if makes_threads(n)), None)
 
@@ -125,59 +113,59 @@ class Home:
         return bool(tag) and scope not in ("wmma", "m16n8k8") and tag not in _KNOWN
 
 
-def makes_threads(n: Stmt) -> bool:
+def makes_threads(n: s.Stmt) -> bool:
     """True for a statement whose body runs in several threads."""
-    if isinstance(n, For) and n.kind is ForKind.PARALLEL:
+    if isinstance(n, s.For) and n.kind is s.ForKind.PARALLEL:
         return True
     return bound_axis(n) in THREAD_AXES or (
-        isinstance(n, AttrStmt) and n.attr_key == "virtual_thread"
+        isinstance(n, s.AttrStmt) and n.attr_key == "virtual_thread"
     )
 
 
 class Lives:
     """The allocations of a body and what touches them, in order."""
 
-    def __init__(self, body: Stmt) -> None:
+    def __init__(self, body: s.Stmt) -> None:
         self.of: dict[Var, Life] = {}
         #: pointers that are kept elsewhere, or made twice: their memory stays as it is
         self.fixed: set[Var] = set()
         self.clock = 0
-        self.pending: dict[Stmt, list[Life]] = {}
-        self.lets: set[Any] = {x.var for x in walk(body) if isinstance(x, LetStmt)}
+        self.pending: dict[s.Stmt, list[Life]] = {}
+        self.lets: set[Any] = {x.var for x in walk(body) if isinstance(x, s.LetStmt)}
         self.visit(body, ())
 
-    def visit(self, n: Any, path: tuple[Stmt, ...]) -> None:
+    def visit(self, n: Any, path: tuple[s.Stmt, ...]) -> None:
         """Statements in order, `path` the scopes around them."""
-        if isinstance(n, Allocate):
+        if isinstance(n, s.Allocate):
             self.allocate(n, path)
         elif isinstance(n, SCOPES) or makes_threads(n):
             self.scope(n, path)
-        elif isinstance(n, DeclBuffer):
+        elif isinstance(n, s.DeclBuffer):
             if n.buffer.axis_separators and n.buffer.data in self.of:
                 self.of[n.buffer.data].is_flat = False
             self.visit(n.body, path)
         else:
             self.plain(n, path)
 
-    def allocate(self, n: Allocate, path: tuple[Stmt, ...]) -> None:
+    def allocate(self, n: s.Allocate, path: tuple[s.Stmt, ...]) -> None:
         """An allocation; it stays where it is if its size is not known further out."""
         if n.buffer_var in self.of or not is_plain(n) or not p.is_const(n.condition, 1):
             self.fixed.add(n.buffer_var)
         life = Life(n, path)
         between = path[path.index(life.attach) + 1 :] if life.attach in path else path
-        bound = self.lets.union(x.loop_var for x in between if isinstance(x, For))
+        bound = self.lets.union(x.loop_var for x in between if isinstance(x, s.For))
         if any(v in bound for extent in n.extents for v in walk(extent)):
             self.fixed.add(n.buffer_var)
         self.of[n.buffer_var] = life
         self.visit(n.body, path)
 
-    def scope(self, n: Any, path: tuple[Stmt, ...]) -> None:
+    def scope(self, n: Any, path: tuple[s.Stmt, ...]) -> None:
         """A scope: what it holds touches what was made outside all the while."""
         start, inner = self.clock, (*path, n)
         self.clock += 1
         found: dict[Var, None] = {}
         for child in children(n):
-            if isinstance(child, Stmt):
+            if isinstance(child, s.Stmt):
                 self.visit(child, inner)
             else:
                 found.update(dict.fromkeys(_mentioned(child)))
@@ -187,19 +175,21 @@ class Lives:
             life.touches.append(Touch(n, start, self.clock))
         self.clock += 1
 
-    def plain(self, n: Any, path: tuple[Stmt, ...]) -> None:
+    def plain(self, n: Any, path: tuple[s.Stmt, ...]) -> None:
         """Any other statement; a pointer that it keeps, or marks, is fixed."""
-        inner = [c for c in children(n) if isinstance(c, Stmt)]
-        if not isinstance(n, SeqStmt):
+        inner = [c for c in children(n) if isinstance(c, s.Stmt)]
+        if not isinstance(n, s.SeqStmt):
             self.clock += 1
             for var in _own(n, inner):
                 self.touch(var, n, path, self.clock)
-                if isinstance(n, AttrStmt) or (isinstance(n, LetStmt) and n.value.dtype.is_handle):
+                if isinstance(n, s.AttrStmt) or (
+                    isinstance(n, s.LetStmt) and n.value.dtype.is_handle
+                ):
                     self.fixed.add(var)
         for child in inner:
             self.visit(child, path)
 
-    def touch(self, var: Var, n: Stmt, path: tuple[Stmt, ...], now: int) -> None:
+    def touch(self, var: Var, n: s.Stmt, path: tuple[s.Stmt, ...], now: int) -> None:
         """Something touches `var`: noted of the statement next to its allocation."""
         life = self.of.get(var)
         if life is None:
@@ -220,7 +210,7 @@ def _mentioned(n: Any) -> Iterator[Var]:
     return (x for x in walk(n) if isinstance(x, Var))
 
 
-def _own(n: Stmt, inner: list[Any]) -> dict[Var, None]:
+def _own(n: s.Stmt, inner: list[Any]) -> dict[Var, None]:
     """What a statement mentions besides the statements in it."""
     return {v: None for c in children(n) if c not in inner for v in _mentioned(c)}
 
@@ -304,14 +294,14 @@ def _in_place(life: Life, alive: list[Life]) -> Home | None:
     return None
 
 
-def _is_elementwise(n: Stmt, source: Var, target: Var) -> bool:
+def _is_elementwise(n: s.Stmt, source: Var, target: Var) -> bool:
     """True if each element of `target` is stored once, when the same element of `source` is read.
 
     The store's indices are the variables of the loops around it, each by itself.
     """
-    accesses = [x for x in walk(n) if isinstance(x, BufferLoad | BufferStore)]
+    accesses = [x for x in walk(n) if isinstance(x, BufferLoad | s.BufferStore)]
     mine = [x for x in accesses if x.buffer.data in (source, target)]
-    stores = [x for x in mine if isinstance(x, BufferStore)]
+    stores = [x for x in mine if isinstance(x, s.BufferStore)]
     if len(stores) != 1 or stores[0].buffer.data is not target:
         return False
     store = stores[0]
@@ -321,10 +311,10 @@ def _is_elementwise(n: Stmt, source: Var, target: Var) -> bool:
     if not all(x.buffer.data is source and _same_place(x, store) for x in loads):
         return False
     around = [x for x in walk(n) if isinstance(x, SCOPES)]
-    return all(isinstance(x, For) and x.loop_var in store.indices for x in around)
+    return all(isinstance(x, s.For) and x.loop_var in store.indices for x in around)
 
 
-def _same_place(load: BufferLoad, store: BufferStore) -> bool:
+def _same_place(load: BufferLoad, store: s.BufferStore) -> bool:
     one, two = load.buffer, store.buffer
     layout, other = ((b.shape, b.strides, b.elem_offset, b.axis_separators) for b in (one, two))
     return structural_equal(load.indices, store.indices) and structural_equal(layout, other)

@@ -17,35 +17,29 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from mlcnb.core.node import Node, replace, walk
+from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.cost import allocated_bytes
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.constants import is_plain
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
-from mlcnb.tir.stmt import (
-    Allocate,
-    AssertStmt,
-    AttrStmt,
-    DeclBuffer,
-    LetStmt,
-    SeqStmt,
-    Stmt,
-)
-from mlcnb.tir.transform.storage_move import plan_storage
+from mlcnb.tir.functor import map_bodies, substitute
+from mlcnb.tir.stmt import Allocate, DeclBuffer, Stmt, flattened
+from mlcnb.tir.transform.storage_plan import Home, Lives, homes
 
 #: statements that stand around others, in which all of a body's allocations are found
-_AROUND = (Allocate, DeclBuffer, LetStmt, AttrStmt, AssertStmt)
+_AROUND = (s.Allocate, s.DeclBuffer, s.LetStmt, s.AttrStmt, s.AssertStmt)
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
     """An allocation, and the first and last of the statements that use it."""
 
-    made: Allocate
+    made: s.Allocate
     first: int
     last: int
 
@@ -74,34 +68,34 @@ def rewrite_storage(func: PrimFunc, at_least: int = 0) -> PrimFunc:
 
 def _visit(n: Any, at_least: int) -> Any:
     """The statements of a body, from the outside in."""
-    if not isinstance(n, Stmt):
+    if not isinstance(n, s.Stmt):
         return n
     around, inner = _peeled(n)
-    if sum(isinstance(x, Allocate) for x in around) > 1 and isinstance(inner, SeqStmt):
+    if sum(isinstance(x, s.Allocate) for x in around) > 1 and isinstance(inner, s.SeqStmt):
         homes = _merged(_lives(around, inner, at_least))
         if any(life.made.buffer_var is not v for v, life in homes.items()):
             n = _shared(around, inner, homes)
     return _below(n, at_least)
 
 
-def _below(n: Stmt, at_least: int) -> Stmt:
+def _below(n: s.Stmt, at_least: int) -> s.Stmt:
     """`n`, with the bodies of what stands in its innermost sequence visited."""
     changes = {}
     for name in n.child_fields:
         value = getattr(n, name)
-        if isinstance(value, Stmt):
+        if isinstance(value, s.Stmt):
             visit = _below if isinstance(n, _AROUND) else _visit
             changes[name] = visit(value, at_least)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Stmt):
+        elif isinstance(value, tuple) and value and isinstance(value[0], s.Stmt):
             new = tuple(_visit(x, at_least) for x in value)
             same = all(a is b for a, b in zip(new, value, strict=True))
             changes[name] = value if same else new
     return replace(n, **changes) if changes else n
 
 
-def _peeled(n: Stmt) -> tuple[list[Stmt], Stmt]:
+def _peeled(n: s.Stmt) -> tuple[list[s.Stmt], s.Stmt]:
     """The statements around a body, and the body."""
-    around: list[Stmt] = []
+    around: list[s.Stmt] = []
     while isinstance(n, _AROUND):
         around.append(n)
         n = n.body
@@ -122,13 +116,13 @@ def _merged(lives: list[Life]) -> dict[Var, Life]:
     return {v: owners[home.made.buffer_var] for v, home in homes.items()}
 
 
-def _lives(around: list[Stmt], body: SeqStmt, at_least: int) -> list[Life]:
+def _lives(around: list[s.Stmt], body: s.SeqStmt, at_least: int) -> list[Life]:
     """The lives of the allocations that may share: of fixed size, used by the statements alone."""
     fixed: set[Var] = set().union(*(_used(*_own_parts(x)) for x in around))
     uses = [_used(x) for x in body.seq]
     lives = []
     for made in around:
-        if not isinstance(made, Allocate) or made.buffer_var in fixed or not is_plain(made):
+        if not isinstance(made, s.Allocate) or made.buffer_var in fixed or not is_plain(made):
             continue
         if made.buffer_var.pointee and made.buffer_var.pointee[1].startswith("shared"):
             continue
@@ -146,18 +140,18 @@ def _used(*parts: Node) -> set[Var]:
     return {x for part in parts for x in walk(part) if isinstance(x, Var)}
 
 
-def _own_parts(n: Stmt) -> list[Node]:
+def _own_parts(n: s.Stmt) -> list[Node]:
     """What a statement around a body holds besides the body."""
-    if isinstance(n, Allocate | DeclBuffer):
+    if isinstance(n, s.Allocate | s.DeclBuffer):
         return []
     values = (getattr(n, name) for name in n.child_fields if name != "body")
     return [x for x in values if isinstance(x, Node)]
 
 
-def _shared(around: list[Stmt], body: Stmt, homes: dict[Var, Life]) -> Stmt:
+def _shared(around: list[s.Stmt], body: s.Stmt, homes: dict[Var, Life]) -> s.Stmt:
     """The body with what stands around it: the memory that is left first, then the rest."""
     for n in reversed(around):
-        if not (isinstance(n, Allocate) and n.buffer_var in homes):
+        if not (isinstance(n, s.Allocate) and n.buffer_var in homes):
             body = replace(n, body=body)  # type: ignore[call-arg]
     moved = {v: life.made.buffer_var for v, life in homes.items()}
     body = substitute(body, {v: to for v, to in moved.items() if to is not v})
@@ -180,3 +174,82 @@ class StorageRewrite(PrimFuncPass):
         if after is not func:
             ctx.note(f"{allocated_bytes(func)} -> {allocated_bytes(after)} bytes")
         return after
+
+
+def plan_storage(func: PrimFunc, at_least: int = 0) -> PrimFunc:
+    """`func` with its allocations where the plan puts them; itself where that changes nothing.
+
+    Args:
+        func: a function without blocks.
+        at_least: smaller allocations, in bytes, stay as they are.
+    """
+    lives = Lives(func.body)
+    found = homes(lives, at_least)
+    unused = {v for v, x in lives.of.items() if not x.touches and v not in lives.fixed}
+    shared = any(len(h.members) > 1 or h.within is not h or h.first.moves for h in found)
+    if not shared and not unused:
+        return func
+    return func.with_body(_Mover(func.body, found, unused).body)
+
+
+class _Mover:
+    """Takes the allocations out of a body, and puts the homes where they belong."""
+
+    def __init__(self, body: Stmt, found: list[Home], unused: set[Var]) -> None:
+        self.home_of = {x.made.buffer_var: h for h in found for x in h.members}
+        self.gone = {*unused, *self.home_of}
+        self.unused = unused
+        self.declared: dict[Any, list[DeclBuffer]] = {}
+        self.made: dict[Any, list[Home]] = {}
+        for home in found:
+            if home.within is home:
+                self.made.setdefault(home.first.attach, []).append(home)
+        moved = self.around(None, self.rebuilt(body))
+        moved = rewrite(moved, self.shifted)
+        to = {v: h.within.first.made.buffer_var for v, h in self.home_of.items()}
+        self.body: Stmt = substitute(moved, {v: new for v, new in to.items() if new is not v})
+
+    def rebuilt(self, n: Any) -> Any:
+        """A statement without the allocations that have a home."""
+        if isinstance(n, Allocate) and n.buffer_var in self.gone:
+            return self.rebuilt(n.body)
+        if isinstance(n, DeclBuffer) and self.rises(n):
+            return self.rebuilt(n.body)
+        done = map_bodies(n, self.rebuilt)
+        if n in self.made:
+            done = replace(done, body=self.around(n, done.body))
+        return flattened(done) or done
+
+    def rises(self, n: DeclBuffer) -> bool:
+        """Whether a declaration goes, with what is unused, or moves with its memory."""
+        buffer = n.buffer
+        if buffer.data in self.unused:
+            return True
+        home = self.home_of.get(buffer.data)
+        if home is None or not any(
+            x.made.buffer_var is buffer.data and x.moves for x in home.members
+        ):
+            return False
+        sizes = (*buffer.shape, *buffer.strides, buffer.elem_offset or 0)
+        if any(p.as_int(x) is None for x in sizes):
+            return False
+        self.declared.setdefault(home.first.attach, []).append(n)
+        return True
+
+    def around(self, attach: Stmt | None, body: Stmt) -> Stmt:
+        """The memory of one place, and what is declared there, around its body."""
+        for n in reversed(self.declared.get(attach, [])):
+            body = replace(n, body=body)
+        for home in self.made.get(attach, []):
+            body = replace(home.first.made, extents=home.extents, body=body)
+        return body
+
+    def shifted(self, n: Any) -> Any:
+        """A buffer in merged memory begins behind those before it."""
+        if not isinstance(n, Buffer) or n.data not in self.home_of:
+            return None
+        start = self.home_of[n.data].offset // (n.dtype.nbytes * 8)
+        if not start:
+            return None
+        before = p.const(0) if n.elem_offset is None else n.elem_offset
+        return replace(n, elem_offset=p.add(before, start))

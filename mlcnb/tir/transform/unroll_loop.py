@@ -5,20 +5,32 @@ for i in T.unroll(2):                    ->     C[0] = A[0]
 
 A nest that would become many statements stays as it is, for the code generator to write out: it
 does so thirty times faster, and the loops can be read.
+
+TVM's options and pragmas unroll what is not marked:
+
+with PassContext(config={"tir.UnrollLoop": {"auto_max_step": 16}}):   loops of 16 steps or fewer
+T.attr(0, "pragma_auto_unroll_max_step", 16)                         below it: the same
+
+A step is a statement that does something; a loop has as many as its body times its iterations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.core.node import Node, replace
+from mlcnb.arith import simplify
+from mlcnb.core.errors import PassError
+from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import bodies, rewrite_statements, substitute, taken
+from mlcnb.tir.functor import bodies, map_bodies, rewrite_statements, substitute, taken
 from mlcnb.tir.stmt import For, ForKind, Stmt, flattened, seq
-from mlcnb.tir.transform.unroll_options import unroll_as_asked
 
 #: a loop of more iterations than this stays a loop
 MAX_EXTENT = 256
@@ -64,3 +76,115 @@ class UnrollLoop(PrimFuncPass):
         if "tir.UnrollLoop" in ctx.config:
             return unroll_as_asked(func, ctx.get_config("tir.UnrollLoop"))
         return unroll_loops(func)
+
+
+_STEPS = "pragma_auto_unroll_max_step"
+_EXPLICIT = "pragma_unroll_explicit"
+_LOCAL = ("local", "local.")
+
+
+def unroll_as_asked(func: PrimFunc, options: Mapping[str, Any]) -> PrimFunc:
+    """`func` with loops written out, or marked, as the options say.
+
+    Raises:
+        PassError: a loop that must be unrolled has no known number of iterations.
+    """
+    made, _ = _Unroller(func, dict(options)).visit(func.body)
+    return func.with_body(made)
+
+
+@dataclass(frozen=True)
+class _Size:
+    """steps; how many loops stay loops, and how many are unrolled, one in the other."""
+
+    steps: int = 0
+    normal: int = 0
+    unrolled: int = 0
+
+    def beside(self, other: _Size) -> _Size:
+        """Of two statements, one after the other."""
+        deeper = max(self.normal, other.normal), max(self.unrolled, other.unrolled)
+        return _Size(self.steps + other.steps, *deeper)
+
+
+class _Unroller:
+    def __init__(self, func: PrimFunc, options: dict[str, Any]) -> None:
+        self.func = func
+        self.options = options
+
+    def visit(self, n: Any) -> tuple[Any, _Size]:
+        """A statement with its loops unrolled, and its size."""
+        if isinstance(n, s.For):
+            return self.loop(n)
+        if isinstance(n, s.AttrStmt) and n.attr_key in (_STEPS, _EXPLICIT):
+            return self.pragma(n)
+        size = _Size(0 if bodies(n) else 1)
+
+        def child(x: Any) -> Any:
+            nonlocal size
+            made, below = self.visit(x)
+            size = size.beside(below)
+            return made
+
+        made = map_bodies(n, child)
+        return s.flattened(made) or made, size
+
+    def pragma(self, n: s.AttrStmt) -> tuple[s.Stmt, _Size]:
+        """Below a pragma another limit holds; it is done with then."""
+        key = "auto_max_step" if n.attr_key == _STEPS else "explicit_unroll"
+        before, self.options[key] = self.options[key], int(n.value)
+        made = self.visit(n.body)
+        self.options[key] = before
+        return made
+
+    def loop(self, n: s.For) -> tuple[s.Stmt, _Size]:
+        """Written out, marked, or left."""
+        body, size = self.visit(n.body)
+        extent = p.as_int(simplify(n.extent))
+        asked = n.kind is s.ForKind.UNROLLED
+        if asked and extent is None:
+            raise PassError(
+                f"UnrollLoop: loop {n.loop_var.name} has no constant extent",
+                where=n,
+                root=self.func,
+            )
+        auto = asked or (
+            n.kind is s.ForKind.SERIAL and extent is not None and self.fits(extent, size)
+        )
+        auto = auto or (self.options["unroll_local_access"] and _indexes_local(n, extent))
+        if extent is not None and extent <= self.options["auto_max_extent"] == 1:
+            return self.written_out(replace(n, body=body), extent), size
+        if not auto or extent is None:
+            deeper = _Size(size.steps, size.normal + 1, size.unrolled)
+            return replace(n, body=body), deeper
+        size = _Size(size.steps * extent, size.normal, size.unrolled + 1)
+        if self.options["explicit_unroll"]:
+            return self.written_out(replace(n, body=body), extent), size
+        return replace(n, body=body, kind=s.ForKind.UNROLLED), size
+
+    def fits(self, extent: int, size: _Size) -> bool:
+        """Whether a loop with such a body is unrolled by itself."""
+        if size.normal or size.unrolled > self.options["auto_max_depth"]:
+            return False
+        few = extent * size.steps <= self.options["auto_max_step"]
+        return few or extent <= self.options["auto_max_extent"]
+
+    @staticmethod
+    def written_out(n: s.For, extent: int) -> s.Stmt:
+        """The iterations one after the other."""
+        if extent == 0:
+            return s.Evaluate(p.const(0))
+        values = (p.add(n.min, p.const(i, n.loop_var.dtype)) for i in range(extent))
+        return s.seq(*(substitute(n.body, {n.loop_var: value}) for value in values))
+
+
+def _indexes_local(n: s.For, extent: int | None) -> bool:
+    """True where the loop's variable says which register is used."""
+    if extent is None or n.kind is not s.ForKind.SERIAL:
+        return False
+    return any(
+        isinstance(x, BufferLoad | s.BufferStore)
+        and x.buffer.scope.startswith(_LOCAL)
+        and any(v is n.loop_var for i in x.indices for v in walk(i))
+        for x in walk(n.body)
+    )

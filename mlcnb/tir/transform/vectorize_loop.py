@@ -17,26 +17,13 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.target import Target
+from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.carried import Carried
 from mlcnb.tir.analysis.effects import LANEWISE, REPEATABLE
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.stmt import (
-    Allocate,
-    AssertStmt,
-    BufferStore,
-    DeclBuffer,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    SeqStmt,
-    Stmt,
-    While,
-)
 
 
 class NoVectorForm(Exception):
@@ -50,30 +37,30 @@ def vectorize_loops(func: PrimFunc) -> PrimFunc:
 
 def vectorized(n: Node) -> Node | None:
     """A vectorized loop as statements on vectors, or else serial; None for anything else."""
-    if not isinstance(n, For) or n.kind is not ForKind.VECTORIZED:
+    if not isinstance(n, s.For) or n.kind is not s.ForKind.VECTORIZED:
         return None
     lanes = p.as_int(n.extent)
     if lanes is None or lanes == 1 or is_left_early(n.body):
-        return replace(n, kind=ForKind.SERIAL)
+        return replace(n, kind=s.ForKind.SERIAL)
     try:
         if not are_lanes_apart(n):
             raise NoVectorForm
         return Widen(n, lanes).stmt(n.body)
     except NoVectorForm:
-        return replace(n, kind=ForKind.SERIAL)
+        return replace(n, kind=s.ForKind.SERIAL)
 
 
-def are_lanes_apart(loop: For) -> bool:
+def are_lanes_apart(loop: s.For) -> bool:
     """True if no lane touches an element that another one writes, or else in the same order.
 
     One store, outside of inner loops, may write an element from several lanes: the last one wins,
     as in the loop.
     """
-    stores = [n for n in walk(loop) if isinstance(n, BufferStore)]
+    stores = [n for n in walk(loop) if isinstance(n, s.BufferStore)]
     loads = {n.buffer.data for n in walk(loop) if isinstance(n, BufferLoad)}
     written = [n.buffer for n in stores]
     twice = {b.data for i, b in enumerate(written) if b.data in {x.data for x in written[:i]}}
-    inner = any(isinstance(n, For | While) for n in walk(loop.body))
+    inner = any(isinstance(n, s.For | s.While) for n in walk(loop.body))
     shared = {b.data: b for b in written if inner or b.data in loads | twice}
     if not shared:
         return True
@@ -89,7 +76,7 @@ class Widen:
     many: how many lanes as Ramp and Broadcast hold them; `lanes`: as dtypes count them.
     """
 
-    def __init__(self, loop: For, many: Any) -> None:
+    def __init__(self, loop: s.For, many: Any) -> None:
         self.var = loop.loop_var
         self.many = many
         one = p.const(1, loop.loop_var.dtype)
@@ -101,24 +88,24 @@ class Widen:
     def stmt(self, n: Any) -> Any:
         """A statement for all lanes."""
         match n:
-            case BufferStore():
+            case s.BufferStore():
                 return self.store(n)
-            case IfThenElse():
+            case s.IfThenElse():
                 return self.branch(n)
-            case SeqStmt():
+            case s.SeqStmt():
                 return map_children(n, self.stmt)
-            case For():
+            case s.For():
                 return self.loop(n)
-            case LetStmt():
+            case s.LetStmt():
                 return self.let(n)
-            case Evaluate(value) if self.expr(value) is value:
+            case s.Evaluate(value) if self.expr(value) is value:
                 return n
-            case Allocate() | DeclBuffer() | AssertStmt() | While() | Evaluate():
+            case s.Allocate() | s.DeclBuffer() | s.AssertStmt() | s.While() | s.Evaluate():
                 raise NoVectorForm
             case _:
                 raise NoVectorForm
 
-    def store(self, n: BufferStore) -> Stmt:
+    def store(self, n: s.BufferStore) -> s.Stmt:
         """One store of a vector; of a number, if no lane decides anything about it."""
         if n.predicate is not None:
             raise NoVectorForm
@@ -140,38 +127,38 @@ class Widen:
         if any(i.dtype.lanes != 1 for i in indices[:-1]):
             raise NoVectorForm
 
-    def branch(self, n: IfThenElse) -> Stmt:
+    def branch(self, n: s.IfThenElse) -> s.Stmt:
         """A test that all lanes share stays; one on the lane masks the store behind it."""
         condition = self.expr(n.condition)
         if condition.dtype.lanes == 1:
             other = None if n.else_case is None else self.stmt(n.else_case)
-            return IfThenElse(condition, self.stmt(n.then_case), other, n.span)
-        if n.else_case is not None or not isinstance(n.then_case, BufferStore):
+            return s.IfThenElse(condition, self.stmt(n.then_case), other, n.span)
+        if n.else_case is not None or not isinstance(n.then_case, s.BufferStore):
             raise NoVectorForm
         store = self.store(n.then_case)
-        if store is n.then_case or not isinstance(store, BufferStore):
+        if store is n.then_case or not isinstance(store, s.BufferStore):
             raise NoVectorForm
         first = simplify(substitute(n.condition, {self.var: self.start}))
         if p.is_const(first, 1):
             return masked(store, condition, some_lane=True)
         if _loads_scalar(store.value) and _is_lost_at_the_end(condition):
-            return IfThenElse(first, masked(store, condition, some_lane=True), span=n.span)
+            return s.IfThenElse(first, masked(store, condition, some_lane=True), span=n.span)
         return masked(store, condition)
 
-    def loop(self, n: For) -> Stmt:
+    def loop(self, n: s.For) -> s.Stmt:
         """An inner loop that is the same in all lanes."""
         if self.expr(n.min) is not n.min or self.expr(n.extent) is not n.extent:
             raise NoVectorForm
         return replace(n, body=self.stmt(n.body))
 
-    def let(self, n: LetStmt) -> Stmt:
+    def let(self, n: s.LetStmt) -> s.Stmt:
         """A variable that differs by lane becomes a vector."""
         value = self.expr(n.value)
         if value.dtype.lanes == 1:
             return replace(n, value=value, body=self.stmt(n.body))
         wide = e.Var(n.var.name, value.dtype)
         self.lets[n.var] = wide
-        return LetStmt(wide, value, self.stmt(n.body), n.span)
+        return s.LetStmt(wide, value, self.stmt(n.body), n.span)
 
     def widen(self, x: e.PrimExpr) -> e.PrimExpr:
         """A number for all lanes."""
@@ -286,7 +273,7 @@ def _loads_scalar(value: e.PrimExpr) -> bool:
     return any(isinstance(n, BufferLoad) and n.dtype.lanes == 1 for n in walk(value))
 
 
-def masked(store: BufferStore, condition: e.PrimExpr, some_lane: bool = False) -> BufferStore:
+def masked(store: s.BufferStore, condition: e.PrimExpr, some_lane: bool = False) -> s.BufferStore:
     """The store under a mask; `some_lane`: it lets one through at least, if it is reached."""
     value = _mask_loads(store.value, condition, some_lane)
     indices = tuple(_mask_loads(i, condition, some_lane) for i in store.indices)
@@ -363,6 +350,6 @@ class VectorizeLoop(PrimFuncPass):
 
 
 def _serial(n: Node) -> Node | None:
-    if isinstance(n, For) and n.kind is ForKind.VECTORIZED:
-        return replace(n, kind=ForKind.SERIAL)
+    if isinstance(n, s.For) and n.kind is s.ForKind.VECTORIZED:
+        return replace(n, kind=s.ForKind.SERIAL)
     return None

@@ -34,6 +34,21 @@ def test_jit_of_packed_parameters():
     np.testing.assert_array_equal(made, np.full((2, 3), 5.0))
 
 
+@pytest.mark.parametrize("device", ["cuda-sim", mlcnb.target.Target("cuda-sim")])
+def test_jit_for_a_gpu(device):
+    module = nn.Linear(4, 3)
+    for parameter in module.parameters():
+        parameter.data = np.arange(np.prod(parameter.shape), dtype="float32").reshape(
+            parameter.shape
+        )
+    jitted = module.jit(X, device, out_format="numpy")
+    assert jitted.executable.target.kind == "cuda-sim"
+    x = np.linspace(-1, 1, 8, dtype="float32").reshape(2, 4)
+    wanted = x @ np.arange(12, dtype="float32").reshape(3, 4).T + np.arange(3, dtype="float32")
+    np.testing.assert_allclose(jitted(x), wanted, rtol=1e-5, atol=1e-5)
+    assert module.jit(X, "cuda", out_format="numpy").executable.target.kind == "cuda"
+
+
 def test_jit_refuses():
     module = nn.Linear(4, 3)
 
@@ -47,7 +62,7 @@ def test_jit_refuses():
         "hint: module.load_state_dict(state), or parameter.data = array"
     )
     check('Unknown out_format: tf\nhint: "torch" or "numpy"', out_format="tf")
-    check('jit: no graphs on cuda(0) yet\nhint: device="cpu"', device="cuda")
+    check("jit: graphs run on the first device, not on cuda(1)", device="cuda:1")
     for parameter in module.parameters():
         parameter.data = np.ones(parameter.shape, "float32")
     jitted = module.jit(X, out_format="numpy")

@@ -122,6 +122,17 @@ def test_libraries_give_the_same_numbers(library: str, merge: bool) -> None:
     np.testing.assert_allclose(mlcnb.compile(made)(X, W, B), EXPECTED, rtol=1e-4)
 
 
+def test_the_partitions_of_tvm_for_the_libraries_of_a_gpu() -> None:
+    scaled = relax.transform.BindParams("main", {"b": B})(Dense)
+    cublas = backend.cuda.cublas.partition_for_cublas
+    assert_structural_equal(
+        cublas(scaled, bind_constants=True), backend.partition(scaled, "cublas")
+    )
+    inputs = cublas(scaled)["fused_relax_matmul_relax_add_relax_nn_relu_cublas"].params
+    assert [p.struct_info.ndim for p in inputs] == [2, 2, 1]
+    assert backend.cuda.cudnn.partition_for_cudnn(Dense) is Dense
+
+
 def test_the_library_stands_in_the_text() -> None:
     made = RunCodegen()(backend.partition(Dense, "blas"))
     text = made.script()
@@ -249,7 +260,7 @@ def test_groups_that_are_sound_alone_but_not_together_stay_apart() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(PassError, match="a int is no fusion pattern"):
+    with pytest.raises(PassError, match="an int is no fusion pattern"):
         FuseOpsByPattern([3])(Dense)
     pattern = [("nobody.relu", is_op("relax.nn.relu")(wildcard()))]
     parted = FuseOpsByPattern(pattern, annotate_codegen=True)(Dense)
@@ -259,7 +270,7 @@ def test_refusals() -> None:
     with pytest.raises(PassError, match="made no function 'fused_relax_nn_relu_nobody'"):
         RunCodegen()(parted)
     register_func("relax.ext.nobody", lambda functions, options, constants: [1], override=True)
-    with pytest.raises(PassError, match="the library 'nobody' returned a int"):
+    with pytest.raises(PassError, match="the library 'nobody' returned an int"):
         RunCodegen()(parted)
 
 

@@ -64,5 +64,5 @@ def test_a_context_is_explained() -> None:
 
 def test_calls_are_found() -> None:
     assert len(dpl.find_op("relax.nn.relu", main)) == 2
-    with pytest.raises(ArgumentError, match="in a function or module, not in a int"):
+    with pytest.raises(ArgumentError, match="in a function or module, not in an int"):
         wildcard().explain(3)

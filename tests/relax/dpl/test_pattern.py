@@ -187,7 +187,7 @@ def test_refusals() -> None:
         is_op("relax.nope")
     with pytest.raises(ArgumentError, match="a call of patterns was given a Constant"):
         is_op("relax.add")(wildcard(), relax.const(1.0))
-    with pytest.raises(ArgumentError, match="is_shape takes a list of dimensions, not a int"):
+    with pytest.raises(ArgumentError, match="is_shape takes a list of dimensions, not an int"):
         dpl.is_shape(4)
     with pytest.raises(UnsupportedError, match="no dominator pattern"):
         dpl.dominates(wildcard(), wildcard(), wildcard())

@@ -328,7 +328,7 @@ def test_rewriting_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
     with pytest.raises(PassError, match="the rewriting did not come to an end in 5 rounds"):
         rewrite_call(is_op("relax.exp")(x), more, main)
-    with pytest.raises(PassError, match="the rewriter returned a int in place of an expression"):
+    with pytest.raises(PassError, match="the rewriter returned an int in place of an expression"):
         rewrite_call(is_op("relax.exp")(x), lambda call, found: 3, main)
 
 

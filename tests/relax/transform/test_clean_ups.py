@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from mlcnb.core.errors import PassError, TypeInferError
@@ -146,12 +147,100 @@ def test_casts_to_what_is_known_go_and_others_stay() -> None:
         d = R.exp(b)
         return (c, d)
 
-    import numpy as np
-
     args = [np.ones((3, 2), np.float32), np.ones((4, 2), np.float32)]
     got = check_pass(CanonicalizeBindings(), before, args=args)
     kinds = [type(b).__name__ for b in got["main"].body.bindings]
     assert kinds == ["MatchCast", "VarBinding", "VarBinding"]
+
+
+def test_sizes_have_one_name() -> None:
+    @R.function
+    def before(
+        x: R.Tensor(("m", 4), "float32"),
+        t: R.Tuple(R.Tensor((3,), "float32"), R.Shape((2, 5))),
+        y: R.Tensor(dtype="float32", ndim=1),
+    ):
+        m, o, p, q, r, s, u = (
+            T.int64(), T.int64(), T.int64(), T.int64(), T.int64(), T.int64(), T.int64()
+        )  # fmt: skip
+        a = R.match_cast(x, R.Tensor((o, p), "float32"))
+        b = R.match_cast(t, R.Tuple(R.Tensor((q,), "float32"), R.Shape((r, s))))
+        c = R.match_cast(y, R.Tensor((u,), "float32"))
+        d = R.reshape(a, R.shape([o * p]))
+        e = R.full(R.shape([q, r + s, u]), R.const(1.0))
+        return (d, e, b)
+
+    @R.function
+    def after(
+        x: R.Tensor(("m", 4), "float32"),
+        t: R.Tuple(R.Tensor((3,), "float32"), R.Shape((2, 5))),
+        y: R.Tensor(dtype="float32", ndim=1),
+    ):
+        m, u = T.int64(), T.int64()
+        c = R.match_cast(y, R.Tensor((u,), "float32"))
+        d = R.reshape(x, R.shape([m * 4]))
+        e = R.full(R.shape([3, 7, u]), R.const(1.0))
+        return (d, e, t)
+
+    x, three, y = (np.ones(s, "float32") for s in ((2, 4), (3,), (5,)))
+    check_pass(CanonicalizeBindings(), before, after, args=[x, (three, (2, 5)), y])
+
+
+def test_a_size_that_two_casts_give_keeps_its_name_where_they_differ() -> None:
+    @R.function
+    def branches(
+        c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32"), y: R.Tensor((3,), "float32")
+    ):
+        n = T.int64()
+        if c:
+            a = R.match_cast(x, R.Tensor((n,), "float32"))
+            z = R.sum(a)
+        else:
+            a = R.match_cast(y, R.Tensor((n,), "float32"))
+            z = R.sum(a)
+        return z
+
+    @R.function
+    def never(x: R.Tensor((2,), "float32"), y: R.Tensor((3,), "float32")):
+        n = T.int64()
+        a = R.match_cast(x, R.Tensor((n,), "float32"))
+        b = R.match_cast(y, R.Tensor((n,), "float32"))
+        return R.add(a, b)
+
+    @R.function
+    def told(x: R.Tensor((2,), "float32"), y: R.Tensor(dtype="float32", ndim=1)):
+        n = T.int64()
+        a = R.match_cast(x, R.Tensor((n,), "float32"))
+        b = R.match_cast(y, R.Tensor((n,), "float32"))
+        return R.add(a, b)
+
+    for func in (branches, never, told):
+        mod = as_module(func)
+        assert CanonicalizeBindings()(mod) is mod
+
+
+def test_a_constant_that_comes_out_of_a_block_keeps_its_name() -> None:
+    @R.function
+    def before(x: R.Tensor((), "int32")):
+        with R.dataflow():
+            one = R.const(1)
+            n = R.match_cast(one, R.Tensor((), "int32"))
+            two = R.const(2)
+            m = two
+            s = R.add(two, x)
+            R.output(n, m, s)
+        return (n, m, s)
+
+    @R.function
+    def after(x: R.Tensor((), "int32")):
+        with R.dataflow():
+            n = R.const(1)
+            m = R.const(2)
+            s = R.add(m, x)
+            R.output(n, m, s)
+        return (n, m, s)
+
+    check_pass(CanonicalizeBindings(), before, after)
 
 
 def test_unused_bindings_and_functions_go() -> None:

@@ -9,6 +9,7 @@ from mlcnb.core.errors import PassError
 from mlcnb.ir import assert_structural_equal
 from mlcnb.relax.analysis import assert_well_formed
 from mlcnb.relax.transform import (
+    AttachGlobalSymbol,
     BindSymbolicVars,
     InlinePrivateFunctions,
     LegalizeOps,
@@ -220,3 +221,48 @@ def test_exposed_functions_keep_their_parameters() -> None:
     mod = as_module(before)
     assert RemoveUnusedParameters()(mod) is mod
     same_numbers(mod, mod)
+
+
+def test_linkage_names_of_a_library_have_its_prefix() -> None:
+    @I.ir_module
+    class Before:
+        I.module_attrs({"system_lib_prefix": "left_"})
+
+        @T.prim_func(private=True)
+        def double(x: T.Buffer((2,)), y: T.Buffer((2,))):
+            for i in range(2):
+                y[i] = x[i] * T.float32(2)
+
+        @T.prim_func
+        def public(x: T.Buffer((2,)), y: T.Buffer((2,))):
+            for i in range(2):
+                y[i] = x[i]
+
+        @R.function(private=True)
+        def main(x: R.Tensor((2,), "float32")):
+            a = R.call_tir(Before.double, (x,), R.Tensor((2,), "float32"))
+            b = R.call_tir(Before.public, (a,), R.Tensor((2,), "float32"))
+            return b
+
+    @I.ir_module
+    class After:
+        I.module_attrs({"system_lib_prefix": "left_"})
+
+        @T.prim_func
+        def left_double(x: T.Buffer((2,)), y: T.Buffer((2,))):
+            for i in range(2):
+                y[i] = x[i] * T.float32(2)
+
+        @T.prim_func
+        def public(x: T.Buffer((2,)), y: T.Buffer((2,))):
+            for i in range(2):
+                y[i] = x[i]
+
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            a = R.call_tir(After.left_double, (x,), R.Tensor((2,), "float32"))
+            b = R.call_tir(After.public, (a,), R.Tensor((2,), "float32"))
+            return b
+
+    assert_structural_equal(AttachGlobalSymbol()(Before), After)
+    assert AttachGlobalSymbol()(After) is After

@@ -200,12 +200,46 @@ def test_devices_spread_and_wishes_become_moves() -> None:
     got = RealizeVDevice()(Before)
     assert_well_formed(got)
     infos = {b.var.name_hint: b.var.struct_info.vdevice.kind for b in got["main"].body.bindings}
-    assert infos == {"b": "cuda", "c": "llvm", "gv": "llvm"}
+    assert infos == {"a": "cuda", "b": "cuda", "c": "llvm", "gv": "llvm"}
     assert [p.struct_info.vdevice.kind for p in got["main"].params] == ["cuda", "cuda"]
     assert got.script().count("R.to_vdevice(") == 1
     assert_structural_equal(from_source(got.script()), got)
     x = np.ones((2, 3), "float32")
     np.testing.assert_allclose(evaluate(got, x, x), np.exp(2 * x), 1e-6)
+
+
+def test_a_result_of_several_parts_says_where_each_lies() -> None:
+    @I.ir_module
+    class Before:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("metal", 0, "global")]})
+
+        @R.function
+        def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")) -> R.Tuple(
+            R.Tensor((2,), "float32", "metal"), R.Tuple(R.Tensor((2,), "float32", "llvm"))
+        ):
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.hint_on_device(y, R.device(1, 0))
+                R.output(a, b)
+            return (a, (b,))
+
+    @I.ir_module
+    class After:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("metal", 0, "global")]})
+
+        @R.function
+        def main(
+            x: R.Tensor((2,), "float32", "metal"), y: R.Tensor((2,), "float32", "llvm")
+        ) -> R.Tuple(
+            R.Tensor((2,), "float32", "metal"), R.Tuple(R.Tensor((2,), "float32", "llvm"))
+        ):
+            with R.dataflow():
+                a: R.Tensor((2,), "float32", "metal") = R.exp(x)
+                b: R.Tensor((2,), "float32", "llvm") = y
+                R.output(a, b)
+            return (a, (b,))
+
+    assert_structural_equal(RealizeVDevice()(Before), After)
 
 
 def test_modules_without_devices_stay() -> None:

@@ -14,8 +14,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import Sequential
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax.analysis.memory_lives import ARENA, PlannedTensor
-from mlcnb.relax.analysis.memory_plan import assign_offsets
-from mlcnb.relax.analysis.memory_sharing import reads_where_it_writes
+from mlcnb.relax.analysis.memory_plan import assign_offsets, reads_where_it_writes
 from mlcnb.relax.expr import Var, tensor_info
 from mlcnb.relax.transform import (
     AttachGlobalSymbol,

@@ -259,3 +259,44 @@ def test_each_thread_has_a_reduction_of_its_own():
     same_on_threads(sch)
     with pytest.raises(Exception, match="loop i is thread_binding, and then its iterations may"):
         sch.set_scope("B", 0, "shared")
+
+
+# where a store tells its iteration ----------------------------------------------------------------
+
+
+def tiles_of(index: str, extent: int) -> Schedule:
+    """Tiles of a flat loop, stored by its digits: boxes that overlap, elements that do not."""
+    func = parse(
+        dedent(f"""
+        @T.prim_func
+        def main(A: T.Buffer((21,), "float32"), B: T.Buffer((3, 7), "float32")):
+            for t, r in T.grid(6, {extent}):
+                with T.block("B"):
+                    f = T.axis.spatial(21, t * 4 + r)
+                    T.where(t * 4 + r < 21)
+                    B[{index}] = A[f] * T.float32(2)
+    """)
+    )
+    return Schedule(func, check="rules")
+
+
+def test_tiles_that_are_stored_by_the_digits_of_a_number_are_apart_by_rule():
+    sch = tiles_of("f // 7, f % 7", 4)
+    sch.bind(sch.get_loops("B")[0], "threadIdx.x")
+    assert sch.steps[-1].proof == "by rule"
+    same_on_threads(sch)
+
+
+@pytest.mark.parametrize("index, extent", [
+    ("f // 7, f % 6", 4),  # two numbers have the same digits
+    ("f // 7, 0", 4),
+    ("f // 7, f % 7", 5),  # tiles that overlap: the fifth of one is the first of the next
+])  # fmt: skip
+def test_tiles_that_meet_are_refused(index, extent):
+    sch = tiles_of(index, extent)
+    loop = sch.get_loops("B")[0]
+    with refuses(
+        sch, "bind: loop t is not parallel: its iterations may touch the same elements of B, "
+        "which block B writes",
+    ):  # fmt: skip
+        sch.bind(loop, "threadIdx.x")

@@ -279,8 +279,8 @@ def test_refuses_handles_of_another_schedule():
     (i, _k) = Schedule(row_sum()).get_loops("B")
     with refuses(
         sch,
-        "this handle was made by a step that is not part of the schedule (now)",
-        hint="get it again with get_block and get_loops",
+        "this handle is of another schedule, or was made by a step that was taken back",
+        hint="get it again from this one: sch.get_block, sch.get_loops",
     ):
         sch.compute_at(C, i)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
 from mlcnb.core import cells, options
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import ArgumentError, ScheduleError
 from mlcnb.tir.schedule import Schedule
+from mlcnb.widgets import replaced
 from tests.tir.schedule.programs import matmul
 
 MAKE = """
@@ -64,18 +63,53 @@ def notebook():
 
 
 def test_replace(notebook, capsys):
-    with options.scoped(rerun="replace"):
-        notebook.run("(i,) = sch.get_loops('B'); a, b = sch.split(i, [None, 4])", "b")
-        notebook.run("sch.vectorize(b)", "c")
-        assert notebook.steps() == ["start", "split", "vectorize"]
-        notebook.run("(i,) = sch.get_loops('B'); a, b = sch.split(i, [None, 2])", "b")
-        assert notebook.steps() == ["start", "split"]
-        notebook.run("sch.vectorize(b)", "c")
-        assert notebook.steps() == ["start", "split", "vectorize"]
+    notebook.run("(i,) = sch.get_loops('B'); a, b = sch.split(i, [None, 4])", "b")
+    notebook.run("sch.vectorize(b)", "c")
+    assert notebook.steps() == ["start", "split", "vectorize"]
+    assert capsys.readouterr().out == ""
+    notebook.run("(i,) = sch.get_loops('B'); a, b = sch.split(i, [None, 2])", "b")
+    assert notebook.steps() == ["start", "split"]
+    assert capsys.readouterr().out == (
+        "run again: step 1 of this cell replaced, 2 after it undone; "
+        "sch.restore() brings back what was\n"
+    )
+    notebook.run("sch.vectorize(b)", "c")
+    assert notebook.steps() == ["start", "split", "vectorize"]
     sch = notebook.shell.user_ns["sch"]
     assert "T.vectorized(2)" in repr(sch)
     assert [x.name for x in sch.trace] == ["get_block", "get_loops", "split", "vectorize"]
     assert capsys.readouterr().out == ""
+
+
+def test_restore_brings_back_what_was_replaced(notebook):
+    sch = notebook.shell.user_ns["sch"]
+    notebook.run("(i,) = sch.get_loops('B'); a, b = sch.split(i, [None, 4])", "b")
+    notebook.run("sch.vectorize(b)", "c")
+    notebook.run("(i,) = sch.get_loops('B'); a, b = sch.split(i, [None, 2])", "b")
+    before, after = "T.vectorized(4)", "T.grid(4, 2)"
+    assert after in repr(sch)
+    assert before in repr(sch.restore())
+    assert after in repr(sch.restore())
+    notebook.run("sch.restore().undo()", "d")
+    assert notebook.steps() == ["start", "split", "vectorize"]
+    assert sch.position == 1
+
+
+def test_nothing_was_replaced():
+    with pytest.raises(ScheduleError, match="restore: no cell has replaced steps"):
+        Schedule(matmul()).restore()
+
+
+def test_the_button_takes_the_replacement_back_and_does_it_again(notebook):
+    sch = notebook.shell.user_ns["sch"]
+    for n in (4, 2):
+        notebook.run(f"_ = sch.split(sch.get_loops('B')[0], [None, {n}])", "b")
+    line, button = replaced.row(sch, "replaced").children
+    for words, factor in (("replace them", 4), ("undo", 2)):
+        button.click()
+        assert button.description == words
+        assert sch.get(sch.get_loops("B")[1]).extent.value == factor
+    assert line.value == "replaced"
 
 
 def test_stack(notebook):
@@ -85,30 +119,7 @@ def test_stack(notebook):
     assert notebook.steps() == ["start", "split", "split", "split"]
 
 
-def test_ask_where_nobody_answers(notebook, capsys):
-    for _ in range(2):
-        notebook.run("for n in (2, 1): _ = sch.split(sch.get_loops('B')[0], [None, n])", "b")
-    assert notebook.steps() == ["start", *["split"] * 4]
-    assert capsys.readouterr().out == (
-        "this cell has done steps 1 to 2 of this schedule already; they stay. "
-        'mlcnb.options.set("rerun", "replace") takes them back\n'
-    )
-
-
-@pytest.mark.parametrize(("answer", "steps"), [("", 1), ("y", 1), ("No", 2)])
-def test_ask(notebook, monkeypatch, answer, steps):
-    asked = []
-    monkeypatch.setattr(cells, "can_ask", lambda: True)
-    monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or answer)
-    for _ in range(2):
-        notebook.run("sch.split(sch.get_loops('B')[0], [None, 2])", "b")
-    assert notebook.steps() == ["start", *["split"] * steps]
-    assert asked == [
-        "this cell has done step 1 of this schedule already. Take them back first? [Y/n] "
-    ]
-
-
-def test_what_was_undone_is_not_asked_about(notebook):
+def test_what_was_undone_is_not_replaced(notebook):
     with options.scoped(rerun="replace"):
         notebook.run("sch.split(sch.get_loops('B')[0], [None, 2])", "b")
         notebook.run("sch.undo()", "c")
@@ -133,17 +144,16 @@ def test_cells_without_ids_stack(notebook):
     assert notebook.steps() == ["start", "split", "split"]
 
 
-def test_outside_of_notebooks_nothing_is_asked():
+def test_outside_of_notebooks_no_cell_is_known():
     assert cells.current() is None
     sch = Schedule(matmul())
     sch.unroll(sch.get_loops("C")[2])
     assert sch.steps[1].run is None
 
 
-def test_an_unknown_choice(notebook):
-    with options.scoped(rerun="maybe"), pytest.raises(MLCError, match="no rerun option 'maybe'"):
-        for _ in range(2):
-            notebook.run("sch.unroll(sch.get_loops('B')[0])", "b")
+def test_an_unknown_choice():
+    with pytest.raises(ArgumentError, match="no rerun 'ask'\nhint: one of replace, stack"):
+        options.set("rerun", "ask")
 
 
 def test_in_a_kernel(monkeypatch):
@@ -166,16 +176,19 @@ def test_in_a_kernel(monkeypatch):
     monkeypatch.setattr(AsyncKernelClient, "execute", execute)
     sources = [
         "# a\n" + MAKE.strip(),
-        '# b\nimport mlcnb; mlcnb.options.set("rerun", "replace")',
+        "# b\nimport mlcnb",
         "# c\n(i,) = sch.get_loops('B'); a, b = sch.split(i, [None, 2])",
         "# d\nsch.vectorize(b)",
         "# c\n(i,) = sch.get_loops('B'); a, b = sch.split(i, [None, 4])",
         "# e\nprint([s.name for s in sch.steps], sch.get(b).extent.value)",
-        '# f\nmlcnb.options.set("rerun", "ask")',
-        "# c\nsch.unroll(sch.get_loops('B')[0])",
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(x) for x in sources])
     NotebookClient(book, timeout=120, kernel_name="python3").execute()
-    said = [SimpleNamespace(**x) for c in book.cells for x in c.outputs if "text" in x]
-    assert said[0].text == "['start', 'split'] 4\n"
-    assert said[1].text.startswith("this cell has done step 1 of this schedule already; they stay.")
+    assert book.cells[-1].outputs[0].text == "['start', 'split'] 4\n"
+    (said,) = book.cells[4].outputs
+    told = "run again: step 1 of this cell replaced, 2 after it undone"
+    assert said.data["text/plain"] == f"{told}; sch.restore() brings back what was"
+    state = book.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
+    model = state[said.data["application/vnd.jupyter.widget-view+json"]["model_id"]]
+    children = [state[x.removeprefix("IPY_MODEL_")]["state"] for x in model["state"]["children"]]
+    assert [children[0]["value"], children[1]["description"]] == [told, "undo"]

@@ -222,6 +222,6 @@ def test_a_place_is_no_loop():
     with refuses(
         sch,
         "parallel: the place 'where it stands' is no loop",
-        hint="pass a loop that get_loops gives",
+        hint='pass a loop that get_loops gives: i, j = sch.get_loops("C")',
     ):
         sch.parallel(place)

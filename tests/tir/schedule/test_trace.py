@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from mlcnb import tir
-from mlcnb.core.errors import ScheduleError
+from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.ir import IRModule
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.tir.schedule import BlockRV, Instruction, InstructionKind, LoopRV, Schedule, Trace
@@ -13,6 +16,8 @@ from mlcnb.tir.schedule.testing import (
     assert_structural_equal_ignore_global_symbol,
     verify_trace_roundtrip,
 )
+from tests.ir.damage import damaged
+from tests.tir.programs import FUZZ
 from tests.tir.schedule.programs import elementwise, matmul, matmul_relu, replays, row_sum
 
 
@@ -201,7 +206,7 @@ def test_json_that_is_no_trace_is_refused():
         ),
         (
             [[["Parallel", [], [], []]], []],
-            "instruction 0, Parallel: missing a required argument: 'loop'",
+            "instruction 0, parallel: missing a required argument: 'loop'",
         ),
         (
             [[["EnterPostproc", [], [1], []]], []],
@@ -211,6 +216,40 @@ def test_json_that_is_no_trace_is_refused():
         with pytest.raises(ScheduleError) as caught:
             Trace.apply_json_to_schedule(data, sch)
         assert caught.value.message == message
+
+
+def drawn_and_laid_out() -> list:
+    """The trace of a schedule with decisions and a layout, as JSON."""
+    sch = Schedule(matmul_relu(), seed=3)
+    tiled(sch)
+    sch.transform_layout("C_update", ("read", 1), lambda i, j: (j, i))
+    sch.sample_compute_location("D")
+    return json.loads(json.dumps(sch.trace.as_json()))
+
+
+@settings(max_examples=100 * FUZZ, deadline=None, suppress_health_check=list(HealthCheck))
+@given(damaged(drawn_and_laid_out()))
+def test_random_damage_is_refused_or_done(data):
+    """What JSON says is done, or refused with a typed error, and the program stays what it was."""
+    sch = Schedule(matmul_relu())
+    try:
+        Trace.apply_json_to_schedule(data, sch)
+    except MLCError:
+        pass
+    assert tir.analysis.verify_well_formed(sch.mod["main"], assert_mode=False)
+
+
+def test_what_is_drawn_is_told_in_whole_numbers():
+    sch = Schedule(elementwise())
+    (i,) = sch.get_loops("B")
+    for step in (
+        lambda: sch.sample_perfect_tile(i, 2, decision=["a", 2]),
+        lambda: sch.sample_perfect_tile(i, 2, decision=[1.5, 2]),
+        lambda: sch.sample_categorical([2, "a"], [0.5, 0.5]),
+        lambda: sch.sample_categorical([2, 4], [0.5, 0.5], decision="x"),
+    ):
+        with pytest.raises(ScheduleError, match="is no whole number"):
+            step()
 
 
 def test_instructions_by_their_two_lists():

@@ -54,6 +54,10 @@ def emit_kernel(
     return Emitter(func, name, vector_bits, features, tuning).kernel()
 
 
+#: stands for the parameters that are known when the body is there
+OWN = "ptr %own"
+
+
 class Emitter:
     """The state of emission: the module, the function under construction, what is known."""
 
@@ -71,6 +75,8 @@ class Emitter:
         #: the variable of the innermost loop that is emitted
         self.innermost: e.Var | None = None
         self.workspace_bytes = 0
+        #: where each allocation in the workspace begins
+        self.workspaces: list[int] = []
         #: allocations inside of the parallel loop that is emitted -> what its chunk acquired
         self.scratch: dict[Any, str] = {}
         self.result = result_of(func)
@@ -94,7 +100,11 @@ class Emitter:
         return KernelText(self.name, self.module.text(), signature, tuple(self.module.messages))
 
     def body(self, variables: list[e.Var], dims: list[e.Var]) -> str:
-        """`@name.body(pointers, scalars, dims, workspace)`: the program itself."""
+        """`@name.body(pointers, scalars, dims, result, workspaces)`: the program itself.
+
+        Each allocation in the workspace is a pointer of its own, so that LLVM knows that they do
+        not overlap.
+        """
         listed, env = [], {}
         for i, var in enumerate(variables):
             listed.append(f"{self.param_type(var)} %arg{i}")
@@ -102,14 +112,15 @@ class Emitter:
         for i, dim in enumerate(dims):
             listed.append(f"i64 %dim{i}")
             env[dim] = (f"%dim{i}", True)
-        listed.append("ptr noalias %workspace")
         if self.result is not None:
             listed.append("ptr noalias %result")
-        header = f"define internal i32 @{self.name}.body({', '.join(listed)}) alwaysinline #0"
-        self.f = self.function(header)
+        before = ", ".join([*listed, OWN])
+        self.f = self.function(f"define internal i32 @{self.name}.body({before}) alwaysinline #0")
         self.f.env.update(env)
         self.stmt(self.func.body)
         self.f.do("ret i32 0")
+        own = [f"ptr noalias %workspace{n}" for n in range(len(self.workspaces))]
+        self.f.header = self.f.header.replace(before, ", ".join([*listed, *own]))
         return self.f.text()
 
     def param_type(self, var: e.Var) -> str:
@@ -137,8 +148,12 @@ class Emitter:
                 value = memory.from_memory(self, value, scalars[slot])
             args.append(f"{kind} {value}")
         self.f = outer
-        if not self.workspace_bytes:
-            args.insert(len(variables) + len(dims), "ptr null")
+        if self.workspace_bytes:
+            whole = args.pop(len(variables) + len(dims))
+            args += [
+                f"ptr {f.emit(f'getelementptr i8, {whole}, i64 {start}', 'w')}"
+                for start in self.workspaces
+            ]
         status = f.emit(f"call i32 @{self.name}.body({', '.join(args)})")
         f.do(f"ret i32 {status}")
         return f.text()
@@ -263,30 +278,7 @@ class Emitter:
         """A float operand rounded to a dtype that is computed as float32: nearest, ties to even."""
         if kind.is_float and kind.bits <= 8:
             return small.rounded(self, value, kind)
-        if kind.element != "bfloat16":
-            return value
-        lanes, f = kind.lanes, self.f
-        floats, ints = t.vector("float", lanes), t.vector("i32", lanes)
-        if "avx512bf16" in self.features:
-            low = f.emit(f"fptrunc {floats} {value} to {t.vector('bfloat', lanes)}")
-            made = f.emit(f"fpext {t.vector('bfloat', lanes)} {low} to {floats}")
-            f.bfloats[made] = low
-            return made
-
-        def literal(number: int) -> str:
-            return str(number) if lanes == 1 else t.splat("i32", str(number), lanes)
-
-        bits = f.emit(f"bitcast {floats} {value} to {ints}")
-        upper = f.emit(f"lshr {ints} {bits}, {literal(16)}")
-        odd = f.emit(f"and {ints} {upper}, {literal(1)}")
-        bias = f.emit(f"add {ints} {odd}, {literal(0x7FFF)}")
-        up = f.emit(f"add {ints} {bits}, {bias}")
-        nan = f.emit(f"fcmp uno {floats} {value}, {value}")
-        kept = f.emit(
-            f"select {t.vector('i1', lanes)} {nan}, {ints} {literal(0x7FC00000)}, {ints} {up}"
-        )
-        cut = f.emit(f"and {ints} {kept}, {literal(-65536)}")
-        return f.emit(f"bitcast {ints} {cut} to {floats}")
+        return small.rounded_bfloat(self, value, kind) if kind.element == "bfloat16" else value
 
     def intrinsic(self, name: str, result: str, args: tuple[str, ...]) -> str:
         """Declare an LLVM intrinsic."""
@@ -361,16 +353,16 @@ class Emitter:
 
     def workspace(self, size: int) -> str:
         """A pointer to `size` bytes of the kernel's workspace, 64-byte aligned."""
-        offset = self.workspace_bytes
+        self.workspaces.append(self.workspace_bytes)
         self.workspace_bytes += (size + 63) // 64 * 64
-        return self.f.emit(f"getelementptr i8, ptr %workspace, i64 {offset}", "w")
+        return f"%workspace{len(self.workspaces) - 1}"
 
 
 #: memory whose address is a multiple of 64; what malloc gave stands in the 8 bytes before it
 _HELPERS = {
     "mlcnb_alloc": """
 declare ptr @malloc(i64)
-define internal ptr @mlcnb_alloc(i64 %bytes) {
+define internal noalias ptr @mlcnb_alloc(i64 %bytes) noinline {
   %size = add i64 %bytes, 72
   %raw = call ptr @malloc(i64 %size)
   %none = icmp eq ptr %raw, null

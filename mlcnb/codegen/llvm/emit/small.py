@@ -120,3 +120,29 @@ define internal i8 @mlcnb.encode.{name}(float %value) alwaysinline nounwind {{
 
 def _numpy(name: str) -> np.dtype:
     return dtype(name).numpy
+
+
+def rounded_bfloat(em: Emitter, value: str, kind: DType) -> str:
+    """A float operand rounded to bfloat16, as float32: nearest, ties to even."""
+    lanes, f = kind.lanes, em.f
+    floats, ints = t.vector("float", lanes), t.vector("i32", lanes)
+    if "avx512bf16" in em.features:
+        low = f.emit(f"fptrunc {floats} {value} to {t.vector('bfloat', lanes)}")
+        made = f.emit(f"fpext {t.vector('bfloat', lanes)} {low} to {floats}")
+        f.bfloats[made] = low
+        return made
+
+    def literal(number: int) -> str:
+        return str(number) if lanes == 1 else t.splat("i32", str(number), lanes)
+
+    bits = f.emit(f"bitcast {floats} {value} to {ints}")
+    upper = f.emit(f"lshr {ints} {bits}, {literal(16)}")
+    odd = f.emit(f"and {ints} {upper}, {literal(1)}")
+    bias = f.emit(f"add {ints} {odd}, {literal(0x7FFF)}")
+    up = f.emit(f"add {ints} {bits}, {bias}")
+    nan = f.emit(f"fcmp uno {floats} {value}, {value}")
+    kept = f.emit(
+        f"select {t.vector('i1', lanes)} {nan}, {ints} {literal(0x7FC00000)}, {ints} {up}"
+    )
+    cut = f.emit(f"and {ints} {kept}, {literal(-65536)}")
+    return f.emit(f"bitcast {ints} {cut} to {floats}")

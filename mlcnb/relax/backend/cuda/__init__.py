@@ -10,6 +10,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.relax.transform.pipeline": (
             "library_dispatch_passes legalize_passes dataflow_lower_passes finalize_passes"
         ),
+        "mlcnb.relax.backend.gpu_generic": "get_default_pipeline",
     },
     submodules=("cublas", "cudnn"),
 )

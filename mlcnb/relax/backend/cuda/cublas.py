@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mlcnb.core.registry import register_func
+from mlcnb.ir.module import IRModule
 from mlcnb.relax.backend.cuda.arrays import made_by
-from mlcnb.relax.backend.pattern_registry import register_patterns
+from mlcnb.relax.backend.pattern_registry import partition, register_patterns
 from mlcnb.relax.backend.patterns import make_matmul_pattern
 from mlcnb.relax.backend.utils import dtype_of, has_leaking_intermediate_variables
 from mlcnb.relax.transform.fuse_ops_by_pattern import PatternCheckContext
@@ -47,3 +48,11 @@ def _patterns() -> Iterator[tuple[Any, ...]]:
 
 
 register_patterns(_patterns())
+
+
+def partition_for_cublas(mod: IRModule, bind_constants: bool = False) -> IRModule:
+    """`mod` with what cublas can do, products with bias and activation, in functions.
+
+    Constants are handed to them, unless `bind_constants`. No GPU is asked for.
+    """
+    return partition(mod, "cublas", bind_constants=bind_constants)

@@ -7,8 +7,9 @@ from typing import Any
 
 from mlcnb.core.errors import MissingDependencyError
 from mlcnb.core.registry import register_func
+from mlcnb.ir.module import IRModule
 from mlcnb.relax.backend.cuda.arrays import made_by
-from mlcnb.relax.backend.pattern_registry import register_patterns
+from mlcnb.relax.backend.pattern_registry import partition, register_patterns
 from mlcnb.relax.backend.patterns import make_conv2d_pattern
 from mlcnb.relax.backend.utils import dtype_of, has_leaking_intermediate_variables
 from mlcnb.relax.operator import attrs_of
@@ -74,3 +75,11 @@ def _patterns() -> Iterator[tuple[Any, ...]]:
 
 
 register_patterns(_patterns())
+
+
+def partition_for_cudnn(mod: IRModule) -> IRModule:
+    """`mod` with what cudnn can do, convolutions with bias and relu, in functions.
+
+    Constants are handed to them. No GPU is asked for.
+    """
+    return partition(mod, "cudnn", bind_constants=False)

@@ -11,9 +11,9 @@ from mlcnb.core import above
 from mlcnb.core.errors import ArgumentError
 from mlcnb.relax.frontend.nn import spec as specs
 from mlcnb.relax.frontend.nn.exporter import Exporter
-from mlcnb.runtime.device import Device
 from mlcnb.runtime.device import device as as_device
 from mlcnb.runtime.tensor import as_array
+from mlcnb.target import Target
 
 FORMATS = ("torch", "numpy")
 
@@ -22,9 +22,7 @@ def jit(module: Any, spec: Any, device: Any, pipeline: Any, out_format: str, deb
     """See `Module.jit`."""
     if out_format not in FORMATS:
         raise ArgumentError(f"Unknown out_format: {out_format}", hint='"torch" or "numpy"')
-    where = device if isinstance(device, Device) else as_device(device)
-    if where.kind != "cpu":
-        raise ArgumentError(f"jit: no graphs on {where} yet", hint='device="cpu"')
+    target = _target(device)
     module_spec = specs.ModuleSpec.from_raw(spec, module)
     mod, params, externs = Exporter(debug).build(module_spec)
     missing = [name for name, p in params if p.data is None]
@@ -36,8 +34,20 @@ def jit(module: Any, spec: Any, device: Any, pipeline: Any, out_format: str, deb
     for extern in externs:
         extern.load()
     named = "default" if pipeline in ("default_build", None) else pipeline
-    executable = above.ask("compile")(mod, relax_pipeline=named)
+    executable = above.ask("compile")(mod, target, relax_pipeline=named)
     return Jitted(module_spec, executable, [p.data for _, p in params], out_format)
+
+
+def _target(device: Any) -> Target | None:
+    """What to compile for; None is the current target, or this CPU."""
+    if isinstance(device, Target):
+        return device
+    if isinstance(device, str) and device.split()[0] == "cuda-sim":
+        return Target(device)
+    where = as_device(device)
+    if where.index:
+        raise ArgumentError(f"jit: graphs run on the first device, not on {where}")
+    return None if where.kind == "cpu" else Target(where.kind)
 
 
 class Jitted:
@@ -88,6 +98,10 @@ class Jitted:
             import torch
 
             return torch.from_numpy(value)
+        if self.out_format == "torch" and hasattr(value, "__cuda_array_interface__"):
+            import torch
+
+            return torch.from_dlpack(value)
         return value
 
 
@@ -110,7 +124,8 @@ def _input(name: str, spec: Any, value: Any) -> Any:
     if isinstance(spec, specs.Int):
         return (int(value),)
     if isinstance(spec, specs.Tensor):
-        return as_array(value, name)
+        on_the_gpu = hasattr(value, "__cuda_array_interface__")
+        return value if on_the_gpu else as_array(value, name)
     if isinstance(spec, specs.Tuple):
         pairs = enumerate(zip(spec.elements, value, strict=True))
         return tuple(_input(f"{name}_{i}", s, v) for i, (s, v) in pairs)

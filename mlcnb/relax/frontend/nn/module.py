@@ -134,7 +134,7 @@ class Module(SubroutineMixin, display.Shown):
 
         Args:
             spec: as for `export_tvm`.
-            device: "cpu", or a Device.
+            device: "cpu", "cuda", "cuda-sim" (a GPU simulated on this CPU), a Device or a Target.
             pipeline: the name of a graph pipeline, or a pass ("default_build" is "default").
             out_format: "torch" or "numpy": what it takes and gives.
             debug: as for `export_tvm`.
@@ -145,9 +145,6 @@ class Module(SubroutineMixin, display.Shown):
         from mlcnb.relax.frontend.nn.jit import jit
 
         return jit(self, spec, device, pipeline, out_format, debug)
-
-    def __repr__(self) -> str:
-        return display.text(self)
 
 
 def _take(name: str, parameter: Parameter, value: Any) -> None:

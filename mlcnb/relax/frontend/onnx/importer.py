@@ -21,6 +21,7 @@ from mlcnb.core.node import FrozenDict
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.op.onnx import spelling
+from mlcnb.relax.analysis.struct_info import return_info
 from mlcnb.relax.analysis.variables import use_counts
 from mlcnb.relax.emitter import Emitter, Names
 from mlcnb.relax.expr import (
@@ -42,7 +43,6 @@ from mlcnb.relax.frontend.shared.fold import constant
 from mlcnb.relax.frontend.shared.limits import MAX_FUNCTION_DEPTH, MAX_NODES
 from mlcnb.relax.frontend.shared.names import Scope, plain
 from mlcnb.relax.frontend.shared.values import Values, numbered, sequence
-from mlcnb.relax.mutator import return_info
 from mlcnb.relax.operator import NULL, declaration, make_call
 from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
 

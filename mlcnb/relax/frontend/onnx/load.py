@@ -127,6 +127,10 @@ _BEGINNINGS = {
     b"\x1f\x8b": "a gzip archive (unpack it first)",
     b"\x7felf": "a program",
     b"\x89hdf": "an HDF5 file",
+    b"\x89png": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"gif8": "a picture",
+    b"\x93numpy": "an array of NumPy",
     b"{": "text",
 }
 

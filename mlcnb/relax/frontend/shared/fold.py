@@ -16,17 +16,7 @@ import numpy as np
 from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.span import Span
-from mlcnb.relax.expr import (
-    Call,
-    Constant,
-    DataTypeImm,
-    Op,
-    PrimValue,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    Var,
-)
+from mlcnb.relax import expr as rx
 from mlcnb.relax.frontend.shared.limits import least_bytes
 from mlcnb.relax.infer import operand_infos
 from mlcnb.relax.numpy_call import call_numpy
@@ -54,9 +44,9 @@ class Folder:
         self.bytes = BUDGET_BYTES
         self.flops = BUDGET_FLOPS
 
-    def fold(self, call: Call) -> Constant | Tuple | None:
+    def fold(self, call: rx.Call) -> rx.Constant | rx.Tuple | None:
         """The value of a normalized call, or None where it is no constant, or a dear one."""
-        if not call.args or Var in map(type, call.args):
+        if not call.args or rx.Var in map(type, call.args):
             return None
         if not all(map(is_constant, call.args)) or not attrs_of(call).pure:
             return None
@@ -70,7 +60,7 @@ class Folder:
         except (ExecutionError, UnsupportedOpError):
             return None  # it fails, if it does, when the model runs
 
-    def affords(self, call: Call, infos: list[TensorStructInfo]) -> bool:
+    def affords(self, call: rx.Call, infos: list[TensorStructInfo]) -> bool:
         """Whether the budget allows to compute a call; it is charged if so."""
         if call.op.name in VIEWS:
             return True
@@ -89,29 +79,29 @@ class Folder:
 
 def is_constant(arg: Any) -> bool:
     """True for an argument that is known: a constant, a static shape, a literal."""
-    if isinstance(arg, Tuple):
+    if isinstance(arg, rx.Tuple):
         return all(map(is_constant, arg.fields))
-    if isinstance(arg, ShapeExpr):
+    if isinstance(arg, rx.ShapeExpr):
         return all(as_int(d) is not None for d in arg.values)
-    if isinstance(arg, PrimValue):
+    if isinstance(arg, rx.PrimValue):
         return hasattr(arg.value, "value") and not hasattr(arg.value, "name")
-    return isinstance(arg, Constant | Op | StringImm | DataTypeImm)
+    return isinstance(arg, rx.Constant | rx.Op | rx.StringImm | rx.DataTypeImm)
 
 
-def constants_in(args: Any) -> list[Constant]:
+def constants_in(args: Any) -> list[rx.Constant]:
     """The constants among arguments, those in tuples too."""
-    found: list[Constant] = []
+    found: list[rx.Constant] = []
     for arg in args:
-        if isinstance(arg, Constant):
+        if isinstance(arg, rx.Constant):
             found.append(arg)
-        elif isinstance(arg, Tuple):
+        elif isinstance(arg, rx.Tuple):
             found.extend(constants_in(arg.fields))
     return found
 
 
-def is_operator(call: Call) -> bool:
+def is_operator(call: rx.Call) -> bool:
     """True for a call of a declared operator."""
-    return isinstance(call.op, Op) and declaration(call.op, missing_ok=True) is not None
+    return isinstance(call.op, rx.Op) and declaration(call.op, missing_ok=True) is not None
 
 
 def _results(info: Any) -> list[TensorStructInfo] | None:
@@ -127,7 +117,7 @@ def _results(info: Any) -> list[TensorStructInfo] | None:
     return [f for f in fields if isinstance(f, TensorStructInfo)] if fits else None
 
 
-def _depends_on_data(call: Call) -> bool:
+def _depends_on_data(call: rx.Call) -> bool:
     """True for results whose size only the elements tell, and which are not large for all that."""
     info = call.struct_info
     fields = info.fields if isinstance(info, TupleStructInfo) else (info,)
@@ -140,22 +130,22 @@ def _bytes(info: TensorStructInfo) -> int | None:
     return least_bytes(info.dims or (), info.dtype) if info.dtype else None
 
 
-def _constants(value: Any, span: Span | None) -> Constant | Tuple | None:
+def _constants(value: Any, span: Span | None) -> rx.Constant | rx.Tuple | None:
     if isinstance(value, tuple):
         fields = tuple(_constants(v, span) for v in value)
-        return None if None in fields else Tuple(fields)  # type: ignore[arg-type]
+        return None if None in fields else rx.Tuple(fields)  # type: ignore[arg-type]
     if not isinstance(value, np.ndarray | np.generic):
         return None
     return constant(np.asarray(value), span)
 
 
-def constant(array: np.ndarray, span: Span | None = None) -> Constant:
+def constant(array: np.ndarray, span: Span | None = None) -> rx.Constant:
     """A constant that shares the array's memory, laid out in order where that is cheap."""
     if array.nbytes <= PLAIN_BYTES and not array.flags.c_contiguous:
         array = np.ascontiguousarray(array).reshape(array.shape)
     kept = array.view()
     kept.flags.writeable = False
-    return Constant(kept, span)
+    return rx.Constant(kept, span)
 
 
 def _no_variable(arg: Any) -> Any:

@@ -16,21 +16,9 @@ from mlcnb.core.errors import ModelError
 from mlcnb.core.node import replace
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import SizeVar
+from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.variables import bindings_of, leaves, value_uses
 from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    Function,
-    MatchCast,
-    SeqExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    tensor_info,
-)
 from mlcnb.relax.frontend.shared.fold import Folder, is_operator
 from mlcnb.relax.frontend.shared.limits import least_bytes, max_tensor_bytes, size_text
 from mlcnb.relax.frontend.shared.symbols import Symbols
@@ -55,10 +43,10 @@ class Values:
         self.folder = Folder()
         self.most_bytes = max_tensor_bytes()
         #: parameters whose values the model brings
-        self.stored: dict[Var, np.ndarray] = {}
+        self.stored: dict[rx.Var, np.ndarray] = {}
         self.symbols = Symbols(self.stored)
         #: variable -> what it is bound to
-        self.bound: dict[Var, Any] = {}
+        self.bound: dict[rx.Var, Any] = {}
         self.inference = Inference()
         #: struct infos of results that are not too large
         self.checked: set[Any] = set()
@@ -70,15 +58,15 @@ class Values:
             TypeInferError: arguments of an operator do not fit.
             ModelError: a result is larger than may be.
         """
-        if isinstance(value, Call):
+        if isinstance(value, rx.Call):
             return NULL if is_null(value) else self.call(value)
-        if isinstance(value, TupleGetItem):
+        if isinstance(value, rx.TupleGetItem):
             return self.item(value)
-        if isinstance(value, Tuple):
+        if isinstance(value, rx.Tuple):
             return replace(value, fields=tuple(map(self.emit, value.fields)))
         return value
 
-    def call(self, call: Call) -> Any:
+    def call(self, call: rx.Call) -> Any:
         """A call, folded or bound; nested calls come first."""
         args = tuple(map(self.emit, call.args))
         span = call.span or self.emitter.origin
@@ -96,18 +84,18 @@ class Values:
             return self.opened(var, attrs_of(made).partly(*operand_infos(made)))
         return var
 
-    def item(self, item: TupleGetItem) -> Any:
+    def item(self, item: rx.TupleGetItem) -> Any:
         """A field of a tuple: itself where the tuple is written out."""
         whole = self.emit(item.tuple_value)
-        if isinstance(whole, Tuple):
+        if isinstance(whole, rx.Tuple):
             return whole.fields[item.index]
-        var = self.bind(TupleGetItem(whole, item.index))
+        var = self.bind(rx.TupleGetItem(whole, item.index))
         fields = self.symbols.values.get(whole)
         if isinstance(fields, tuple):
             self.symbols.values[var] = fields[item.index]
         return var
 
-    def opened(self, var: Var, partly: Any = None) -> Any:
+    def opened(self, var: rx.Var, partly: Any = None) -> Any:
         """`var` with symbols for the dimensions of its tensors that only a run knows.
 
             lv = R.nonzero(x)                   lv: R.Tensor(dtype="int64", ndim=2)
@@ -118,15 +106,15 @@ class Values:
         info: Any = var.struct_info
         if isinstance(info, TupleStructInfo) and any(map(_is_open, info.fields)):
             known = partly or [None] * len(info.fields)
-            items = [self.bind(TupleGetItem(var, i)) for i in range(len(info.fields))]
-            return Tuple(tuple(map(self.opened, items, known)))
+            items = [self.bind(rx.TupleGetItem(var, i)) for i in range(len(info.fields))]
+            return rx.Tuple(tuple(map(self.opened, items, known)))
         if not _is_open(info):
             return var
         dims = partly or [None] * info.ndim
         shape = [self.symbol() if d is None else d for d in dims]
-        return self.cast(var, tensor_info(shape, info.dtype))
+        return self.cast(var, rx.tensor_info(shape, info.dtype))
 
-    def cast(self, value: Any, info: Any) -> Var:
+    def cast(self, value: Any, info: Any) -> rx.Var:
         """A variable for what is checked, as the model runs, to be of this struct info."""
         var = self.emitter.match_cast(value, info, "lv")
         self.bound[var] = value
@@ -149,7 +137,7 @@ class Values:
         self.cast(read, ShapeStructInfo(tuple(sizes), count))
         return sizes
 
-    def bind(self, value: Any) -> Var:
+    def bind(self, value: Any) -> rx.Var:
         """A new variable for a value as it is: its parts are leaves, its struct info is known."""
         var = self.emitter.bind(value, "lv")
         self.bound[var] = value
@@ -163,29 +151,29 @@ class Values:
 
     def sizes(self, x: Any) -> np.ndarray | None:
         """As `known`, with floats that are computed from sizes."""
-        if isinstance(x, Constant):
+        if isinstance(x, rx.Constant):
             return x.data
         found = self.stored.get(x)
         return self.symbols.values.get(x) if found is None else found
 
-    def needs(self, x: Any) -> tuple[Var, ...]:
+    def needs(self, x: Any) -> tuple[rx.Var, ...]:
         """The parameters that a value is computed from."""
-        found: dict[Var, None] = {}
+        found: dict[rx.Var, None] = {}
         seen: set[Any] = set()
         stack = [x]
         while stack:
             n = stack.pop()
-            if isinstance(n, Var) and n not in seen:
+            if isinstance(n, rx.Var) and n not in seen:
                 seen.add(n)
                 if n in self.bound:
                     stack.append(self.bound[n])
                 else:
                     found[n] = None
-            elif isinstance(n, Call):
+            elif isinstance(n, rx.Call):
                 stack.extend(n.args)
-            elif isinstance(n, Tuple):
+            elif isinstance(n, rx.Tuple):
                 stack.extend(n.fields)
-            elif isinstance(n, TupleGetItem):
+            elif isinstance(n, rx.TupleGetItem):
                 stack.append(n.tuple_value)
         return tuple(found)
 
@@ -214,23 +202,23 @@ def check_size(info: Any, most: int) -> None:
             )
 
 
-def sequence(bindings: Sequence[Binding], body: Any) -> SeqExpr:
+def sequence(bindings: Sequence[rx.Binding], body: Any) -> rx.SeqExpr:
     """Bindings and a result, without what the result does not need: computed shapes, above all.
 
     Casts stay: sizes that they name may be read anywhere below.
     """
     needed = set(leaves(body))
-    kept: list[Binding] = []
+    kept: list[rx.Binding] = []
     for binding in reversed(bindings):
         value = binding.value
-        acts = isinstance(value, Call) and not is_pure_call(value)
-        if binding.var in needed or acts or isinstance(binding, MatchCast):
+        acts = isinstance(value, rx.Call) and not is_pure_call(value)
+        if binding.var in needed or acts or isinstance(binding, rx.MatchCast):
             kept.append(binding)
             needed.update(value_uses(value))
-    return SeqExpr((BindingBlock(tuple(reversed(kept))),) if kept else (), body)
+    return rx.SeqExpr((rx.BindingBlock(tuple(reversed(kept))),) if kept else (), body)
 
 
-def numbered(func: Function, bindings: Sequence[Binding]) -> dict[Var, str]:
+def numbered(func: rx.Function, bindings: Sequence[rx.Binding]) -> dict[rx.Var, str]:
     """Names for the function's variables lv, lv1, lv2, … counted anew where bindings are gone."""
     if sum(len(b.bindings) for b in func.body.blocks) == len(bindings):
         return {}

@@ -13,6 +13,7 @@ from typing import Any
 from mlcnb.core import display
 from mlcnb.core.errors import ArgumentError, MissingDependencyError, ModelError
 from mlcnb.core.garbage import collected_between
+from mlcnb.core.text import kind_of
 from mlcnb.ir.module import IRModule
 from mlcnb.op.torch import torch_spellings
 from mlcnb.relax.frontend.torch.arrays import array_of
@@ -71,7 +72,7 @@ def from_exported_program(
     torch = torch_module()
     if not isinstance(exported_program, torch.export.ExportedProgram):
         raise ModelError(
-            f"from_exported_program: got a {type(exported_program).__name__}",
+            f"from_exported_program: got {kind_of(exported_program)}",
             hint="pass torch.export.export(model, example_args), or use mlcnb.from_torch",
         )
     display.load("mlcnb.op:load_all")()  # type: ignore[call-arg]
@@ -169,7 +170,7 @@ def _exported(model: Any, args: Any, kwargs: Any, dynamic: Any) -> Any:
     if not isinstance(model, torch.nn.Module):
         if not callable(model):
             raise ArgumentError(
-                f"from_torch: a {type(model).__name__} is no model",
+                f"from_torch: {kind_of(model)} is no model",
                 hint="pass a torch.nn.Module, a function or an ExportedProgram",
             )
         model = _Called(torch, model).module

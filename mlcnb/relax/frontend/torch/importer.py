@@ -17,25 +17,16 @@ from typing import Any
 
 from mlcnb.core.errors import UnsupportedError, UnsupportedOpError
 from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.text import kind_of
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_expr, const
 from mlcnb.ir.span import Span
+from mlcnb.relax import expr as rx
+from mlcnb.relax.analysis.struct_info import return_info
 from mlcnb.relax.analysis.variables import use_counts
 from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.expr import (
-    Binding,
-    BindingBlock,
-    Expr,
-    Function,
-    MatchCast,
-    PrimValue,
-    ShapeExpr,
-    Tuple,
-    Var,
-    tensor_info,
-)
 from mlcnb.relax.frontend.shared.fold import constant
 from mlcnb.relax.frontend.shared.names import plain
 from mlcnb.relax.frontend.shared.values import Values, numbered, sequence
@@ -47,7 +38,6 @@ from mlcnb.relax.frontend.torch.prepare import is_control, is_dropped, is_operat
 from mlcnb.relax.frontend.torch.spell import apply
 from mlcnb.relax.frontend.torch.stand_ins import REFUSED, Input, Missing, Refused
 from mlcnb.relax.frontend.torch.symbols import Symbols, symbol_name
-from mlcnb.relax.mutator import return_info
 from mlcnb.relax.struct_info import PrimStructInfo, ShapeStructInfo
 from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
 
@@ -84,7 +74,7 @@ class Importer:
         self.symbols = Symbols(ranges)
         self.values = Values(self.emitter, self.symbols.names)
         self.env: dict[Any, Any] = {}
-        self.params: list[Var] = []
+        self.params: list[rx.Var] = []
         #: what nodes were refused for; they are told all at once
         self.refusals: list[UnsupportedOpError] = []
         #: of loops, the axes whose length a turn changes (`shared.turns`)
@@ -110,16 +100,18 @@ class Importer:
         if self.refusals:
             raise self.refusal()
         outputs = self.outputs(results)
-        result = outputs[0] if unwrap and len(outputs) == 1 else Tuple(tuple(outputs))
+        result = outputs[0] if unwrap and len(outputs) == 1 else rx.Tuple(tuple(outputs))
         self.emitter.origin = None
-        body = result if isinstance(result, Tuple) and not bind else self.emitter.emit(result, "gv")
+        body = (
+            result if isinstance(result, rx.Tuple) and not bind else self.emitter.emit(result, "gv")
+        )
         return IRModule.make({"main": self.main(body, attrs or {})})
 
-    def main(self, body: Any, more: Mapping[str, Any]) -> Function:
+    def main(self, body: Any, more: Mapping[str, Any]) -> rx.Function:
         """The function: inputs, then the values that are kept as parameters that are used."""
         seq = sequence(self.emitter.bindings, body)
         if checks := [*self.range_checks(), *self.guard_checks()]:
-            seq = replace(seq, blocks=(BindingBlock(tuple(checks)), *seq.blocks))
+            seq = replace(seq, blocks=(rx.BindingBlock(tuple(checks)), *seq.blocks))
         attrs: dict[str, Any] = {"global_symbol": "main", **more}
         if self.keep_params:
             attrs["num_input"] = len(self.params)
@@ -131,7 +123,7 @@ class Importer:
             attrs["params"] = tuple(constant(data, v.span) for v, data in stored.items())
         attrs |= self.range_attrs()
         info = return_info(tuple(params), body.struct_info)
-        main = Function(tuple(params), seq, info, True, FrozenDict(attrs))
+        main = rx.Function(tuple(params), seq, info, True, FrozenDict(attrs))
         return convert_to_dataflow(main, min_size=1, names=numbered(main, self.emitter.bindings))
 
     def range_attrs(self) -> dict[str, Any]:
@@ -143,36 +135,38 @@ class Importer:
                     found.setdefault(f"tir_var_{end}_bound", {})[name] = value
         return {key: FrozenDict(value) for key, value in found.items()}
 
-    def range_checks(self) -> list[Binding]:
+    def range_checks(self) -> list[rx.Binding]:
         """Casts that stop the program where a size is outside of the range it was exported for."""
-        made: list[Binding] = []
+        made: list[rx.Binding] = []
         for var, inside, told in self.symbols.checks():
             place = self.place_of(var)
             if place is not None:
                 param, axis = place
                 info = ShapeStructInfo((inside,), 1)
                 name = self.emitter.names.fresh(f"{param.name_hint}_dim{axis}")
-                shape = ShapeExpr((var,))
+                shape = rx.ShapeExpr((var,))
                 told = f"dimension {axis} of {param.name_hint}: {told}"
                 made.append(
-                    MatchCast(Var(name, info, Span("torch", told, kind="range")), shape, info)
+                    rx.MatchCast(rx.Var(name, info, Span("torch", told, kind="range")), shape, info)
                 )
         return made
 
-    def guard_checks(self) -> list[Binding]:
+    def guard_checks(self) -> list[rx.Binding]:
         """Casts that stop the program where what was assumed of its sizes does not hold."""
         given = {n.name: v for n, v in self.env.items() if n.op == "placeholder"}
-        given = {k: getattr(v.struct_info, "dims", v) if isinstance(v, Var) else v
+        given = {k: getattr(v.struct_info, "dims", v) if isinstance(v, rx.Var) else v
                  for k, v in given.items()}  # fmt: skip
-        made: list[Binding] = []
+        made: list[rx.Binding] = []
         for text in self.assumed:
             for value, wanted in guards.pairs(text, given, self.source):
                 info = ShapeStructInfo((wanted,), 1)
-                var = Var(self.emitter.names.fresh("guard"), info, Span("torch", text, kind="if"))
-                made.append(MatchCast(var, ShapeExpr((value,)), info))
+                var = rx.Var(
+                    self.emitter.names.fresh("guard"), info, Span("torch", text, kind="if")
+                )
+                made.append(rx.MatchCast(var, rx.ShapeExpr((value,)), info))
         return made
 
-    def place_of(self, var: Any) -> tuple[Var, int] | None:
+    def place_of(self, var: Any) -> tuple[rx.Var, int] | None:
         """The parameter and the dimension that a size is read from."""
         for param in self.params:
             for axis, dim in enumerate(getattr(param.struct_info, "dims", None) or ()):
@@ -209,8 +203,10 @@ class Importer:
             info: Any = PrimStructInfo(dtype("int64"), self.env[fx_node])
         else:
             place = f"{self.source}: input {given.name!r}"
-            info = tensor_info(self.symbols.parameter_dims(fake.shape), dtype_of(fake.dtype, place))
-        var = Var(self.emitter.names.fresh(plain(given.name)), info, span)
+            info = rx.tensor_info(
+                self.symbols.parameter_dims(fake.shape), dtype_of(fake.dtype, place)
+            )
+        var = rx.Var(self.emitter.names.fresh(plain(given.name)), info, span)
         self.params.append(var)
         self.env.setdefault(fx_node, var)
 
@@ -229,8 +225,8 @@ class Importer:
         assert given.data is not None
         if not self.keep_params:
             return constant(given.data, span)
-        info = tensor_info(given.data.shape, given.data.dtype.name)
-        var = Var(self.emitter.names.fresh(plain(given.name)), info, span)
+        info = rx.tensor_info(given.data.shape, given.data.dtype.name)
+        var = rx.Var(self.emitter.names.fresh(plain(given.name)), info, span)
         self.values.stored[var] = given.data
         return var
 
@@ -241,7 +237,7 @@ class Importer:
             return
         if not hasattr(found, "detach"):
             raise UnsupportedOpError(
-                f"{self.source}: node {fx_node.name!r} reads {name!r}, a {type(found).__name__}",
+                f"{self.source}: node {fx_node.name!r} reads {name!r}, {kind_of(found)}",
                 hint="keep tensors in the model",
             )
         self.env[fx_node] = self.stored(
@@ -366,24 +362,24 @@ class Importer:
             return self.symbols.dim(x)
         return x
 
-    def outputs(self, places: Sequence[Any] | None) -> list[Expr]:
+    def outputs(self, places: Sequence[Any] | None) -> list[rx.Expr]:
         """The values that main returns."""
         listed = returned(self.graph)
         chosen = listed if places is None else [listed[i] for i in places]
         return [self.as_expr(self.value(v)) for v in chosen]
 
-    def as_expr(self, found: Any) -> Expr:
+    def as_expr(self, found: Any) -> rx.Expr:
         """A value as an expression: numbers as values of Relax."""
-        if isinstance(found, Expr):
+        if isinstance(found, rx.Expr):
             return found
         if isinstance(found, PrimExpr):
-            return PrimValue(found)
+            return rx.PrimValue(found)
         if isinstance(found, bool | int):
-            return PrimValue(const(found, "bool" if isinstance(found, bool) else "int64"))
+            return rx.PrimValue(const(found, "bool" if isinstance(found, bool) else "int64"))
         if isinstance(found, float):
-            return PrimValue(as_expr(found))
+            return rx.PrimValue(as_expr(found))
         if isinstance(found, list):
-            return Tuple(tuple(map(self.as_expr, found)))
+            return rx.Tuple(tuple(map(self.as_expr, found)))
         raise UnsupportedError(
             f"{self.source}: an output is {found!r}", hint="return tensors and numbers"
         )

@@ -38,7 +38,7 @@ def tree_of(obj: Any) -> Tree:
     """The tree of a function, of the function that a schedule works on, or of a module's only one.
 
     Raises:
-        MLCError: a module of several functions, or none.
+        MLCError: a module of several functions, or none; or something else.
     """
     if isinstance(obj, Tree):
         return obj
@@ -51,7 +51,12 @@ def tree_of(obj: Any) -> Tree:
                 f"the module has {len(functions)} loop functions", hint='name one: mod["main"]'
             )
         return tree_of(functions[0])
-    return obj.state.tree(obj.state.working_on)
+    state = getattr(obj, "state", None)
+    if state is None:
+        raise MLCError(
+            f"{obj!r} has no loops to look at", hint="give a PrimFunc, a module, or a schedule"
+        )
+    return state.tree(state.working_on)
 
 
 def find(obj: Any, block: Any) -> tuple[Tree, s.Block]:

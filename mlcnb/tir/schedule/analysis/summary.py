@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from mlcnb.core import display
 from mlcnb.core.display import Shown
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import prim_ops as p
@@ -138,9 +137,6 @@ class Analysis(Shown):
 
     func: PrimFunc
     tree: Tree
-
-    def __repr__(self) -> str:
-        return display.text(self)
 
     @cached_property
     def blocks(self) -> tuple[BlockReport, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 from mlcnb.core.errors import ArgumentError
 from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.core.recursion import roomy
+from mlcnb.core.text import kind_of
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
@@ -42,7 +43,7 @@ def asked(mod: Any, **options: Any) -> IRModule:
             )
     if not isinstance(mod, IRModule | PrimFunc):
         raise ArgumentError(
-            f"Schedule: a {type(mod).__name__} is no program",
+            f"Schedule: {kind_of(mod)} is no program",
             hint="pass a PrimFunc, or an IRModule that holds PrimFuncs",
         )
     return IRModule.make({"main": mod}) if isinstance(mod, PrimFunc) else mod

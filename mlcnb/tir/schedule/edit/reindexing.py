@@ -29,14 +29,7 @@ from mlcnb.tir.schedule.edit.layouts import Layout
 from mlcnb.tir.schedule.edit.moving import full, limits
 from mlcnb.tir.schedule.edit.nests import Nest, point
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap, FreshCopy
-from mlcnb.tir.schedule.legality.promises import (
-    reduce_variables,
-    why_not_sole_writer,
-    why_offset,
-    why_overwrites,
-    why_ragged,
-    why_unwritten,
-)
+from mlcnb.tir.schedule.legality import promises
 from mlcnb.tir.schedule.legality.regions import Side, bindings, known_bounds, loops_below, spans
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
@@ -180,7 +173,7 @@ def _refuse(
         raise state.refusal(
             f"{name}: {name_of(block)} writes {old.name} too", block, hint="cache_inplace"
         )
-    ragged = why_ragged(tree, block) or why_offset(block)
+    ragged = promises.why_ragged(tree, block) or promises.why_offset(block)
     if ragged:
         raise state.refusal(f"{name}: {name_of(block)} cannot be copied for: {ragged}", block)
     inner = {
@@ -197,10 +190,10 @@ def _refuse(
                 hint="keep the padding in a block of its own",
             )
     if is_write:
-        reason = why_not_sole_writer(tree, block) or why_overwrites(tree, block)
+        reason = promises.why_not_sole_writer(tree, block) or promises.why_overwrites(tree, block)
         if block.init is None and any(r.buffer is old for r in block.reads):
             reason = f"it updates what {old.name} held before"
-        reason = reason or why_unwritten(block, old)
+        reason = reason or promises.why_unwritten(block, old)
         if reason:
             raise state.refusal(f"{name}: {name_of(block)} cannot be cached: {reason}", block)
         if not runs_everywhere(tree, block, block.iter_vars):
@@ -243,7 +236,7 @@ def _place(state: State, name: str, block: Block, old: Buffer, is_write: bool) -
         readers = [b for b in info.readers.get(old, []) if b is not block]
         parent = tree.meeting([block], readers) if readers else scope
         inner = {x.loop_var for x in loops_below(tree, block, parent)}
-        if reduce_variables(tree, block) - inner:
+        if promises.reduce_variables(tree, block) - inner:
             raise state.refusal(f"{name}: {old.name} is read while its reduction runs", block)
         return parent
     writers = info.writers.get(old, [])

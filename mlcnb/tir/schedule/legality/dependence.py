@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.digits import determined
+from mlcnb.arith.reading import of
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -160,7 +161,7 @@ def _why_shared(tree: Tree, loop: s.For, buffer: Buffer, users: list[s.Block]) -
     starts = [(low, high.minus(low).value) for low, high in sides]
     if loop.loop_var in determined(starts, {loop.loop_var}, known):
         return None
-    if known.get(loop.loop_var) == (0, 0):
+    if known.get(loop.loop_var) == (0, 0) or _is_scattered(tree, loop, buffer, users):
         return None
     for block in users:
         if loop.loop_var in reduce_variables(tree, block):
@@ -172,6 +173,27 @@ def _why_shared(tree: Tree, loop: s.For, buffer: Buffer, users: list[s.Block]) -
     return (
         f"its iterations may touch the same elements of {buffer.name}, "
         f"which {names_of(b for b in users if buffer in written_buffers(b))} writes"
+    )
+
+
+def _is_scattered(tree: Tree, loop: s.For, buffer: Buffer, users: list[s.Block]) -> bool:
+    """True if one block stores one element of a buffer at a time, nothing reads it, and where it
+    stores tells the iteration of `loop`: S[f // 55, f % 55] with f = bx * 64 + tx, whose tiles are
+    boxes that overlap.
+    """
+    if len(users) > 1 or buffer in read_buffers(users[0]):
+        return False
+    (block,) = users
+    regions = [r for r in block.writes if r.buffer is buffer]
+    if len(regions) > 1 or tree.scope(block) is not tree.scope(loop):
+        return False
+    if any(p.as_int(side.extent) != 1 for side in regions[0].region):
+        return False
+    context = bindings(tree, block)
+    below = loops_below(tree, block, loop)
+    starts = [(of(side.min, context), 0) for side in regions[0].region]
+    return loop.loop_var in determined(
+        starts, {loop.loop_var, *(x.loop_var for x in below)}, context.bounds
     )
 
 

@@ -108,6 +108,8 @@ class Matcher:
             self.place(mine.buffer, mine.indices, theirs.buffer, theirs.indices)
         elif isinstance(theirs, _ARITHMETIC) and self._equal_numbers(mine, theirs):
             pass
+        elif isinstance(theirs, e.Mul) and isinstance(mine, e.Mul) and mine.dtype == theirs.dtype:
+            self._factors(mine, theirs)
         elif isinstance(theirs, tuple) and isinstance(mine, tuple) and len(mine) == len(theirs):
             for one, other in zip(mine, theirs, strict=True):
                 self.expr(one, other)
@@ -116,6 +118,21 @@ class Matcher:
                 self.expr(getattr(mine, name), getattr(theirs, name))
         elif mine != theirs:
             raise Mismatch(f"{mine!r} stands where {theirs!r} should")
+
+    def _factors(self, mine: e.Mul, theirs: e.Mul) -> None:
+        """Two factors, in either order: their product is the same."""
+        before = dict(self.regions)
+        try:
+            self.expr((mine.a, mine.b), (theirs.a, theirs.b))
+        except Mismatch:
+            first, self.regions = self.regions, before
+            try:
+                self.expr((mine.b, mine.a), (theirs.a, theirs.b))
+            except Mismatch:
+                self.regions = first
+            else:
+                return
+            raise
 
     def _equal_numbers(self, mine: Any, theirs: e.PrimExpr) -> bool:
         """True for integers that are equal by arithmetic: `(v_o * 8 + v) % 8` and `v % 8`."""

@@ -21,13 +21,7 @@ from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.legality.regions import (
-    bindings,
-    conjuncts,
-    known_bounds,
-    limit_of,
-    loops_below,
-)
+from mlcnb.tir.schedule.legality import regions
 from mlcnb.tir.schedule.record.handles import name_of, names_of, text_of
 from mlcnb.tir.schedule.record.tree import Tree, sub_stmts
 
@@ -120,7 +114,7 @@ def why_neither(tree: Tree, block: s.Block) -> str | None:
 def why_overwrites(tree: Tree, block: s.Block) -> str | None:
     """The reason why two instances may write the same element, other than steps of a reduction."""
     spatial = {v.var for v in block.iter_vars if v.iter_type is s.IterType.SPATIAL}
-    known = known_bounds(tree, block)
+    known = regions.known_bounds(tree, block)
     for region in block.writes:
         starts = [(of(r.min), of(r.extent).shifted(-1).value) for r in region.region]
         found = determined(starts, spatial, known)
@@ -135,7 +129,7 @@ def why_overwrites(tree: Tree, block: s.Block) -> str | None:
 
 def why_late(tree: Tree, block: s.Block) -> str | None:
     """The reason why the init of a reduction may not come in its first step."""
-    context = bindings(tree, block)
+    context = regions.bindings(tree, block)
     for axis in block.iter_vars:
         value = context.values[axis.var]
         if axis.iter_type is s.IterType.REDUCE and any(c < 0 for c in value.terms.values()):
@@ -153,12 +147,12 @@ def why_skipped(tree: Tree, block: s.Block) -> str | None:
     """The reason why the first step of a reduction, and with it the init, may be left out by the
     predicate though later steps run: what was there before is then updated.
     """
-    reducing, context = reduce_variables(tree, block), bindings(tree, block)
+    reducing, context = reduce_variables(tree, block), regions.bindings(tree, block)
     starts = {x.loop_var: of(x.min) for x in tree.loops(block) if x.loop_var in reducing}
     for v in spatial_variables(tree, block):
         starts.pop(v, None)
     at_first = Context(context.bounds, starts)
-    for condition in conjuncts(tree.realize(block).predicate):
+    for condition in regions.conjuncts(tree.realize(block).predicate):
         if reducing.isdisjoint(variables_of(condition)):
             continue
         gaps = [_gap(condition, x) for x in (context, at_first)]
@@ -171,7 +165,7 @@ def why_skipped(tree: Tree, block: s.Block) -> str | None:
 
 def _gap(condition: e.PrimExpr, context: Context) -> Sum | None:
     """A condition as X, where it says X <= 0."""
-    limit = limit_of(condition, context)
+    limit = regions.limit_of(condition, context)
     return None if limit is None else limit[0].minus(limit[1])
 
 
@@ -220,7 +214,7 @@ def _stored_by_block(n: s.BlockRealize, names: set[Buffer]) -> Stored:
     sure, perhaps = _stored(n.block.body, names)
     if n.block.init is not None:
         sure |= _stored(n.block.init, names)[0]
-    return (set(), sure | perhaps) if conjuncts(n.predicate) else (sure, perhaps)
+    return (set(), sure | perhaps) if regions.conjuncts(n.predicate) else (sure, perhaps)
 
 
 def _joined(n: s.Stmt, parts: list[Stored]) -> Stored:
@@ -235,7 +229,7 @@ def _joined(n: s.Stmt, parts: list[Stored]) -> Stored:
 
 def why_in_parts(tree: Tree, block: s.Block) -> str | None:
     """The reason why only a part of a reduction runs in one run of the scope that it stands in."""
-    context = bindings(tree, block)
+    context = regions.bindings(tree, block)
     own = {x.loop_var for x in tree.loops(block)}
     for axis in block.iter_vars:
         outer = context.values[axis.var].variables() - own
@@ -253,8 +247,8 @@ def why_not_affine(tree: Tree, block: s.Block, outer: s.Stmt | None = None) -> s
     """The reason why iterations of the loops inside `outer` (default: all) may run an instance
     twice.
     """
-    context = bindings(tree, block)
-    loops = loops_below(tree, block, outer or tree.scope(block))
+    context = regions.bindings(tree, block)
+    loops = regions.loops_below(tree, block, outer or tree.scope(block))
     found = {x.loop_var for x in loops}
     if injective(context.values.values(), found, context.bounds):
         return None
@@ -263,7 +257,7 @@ def why_not_affine(tree: Tree, block: s.Block, outer: s.Stmt | None = None) -> s
 
 def reduce_variables(tree: Tree, block: s.Block) -> set[e.Var]:
     """The loop variables that the reduce axes of a block are bound to."""
-    context = bindings(tree, block)
+    context = regions.bindings(tree, block)
     found: set[e.Var] = set()
     for axis in block.iter_vars:
         if axis.iter_type is not s.IterType.SPATIAL:
@@ -273,7 +267,7 @@ def reduce_variables(tree: Tree, block: s.Block) -> set[e.Var]:
 
 def spatial_variables(tree: Tree, block: s.Block) -> set[e.Var]:
     """The loop variables that the spatial axes of a block are bound to."""
-    context = bindings(tree, block)
+    context = regions.bindings(tree, block)
     found: set[e.Var] = set()
     for axis in block.iter_vars:
         if axis.iter_type is s.IterType.SPATIAL:

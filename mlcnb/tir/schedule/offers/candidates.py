@@ -103,7 +103,7 @@ def _takes(q: Any, site: Site) -> bool:
 
 def _kind(annotation: str) -> str | None:
     """What a parameter takes: a loop, a block, any of them; None for anything else."""
-    kinds = set(annotation.split(" | "))
+    kinds = {kind.rpartition(".")[2] for kind in annotation.split(" | ")}  # s.For is For
     if {"Block", "For"} <= kinds:
         return "any"
     if "For" in kinds:

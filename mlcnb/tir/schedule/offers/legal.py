@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError, ScheduleError
+from mlcnb.core.errors import ArgumentError, MLCError, ScheduleError
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.legality.judge import Judge
@@ -89,7 +89,13 @@ def legal_steps(sch: Schedule, block_or_loop: Handle | str) -> LegalSteps:
     Args:
         sch: the schedule; it is not changed.
         block_or_loop: a handle, or the name of a block.
+
+    Raises:
+        ArgumentError: the first is no schedule.
+        ScheduleError: the second is no block or loop of it.
     """
+    if not isinstance(sch, Schedule):
+        raise ArgumentError(f"{sch!r} is no schedule", hint="tir.Schedule(func) makes one")
     if isinstance(block_or_loop, str):
         sch = _trial(sch, sch.state.working_on)
         handle = sch.get_block(block_or_loop)

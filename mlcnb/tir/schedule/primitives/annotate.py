@@ -48,7 +48,7 @@ def annotate(state: State, block_or_loop: Block | For, ann_key: str, ann_val: An
 
 @does(still=True, tries={"ann_key": _keys})
 def unannotate(state: State, block_or_loop: Block | For, ann_key: str) -> Change:
-    """Take an annotation off.
+    """Take an annotation off; loops, extents and dtypes stay.
 
     Raises:
         ScheduleError: there is none of that key.

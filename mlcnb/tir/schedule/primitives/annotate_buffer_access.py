@@ -27,6 +27,7 @@ from mlcnb.core.node import FrozenDict, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
+from mlcnb.tir.analysis.escapes import escapes
 from mlcnb.tir.buffer import BufferLoad, BufferRegion
 from mlcnb.tir.index_map import RegionMap
 from mlcnb.tir.schedule.edit.caching import chosen_index
@@ -80,6 +81,7 @@ def annotate_buffer_access(
         )
     if state.checks:
         _refuse_false(state, block, region, buf_type)
+        _refuse_unseen(state, block, regions[index], region, buf_type)
     key = f"explicit_{buf_type}_region"
     marked = tuple(block.annotations.get(key, ()))
     marks = {**block.annotations, key: marked if index in marked else (*marked, index)}
@@ -127,6 +129,30 @@ def _refuse_false(state: State, block: Block, region: BufferRegion, buf_type: st
                     block,
                     hint='a schedule with check="none" trusts the region',
                 )
+
+
+def _refuse_unseen(
+    state: State, block: Block, old: BufferRegion, new: BufferRegion, buf_type: str
+) -> None:
+    """Refuse less than was said of a buffer that is reached by a pointer, or more that is written.
+
+    What happens behind the pointer is not seen: what the program says of it is all there is.
+    """
+    leaving = (x.writes if buf_type == "write" else x.reads
+               for x in escapes(block) if x.data is new.buffer.data)  # fmt: skip
+    if not any(leaving):
+        return
+    for n, (inner, outer) in enumerate(zip(old.region, new.region, strict=True)):
+        reason = _why_outside(block, inner, outer, "says that it touches")
+        if reason is None and buf_type == "write":
+            reason = _why_outside(block, outer, inner, "does not say that it writes")
+        if reason:
+            raise state.refusal(
+                f"annotate_buffer_access: range {n} of {new.buffer.name}, of which a call gets a "
+                f"pointer, cannot be {_text(outer)}: {reason}",
+                block,
+                hint='a schedule with check="none" trusts the region',
+            )
 
 
 def _why_outside(block: Block, inner: e.Range, outer: e.Range, verb: str) -> str | None:

@@ -25,15 +25,8 @@ from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferRegion
 from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.edit.rebuild import AxisSubstitution, FreshCopy
+from mlcnb.tir.schedule.legality import regions
 from mlcnb.tir.schedule.legality.promises import why_not_affine, why_not_reduction, why_ragged
-from mlcnb.tir.schedule.legality.regions import (
-    bindings,
-    box_of,
-    conjuncts,
-    is_full,
-    loops_below,
-    spans,
-)
 from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
@@ -86,7 +79,7 @@ def blockize(state: State, target: For | list[Block], preserve_unit_iters: bool 
             raise state.refusal(
                 f"blockize: {name_of(block)} is no reduction block: {reason}", block
             )
-    loops = loops_below(tree, block, parent)
+    loops = regions.loops_below(tree, block, parent)
     cut = _cut(state, block, loops)
     inner_predicate, outer_predicate = _predicates(state, block, loops)
     edit = state.edit()
@@ -109,10 +102,10 @@ class _Made:
 
 
 def _cut(state: State, block: Block, loops: list[For]) -> list[_Axis]:
-    context = bindings(state.tree, block)
+    context = regions.bindings(state.tree, block)
     inside = {x.loop_var for x in loops}
     values = [context.values[axis.var] for axis in block.iter_vars]
-    inner = spans(loops, context.bounds)
+    inner = regions.spans(loops, context.bounds)
     found, starts = [], []
     for axis, value in zip(block.iter_vars, values, strict=True):
         mine = {t: c for t, c in value.terms.items() if _uses(t, inside)}
@@ -153,7 +146,7 @@ def _predicates(state: State, block: Block, loops: list[For]) -> tuple[e.PrimExp
     """The conditions that speak of loops inside, and the others."""
     inside = {x.loop_var for x in loops}
     inner, outer = [], []
-    for condition in conjuncts(state.tree.realize(block).predicate):
+    for condition in regions.conjuncts(state.tree.realize(block).predicate):
         used = variables_of(condition)
         if not used & inside:
             outer.append(condition)
@@ -257,7 +250,7 @@ def _init(
         alloc_buffers=(),
         match_buffers=(),
     )
-    conditions = p.all_of(*(c for c in conjuncts(predicate) if variables_of(c) <= used))
+    conditions = p.all_of(*(c for c in regions.conjuncts(predicate) if variables_of(c) <= used))
     realize = _inner(old, spatial, at_outer, conditions, {}, "i_init")
     inner = replace(realize.block, reads=detect_buffer_access(realize.block)[0])
     copied = [x for x in loops if x.loop_var in used]
@@ -288,13 +281,13 @@ def _regions(
     predicate: the conditions inside of the tile; the others keep the whole tile from running.
     """
     tree = state.tree
-    known = bindings(tree, block).bounds
+    known = regions.bindings(tree, block).bounds
     values = {c.axis.var: at_outer[c.axis.var].plus(c.inner) for c in cut}
     context = Context(known, values)
 
     def tile(r: BufferRegion) -> BufferRegion:
-        box = box_of(tree, block, r, parent, context, predicate=predicate)
-        if r in block.writes and state.checks and not is_full(box, known):
+        box = regions.box_of(tree, block, r, parent, context, predicate=predicate)
+        if r in block.writes and state.checks and not regions.is_full(box, known):
             raise state.refusal(
                 f"blockize: what {name_of(block)} writes of {r.buffer.name} in one tile is no full "
                 "box, and the new block could not say what it writes",

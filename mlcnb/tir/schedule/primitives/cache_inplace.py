@@ -11,15 +11,7 @@ for i in range(4):                          X_local = T.alloc_buffer(..., scope=
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.edit.caching import (
-    cached,
-    chosen_buffer,
-    index_dtype,
-    index_of,
-    refuse_scope,
-    refuse_views,
-    replace_block,
-)
+from mlcnb.tir.schedule.edit import caching
 from mlcnb.tir.schedule.edit.nests import copy_nest, joined
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.legality.regions import Side, box_of, known_bounds
@@ -51,32 +43,32 @@ def cache_inplace(
         ScheduleError: the block does not write the buffer.
     """
     name = "cache_inplace"
-    refuse_scope(state, name, storage_scope, block)
+    caching.refuse_scope(state, name, storage_scope, block)
     tree = state.tree
-    old = chosen_buffer(state, name, block, block.reads, read_buffer_index)
+    old = caching.chosen_buffer(state, name, block, block.reads, read_buffer_index)
     if not any(r.buffer is old for r in block.writes):
         raise state.refusal(
             f"{name}: {name_of(block)} reads {old.name} and does not write it",
             block,
             hint="cache_read it",
         )
-    refuse_views(state, name, old, [block])
+    caching.refuse_views(state, name, old, [block])
     place = tree.enclosing(block)
     known = known_bounds(tree, place)
-    new = cached(old, storage_scope)
-    dtype = index_dtype(tree, block)
+    new = caching.cached(old, storage_scope)
+    dtype = caching.index_dtype(tree, block)
     written, touched = _sides(state, block, old)
     around = tree.loops(block)
     into = copy_nest(old, new, [joined([a, b], known) for a, b in touched], known, dtype, around)
     out = copy_nest(new, old, written, known, dtype, around)
     edit = state.edit()
-    replace_block(edit, block, BufferSwap({old: new}, edit.forward))
+    caching.replace_block(edit, block, BufferSwap({old: new}, edit.forward))
     realize = tree.realize(block)
     edit.before(realize, into[0])
     edit.after(realize, out[0])
     edit.allocate(tree.scope(block), new)
     change = Change.of(edit, [into[1], out[1]])
-    return change.noting(read_buffer_index=index_of(block.reads, old))
+    return change.noting(read_buffer_index=caching.index_of(block.reads, old))
 
 
 def _sides(

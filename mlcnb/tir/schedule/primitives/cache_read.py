@@ -10,16 +10,7 @@ with T.block("C"):                      A_shared = T.alloc_buffer(..., scope="sh
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.edit.caching import (
-    cached,
-    chosen_buffer,
-    index_dtype,
-    index_of,
-    loops_at,
-    refuse_scope,
-    refuse_views,
-    replace_block,
-)
+from mlcnb.tir.schedule.edit import caching
 from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.edit.nests import copy_nest, joined
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
@@ -59,9 +50,9 @@ def cache_read(
     Raises:
         ScheduleError: the buffer is written after the place of the copy.
     """
-    refuse_scope(state, "cache_read", storage_scope, block)
+    caching.refuse_scope(state, "cache_read", storage_scope, block)
     tree = state.tree
-    old = chosen_buffer(state, "cache_read", block, block.reads, read_buffer_index)
+    old = caching.chosen_buffer(state, "cache_read", block, block.reads, read_buffer_index)
     scope = tree.scope(block)
     info = tree.info(scope)
     writers = info.writers.get(old, [])
@@ -70,9 +61,9 @@ def cache_read(
     readers = _listed(state, old, given, consumer_blocks)
     writers = _refuse(state, block, old, readers, writers)
     parent: Stmt = tree.meeting(writers, readers) if writers else scope
-    new = cached(old, storage_scope)
+    new = caching.cached(old, storage_scope)
     known = known_bounds(tree, parent)
-    kind = index_dtype(tree, block) if writers or not old.shape else old.shape[0].dtype
+    kind = caching.index_dtype(tree, block) if writers or not old.shape else old.shape[0].dtype
     edit = state.edit()
     tile = _tile(tree, readers, old, parent)
     if tile is not None:
@@ -81,15 +72,15 @@ def cache_read(
         swap = tile.swap(old, new, edit.forward)
     else:
         sides = _copied(state, readers, writers, old, parent)
-        nest, copy = copy_nest(old, new, sides, known, kind, loops_at(tree, parent))
+        nest, copy = copy_nest(old, new, sides, known, kind, caching.loops_at(tree, parent))
         swap = BufferSwap({old: new}, edit.forward)
     for user in readers:
-        replace_block(edit, user, swap)
+        caching.replace_block(edit, user, swap)
     within = [b for b in readers if tree.inside(b, parent)]
     first = min(within, key=lambda b: tree.position[b])
     edit.before(tree.child_towards(parent, tree.realize(first)), nest)
     edit.allocate(scope, new)
-    return Change.of(edit, copy).noting(read_buffer_index=index_of(block.reads, old))
+    return Change.of(edit, copy).noting(read_buffer_index=caching.index_of(block.reads, old))
 
 
 def _listed(
@@ -110,7 +101,7 @@ def _refuse(
     state: State, block: Block, old: Buffer, readers: list[Block], writers: list[Block]
 ) -> list[Block]:
     """The writers before the readers, where the others come when all has been read."""
-    refuse_views(state, "cache_read", old, readers)
+    caching.refuse_views(state, "cache_read", old, readers)
     tree = state.tree
     position = tree.position
     first, last = (f(position[b] for b in readers) for f in (min, max))

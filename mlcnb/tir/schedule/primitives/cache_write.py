@@ -11,17 +11,7 @@ with T.block("C"):                      C_local = T.alloc_buffer(..., scope="loc
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.edit.caching import (
-    cached,
-    chosen_buffer,
-    index_dtype,
-    index_of,
-    last_of,
-    loops_at,
-    refuse_scope,
-    refuse_views,
-    replace_block,
-)
+from mlcnb.tir.schedule.edit import caching
 from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.edit.nests import copy_nest
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
@@ -70,9 +60,9 @@ def cache_write(
         ScheduleError: another block writes the buffer too, the block updates what was there
             before, or it does not write all elements of a box.
     """
-    refuse_scope(state, "cache_write", storage_scope, block)
+    caching.refuse_scope(state, "cache_write", storage_scope, block)
     tree = state.tree
-    old = chosen_buffer(state, "cache_write", block, block.writes, write_buffer_index)
+    old = caching.chosen_buffer(state, "cache_write", block, block.writes, write_buffer_index)
     scope = tree.scope(block)
     readers = [b for b in tree.info(scope).readers.get(old, []) if b is not block]
     moved = [b for b in readers if b in (consumer_blocks or [])]
@@ -92,8 +82,8 @@ def cache_write(
             f"cache_write: {old.name} is read while the reduction of {name_of(block)} runs", block
         )
     box = _written(state, block, old, parent)
-    new = cached(old, storage_scope)
-    dtype = index_dtype(tree, block)
+    new = caching.cached(old, storage_scope)
+    dtype = caching.index_dtype(tree, block)
     edit = state.edit()
     users = [block, *moved]
     known = {
@@ -107,15 +97,15 @@ def cache_write(
         swap = tile.swap(old, new, edit.forward)
     else:
         nest, copy = copy_nest(
-            new, old, box.sides, known_bounds(tree, parent), dtype, loops_at(tree, parent)
+            new, old, box.sides, known_bounds(tree, parent), dtype, caching.loops_at(tree, parent)
         )
         swap = BufferSwap({old: new}, edit.forward)
     for user in (block, *moved):
-        replace_block(edit, user, swap)
-    anchor = tree.child_towards(parent, tree.realize(block)) if staying else last_of(parent)
+        caching.replace_block(edit, user, swap)
+    anchor = tree.child_towards(parent, tree.realize(block)) if staying else caching.last_of(parent)
     edit.after(anchor, nest)
     edit.allocate(scope, new)
-    return Change.of(edit, copy).noting(write_buffer_index=index_of(block.writes, old))
+    return Change.of(edit, copy).noting(write_buffer_index=caching.index_of(block.writes, old))
 
 
 def _refuse(state: State, block: Block, old: Buffer, readers: list[Block]) -> None:
@@ -141,7 +131,7 @@ def _refuse(state: State, block: Block, old: Buffer, readers: list[Block]) -> No
         raise state.refusal(
             f"cache_write: {name_of(block)} updates what {old.name} held before: {skipped}", block
         )
-    refuse_views(state, "cache_write", old, [block, *readers])
+    caching.refuse_views(state, "cache_write", old, [block, *readers])
     early = [b for b in readers if tree.position[b] < tree.position[block]]
     if early:
         raise state.refusal(

@@ -16,13 +16,7 @@ are bound to threads, a buffer in shared memory is made for all threads of the b
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.edit.moving import (
-    Sides,
-    body_items,
-    nest_for,
-    put_in,
-    solve,
-)
+from mlcnb.tir.schedule.edit import moving
 from mlcnb.tir.schedule.edit.nests import joined
 from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_readers_mind
 from mlcnb.tir.schedule.legality.promises import (
@@ -67,11 +61,11 @@ def compute_at(
     if state.checks:
         _refuse(state, block)
     wanted = _wanted(state, block, loop, readers)
-    nest = nest_for(state, block, loop, wanted, preserve_unit_loops)
+    nest = moving.nest_for(state, block, loop, wanted, preserve_unit_loops)
     edit = state.edit()
     first, last = _places(state, block, loop, readers)
     edit.put(state.tree.realize(block), None)
-    put_in(state, edit, "compute_at", loop, nest.wrap(block), first, last, index)
+    moving.put_in(state, edit, "compute_at", loop, nest.wrap(block), first, last, index)
     return Change.of(edit)
 
 
@@ -126,11 +120,11 @@ def _refuse(state: State, block: Block) -> None:
         raise state.refusal(f"compute_at: {name_of(block)} cannot move: {reason}", block)
 
 
-def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> Sides:
+def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> moving.Sides:
     """For each axis of the block, the instances that one iteration of the loop needs."""
     tree = state.tree
     known = known_bounds(tree, loop)
-    found: Sides = {}
+    found: moving.Sides = {}
     for written in block.writes:
         also = threads_that_share(state, loop, written.buffer)
         boxes = [
@@ -144,7 +138,7 @@ def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> Side
         needed = [
             joined([box.sides[n] for box in boxes], known) for n in range(written.buffer.ndim)
         ]
-        for axis, side in solve(block, written, needed, known).items():
+        for axis, side in moving.solve(block, written, needed, known).items():
             found[axis] = joined([found[axis], side], known) if axis in found else side
     return found
 
@@ -167,7 +161,7 @@ def threads_that_share(state: State, loop: For, buffer: Buffer) -> list[For]:
 def _places(state: State, block: Block, loop: For, readers: list[Block]) -> tuple[int, int]:
     """Behind the producers under the loop, before the first consumer."""
     tree = state.tree
-    items = body_items(loop)
+    items = moving.body_items(loop)
     info = tree.info(tree.scope(block))
     makers = [w for x in read_buffers(block) for w in info.writers.get(x, []) if w is not block]
     first = 0

@@ -28,15 +28,9 @@ from mlcnb.tir.schedule.edit.elementwise import axis_bounds, refreshed, substitu
 from mlcnb.tir.schedule.edit.moving import full, only_values
 from mlcnb.tir.schedule.edit.nests import at_least, below
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy, mentions
+from mlcnb.tir.schedule.legality import regions
 from mlcnb.tir.schedule.legality.dependence import is_covered
 from mlcnb.tir.schedule.legality.promises import why_not_complete
-from mlcnb.tir.schedule.legality.regions import (
-    bindings,
-    conjuncts,
-    dimensions,
-    known_bounds,
-    limit_of,
-)
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
@@ -114,11 +108,11 @@ def _is_fixed(x: e.PrimExpr, written: Buffer) -> bool:
 
 def _ends(state: State, block: Block, condition: e.PrimExpr) -> dict[e.Var, tuple[Sum, Sum]]:
     """First and last value of each axis for which the condition holds, where it bounds the axis."""
-    known = {**axis_bounds(block), **dimensions(state.func)}
+    known = {**axis_bounds(block), **regions.dimensions(state.func)}
     axes = {axis.var: axis for axis in block.iter_vars}
     found: dict[e.Var, tuple[Sum, Sum]] = {}
-    for part in conjuncts(condition):
-        limit = limit_of(part, Context(axis_bounds(block)))
+    for part in regions.conjuncts(condition):
+        limit = regions.limit_of(part, Context(axis_bounds(block)))
         only = None if limit is None else _single(limit[0], axes)
         if limit is None or only is None:
             raise state.refusal(
@@ -193,7 +187,7 @@ def _refuse_readers(state: State, block: Block) -> None:
 def _settled(state: State, block: Block, loop: For) -> BlockRealize:
     """Where the block runs, without the loops of one iteration that stand around `loop`."""
     realize = state.tree.realize(block)
-    single = only_values(known_bounds(state.tree, state.tree.parent[loop]))
+    single = only_values(regions.known_bounds(state.tree, state.tree.parent[loop]))
     values = tuple(
         simplified(v, single) if mentions(v, single.values) else v for v in realize.iter_values
     )
@@ -242,7 +236,7 @@ def _copying(
 ) -> tuple[Stmt, dict[Stmt, Stmt]]:
     """The loops and the block that write the values, over as few iterations as can be."""
     block = realize.block
-    context = bindings(state.tree, block)
+    context = regions.bindings(state.tree, block)
     shorter = _shorter_loops(block, realize, padding, chain, context)
     moved = {v: Sum(0, {v: 1}).plus(padding.ends[axis][0]) for v, axis in shorter.items()}
     conditions = []
@@ -261,7 +255,7 @@ def _copying(
         axes.append(axis)
         values.append(value)
     conditions += [
-        simplified(c, Context(context.bounds, moved)) for c in conjuncts(realize.predicate)
+        simplified(c, Context(context.bounds, moved)) for c in regions.conjuncts(realize.predicate)
     ]
     known = axis_bounds(replace(block, iter_vars=tuple(axes)))
     store = replace(

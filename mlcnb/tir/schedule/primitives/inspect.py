@@ -46,25 +46,35 @@ def get_loops(state: State, block: Block) -> list[For]:
 
 @does(pure=True)
 def get_child_blocks(state: State, block_or_loop: Block | For) -> list[Block]:
-    """The blocks directly inside a block or a loop, in program order."""
+    """The blocks directly inside a block or a loop, in program order; `sch.get(loop).extent` is the
+    loop's extent, `sch.get(block).iter_vars` has those of a block's axes.
+    """
     return state.tree.blocks_under(block_or_loop)
 
 
 @does(pure=True)
 def get_producers(state: State, block: Block) -> list[Block]:
-    """The blocks earlier in the same scope that write what this one reads or writes."""
+    """The blocks earlier in the same scope that write what this one reads or writes.
+
+    Buffers count as a whole, whatever their shapes and the regions in them.
+    """
     return state.tree.info(state.tree.scope(block)).producers(block)
 
 
 @does(pure=True)
 def get_consumers(state: State, block: Block) -> list[Block]:
-    """The blocks later in the same scope that read or write what this one writes."""
+    """The blocks later in the same scope that read or write what this one writes.
+
+    Buffers count as a whole, whatever their shapes and the regions in them.
+    """
     return state.tree.info(state.tree.scope(block)).consumers(block)
 
 
 @does(pure=True)
 def get_output_blocks(state: State, scope_block: Block) -> list[Block]:
-    """The blocks inside `scope_block`, nested ones too, that write what lives outside of it."""
+    """The blocks inside `scope_block`, nested ones too, that write what lives outside of it: any
+    element of such a buffer, whatever its shape.
+    """
     tree = state.tree
     inside = [b for b in tree.blocks if b is not scope_block and tree.inside(b, scope_block)]
     own = {a for b in (scope_block, *inside) for a in b.alloc_buffers}

@@ -18,29 +18,14 @@ from __future__ import annotations
 
 from mlcnb.arith.extremes import extremes
 from mlcnb.tir.buffer import Buffer, BufferRegion
-from mlcnb.tir.schedule.edit.moving import (
-    Sides,
-    body_items,
-    nest_for,
-    nest_sides,
-    put_in,
-    reads_within,
-    solve,
-)
+from mlcnb.tir.schedule.edit import moving
 from mlcnb.tir.schedule.edit.nests import Nest
+from mlcnb.tir.schedule.legality import promises
 from mlcnb.tir.schedule.legality.dependence import (
     is_covered,
     why_inputs_change,
     why_readers_mind,
     why_uncovered,
-)
-from mlcnb.tir.schedule.legality.promises import (
-    read_buffers,
-    reduce_variables,
-    why_late,
-    why_neither,
-    why_not_affine,
-    why_overwrites,
 )
 from mlcnb.tir.schedule.legality.regions import (
     Box,
@@ -90,16 +75,16 @@ def reverse_compute_at(
     primary = makers[-1]
     made = {b: _made(state, block, loop, w, b) for w, b in makers}
     wanted = _wanted(state, block, loop, primary[1], made[primary[1]], [w for w, _ in makers])
-    nest = nest_for(state, block, loop, wanted, preserve_unit_loops)
+    nest = moving.nest_for(state, block, loop, wanted, preserve_unit_loops)
     if state.checks:
         for buffer, box in made.items():
             _refuse_uncovered(state, block, loop, nest, buffer, box)
-    items = body_items(loop)
+    items = moving.body_items(loop)
     tree = state.tree
     first = 1 + max(items.index(tree.child_towards(loop, tree.realize(w))) for w, _ in makers)
     edit = state.edit()
     edit.put(tree.realize(block), None)
-    put_in(state, edit, NAME, loop, nest.wrap(block), first, len(items), index)
+    moving.put_in(state, edit, NAME, loop, nest.wrap(block), first, len(items), index)
     change = Change.of(edit)
     if state.checks:
         _refuse_after(state, block, loop, change)
@@ -113,7 +98,7 @@ def _producers(state: State, block: Block, loop: For) -> list[tuple[Block, Buffe
     info = tree.info(tree.scope(block))
     place = tree.position
     found: list[tuple[Block, Buffer]] = []
-    for buffer in read_buffers(block):
+    for buffer in promises.read_buffers(block):
         for writer in info.writers.get(buffer, []):
             late = place[writer] > place[loop] and not tree.inside(writer, loop)
             if writer is not block and (late or place[writer] > place[block]):
@@ -136,7 +121,7 @@ def _producers(state: State, block: Block, loop: For) -> list[tuple[Block, Buffe
 
 def _refuse(state: State, block: Block) -> None:
     tree = state.tree
-    reason = why_neither(tree, block)
+    reason = promises.why_neither(tree, block)
     if reason:
         raise state.refusal(
             f"{NAME}: {name_of(block)} is neither complete nor a reduction block: {reason}", block
@@ -151,7 +136,7 @@ def _made(state: State, block: Block, loop: For, writer: Block, buffer: Buffer) 
     tree = state.tree
     shared = set(tree.loops(block))
     new = [x for x in (*tree.loops(loop), loop) if x not in shared]
-    reducing = reduce_variables(tree, writer)
+    reducing = promises.reduce_variables(tree, writer)
     partial = [x for x in new if x.loop_var in reducing]
     if partial and state.checks:
         raise state.refusal(
@@ -160,7 +145,7 @@ def _made(state: State, block: Block, loop: For, writer: Block, buffer: Buffer) 
             loop,
             hint=f"choose a loop outside of {name_of(partial[0])}",
         )
-    if why_overwrites(tree, writer) and state.checks:
+    if promises.why_overwrites(tree, writer) and state.checks:
         raise state.refusal(
             f"{NAME}: {name_of(writer)} may write an element of {buffer.name} more than once",
             writer,
@@ -171,12 +156,12 @@ def _made(state: State, block: Block, loop: For, writer: Block, buffer: Buffer) 
 
 def _wanted(
     state: State, block: Block, loop: For, buffer: Buffer, box: Box, makers: list[Block]
-) -> Sides:
+) -> moving.Sides:
     """For each axis of the block, the instances whose input is made in one iteration."""
     tree = state.tree
     known = known_bounds(tree, loop)
     region = _only_read(state, block, buffer)
-    if state.checks and not reads_within(block, region):
+    if state.checks and not moving.reads_within(block, region):
         raise state.refusal(
             f"{NAME}: some instances of {name_of(block)} do not read {buffer.name}, "
             "so no iteration would run them",
@@ -188,7 +173,7 @@ def _wanted(
             f"{names_of(makers)} does not write",
             block,
         )
-    found = solve(block, region, box.sides, known)
+    found = moving.solve(block, region, box.sides, known)
     return _within_old(state, block, loop, found)
 
 
@@ -201,7 +186,7 @@ def _only_read(state: State, block: Block, buffer: Buffer) -> BufferRegion:
     return regions[0]
 
 
-def _within_old(state: State, block: Block, loop: For, found: Sides) -> Sides:
+def _within_old(state: State, block: Block, loop: For, found: moving.Sides) -> moving.Sides:
     """Instances that the block does not run now, in the loops that it shares with `loop`, stay
     out.
     """
@@ -225,7 +210,7 @@ def _refuse_uncovered(
     state: State, block: Block, loop: For, nest: Nest, buffer: Buffer, box: Box
 ) -> None:
     region = _only_read(state, block, buffer)
-    sides = nest_sides(nest, block, [(r.min, r.extent) for r in region.region])
+    sides = moving.nest_sides(nest, block, [(r.min, r.extent) for r in region.region])
     if sides and box.exact and inside(Box(buffer, sides, True), box, nest.known):
         return
     raise state.refusal(
@@ -245,11 +230,11 @@ def _refuse_after(state: State, block: Block, loop: For, change: Change) -> None
         raise state.refusal(f"{NAME}: in {name_of(loop)}, {name_of(block)} is too early: {early}")
     if block.init is None:
         return
-    reason = why_late(made, block)
+    reason = promises.why_late(made, block)
     inner = {x.loop_var for x in loops_below(made, block, around[-1])}
-    split_up = not reduce_variables(made, block) <= inner
+    split_up = not promises.reduce_variables(made, block) <= inner
     if split_up:
-        reason = reason or why_not_affine(made, block)
+        reason = reason or promises.why_not_affine(made, block)
     if reason:
         raise state.refusal(
             f"{NAME}: the reduction {name_of(block)} would be torn apart: {reason}", block

@@ -23,6 +23,7 @@ from mlcnb.arith.reading import Context, of, simplified
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.reducers import Step
 from mlcnb.tir.schedule.edit.elementwise import refreshed
@@ -40,27 +41,16 @@ from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, text_of
 from mlcnb.tir.schedule.record.site import Site
 from mlcnb.tir.schedule.record.state import Change, State
-from mlcnb.tir.stmt import (
-    Block,
-    BlockRealize,
-    BufferStore,
-    For,
-    ForKind,
-    IterType,
-    IterVar,
-    Stmt,
-    seq,
-)
 
 
 @dataclass
 class _Parts:
     """What is known of the reduction to be factored."""
 
-    block: Block
-    realize: BlockRealize
-    loops: list[For]
-    loop: For
+    block: s.Block
+    realize: s.BlockRealize
+    loops: list[s.For]
+    loop: s.For
     step: Step
     starts: tuple[e.PrimExpr, ...]
     axis: int
@@ -71,7 +61,7 @@ def _positions(site: Site) -> range:
 
 
 @does(near="decompose_reduction", tries={"factor_axis": _positions})
-def rfactor(state: State, loop: For, factor_axis: int) -> Change:
+def rfactor(state: State, loop: s.For, factor_axis: int) -> Change:
     """Factor an associative and commutative reduction by one of its loops.
 
     Args:
@@ -111,7 +101,7 @@ def _may_go_first(state: State, parts: _Parts) -> bool:
     """Whether the parts can be made before all loops: the block stands first in each of them, and
     nothing in them writes what it reads."""
     tree = state.tree
-    around: Stmt = parts.loops[0]
+    around: s.Stmt = parts.loops[0]
     for inner in (*parts.loops[1:], parts.realize):
         if body_items(around)[0] is not inner:  # type: ignore[arg-type]
             return False
@@ -121,13 +111,13 @@ def _may_go_first(state: State, parts: _Parts) -> bool:
     return not any(r.buffer in read for b in others for r in b.writes)
 
 
-def _copied(loops: Sequence[For], inner: BlockRealize) -> Stmt:
+def _copied(loops: Sequence[s.For], inner: s.BlockRealize) -> s.Stmt:
     """A block in loops of its own."""
     fresh = FreshCopy({})
     for x in loops:
         fresh.renew(x.loop_var)
     values = tuple(fresh.expr(v) for v in inner.iter_values)
-    nest: Stmt = replace(inner, iter_values=values, predicate=fresh.expr(inner.predicate))
+    nest: s.Stmt = replace(inner, iter_values=values, predicate=fresh.expr(inner.predicate))
     for x in reversed(loops):
         bounds = fresh.expr(x.min), fresh.expr(x.extent)
         var = fresh.values[x.loop_var]
@@ -135,7 +125,7 @@ def _copied(loops: Sequence[For], inner: BlockRealize) -> Stmt:
     return nest
 
 
-def _parts(state: State, loop: For, factor_axis: int) -> _Parts:
+def _parts(state: State, loop: s.For, factor_axis: int) -> _Parts:
     tree = state.tree
     blocks = tree.blocks_under(loop)
     if len(blocks) != 1:
@@ -159,7 +149,7 @@ def _parts(state: State, loop: For, factor_axis: int) -> _Parts:
     return _Parts(block, tree.realize(block), loops, loop, step, starts, axis)
 
 
-def _refuse_loops(state: State, block: Block, loop: For, loops: list[For]) -> None:
+def _refuse_loops(state: State, block: s.Block, loop: s.For, loops: list[s.For]) -> None:
     tree = state.tree
     spatial = spatial_variables(tree, block)
     reducing = reduce_variables(tree, block)
@@ -177,14 +167,16 @@ def _refuse_loops(state: State, block: Block, loop: For, loops: list[For]) -> No
         raise state.refusal(
             f"rfactor: {name_of(mixed[0])} runs over spatial and reduce axes at once", mixed[0]
         )
-    odd = [x for x in loops if x.kind is not ForKind.SERIAL and x.loop_var in reducing]
+    odd = [x for x in loops if x.kind is not s.ForKind.SERIAL and x.loop_var in reducing]
     if odd:
         raise state.refusal(
             f"rfactor: {name_of(odd[0])} is {odd[0].kind.value}, not serial", odd[0]
         )
 
 
-def _refuse_swaps(state: State, block: Block, loop: For, loops: list[For], step: Step) -> None:
+def _refuse_swaps(
+    state: State, block: s.Block, loop: s.For, loops: list[s.For], step: Step
+) -> None:
     """Where the first of equal values counts, only the outermost loop keeps their order."""
     tree = state.tree
     reducing = reduce_variables(tree, block)
@@ -206,20 +198,20 @@ def _buffer(old: Buffer, extent: e.PrimExpr, axis: int) -> Buffer:
     return decl_buffer(shape, old.dtype, f"{old.name}_rf", old.scope)
 
 
-def _making_block(state: State, parts: _Parts, new: Sequence[Buffer]) -> BlockRealize:
+def _making_block(state: State, parts: _Parts, new: Sequence[Buffer]) -> s.BlockRealize:
     """The block over the old loops, in which the factored loop is spatial."""
     tree, block = state.tree, parts.block
     context = bindings(tree, block)
-    factor = _axis_of(parts.loop, IterType.SPATIAL)
+    factor = _axis_of(parts.loop, s.IterType.SPATIAL)
     axes, values = [factor], [parts.loop.loop_var]
     over: dict[e.Var, e.PrimExpr] = {parts.loop.loop_var: factor.var}
     replaced: dict[e.Var, e.PrimExpr] = {}
     for axis, value in zip(block.iter_vars, parts.realize.iter_values, strict=True):
         used = context.values[axis.var].variables()
-        if axis.iter_type is IterType.REDUCE and parts.loop.loop_var in used:
+        if axis.iter_type is s.IterType.REDUCE and parts.loop.loop_var in used:
             for x in parts.loops:
                 if x.loop_var in used and x.loop_var not in over:
-                    own = _axis_of(x, IterType.REDUCE)
+                    own = _axis_of(x, s.IterType.REDUCE)
                     over[x.loop_var] = own.var
                     axes.append(own)
                     values.append(x.loop_var)
@@ -229,13 +221,13 @@ def _making_block(state: State, parts: _Parts, new: Sequence[Buffer]) -> BlockRe
             values.append(value)  # type: ignore[arg-type]
     known = {**known_bounds(tree, block), **{v.var: _bounds(v) for v in axes}}
     sums = Context(known, {v: of(x, Context(known)) for v, x in replaced.items()})
-    if not any(axis.iter_type is IterType.REDUCE for axis in axes):
+    if not any(axis.iter_type is s.IterType.REDUCE for axis in axes):
         stores = _written(parts, new, factor.var, parts.step.values)
-        body, init = seq(*(_simplified_store(x, sums) for x in stores)), None
+        body, init = s.seq(*(_simplified_store(x, sums) for x in stores)), None
     else:
         body = _updated(parts, new, factor.var, parts.step.values, sums)
         starts = _written(parts, new, factor.var, parts.starts)
-        init = seq(*(_simplified_store(x, sums) for x in starts))
+        init = s.seq(*(_simplified_store(x, sums) for x in starts))
     made = replace(
         block,
         iter_vars=tuple(axes),
@@ -245,7 +237,7 @@ def _making_block(state: State, parts: _Parts, new: Sequence[Buffer]) -> BlockRe
     )
     fresh = FreshCopy({})
     named = reading_in_order(refreshed(made), [r.buffer for r in block.reads])
-    return fresh.stmt(BlockRealize(tuple(values), parts.realize.predicate, named))
+    return fresh.stmt(s.BlockRealize(tuple(values), parts.realize.predicate, named))
 
 
 def substituted_expr(x: e.PrimExpr, values: dict[e.Var, e.PrimExpr]) -> e.PrimExpr:
@@ -253,17 +245,17 @@ def substituted_expr(x: e.PrimExpr, values: dict[e.Var, e.PrimExpr]) -> e.PrimEx
     return simplified(x, Context(values={v: of(y) for v, y in values.items()}))
 
 
-def _axis_of(loop: For, kind: IterType) -> IterVar:
+def _axis_of(loop: s.For, kind: s.IterType) -> s.IterVar:
     var = e.Var(f"v_{loop.loop_var.name}", loop.loop_var.dtype)
-    return IterVar(e.Range(loop.min, loop.extent), var, kind)
+    return s.IterVar(e.Range(loop.min, loop.extent), var, kind)
 
 
-def _bounds(axis: IterVar) -> tuple[int | None, int | None]:
+def _bounds(axis: s.IterVar) -> tuple[int | None, int | None]:
     low, count = of(axis.dom.min).value, of(axis.dom.extent).value
     return low, None if low is None or count is None else low + count - 1
 
 
-def _simplified_store(store: BufferStore, context: Context) -> BufferStore:
+def _simplified_store(store: s.BufferStore, context: Context) -> s.BufferStore:
     return replace(
         store,
         value=simplified(store.value, context),
@@ -273,10 +265,10 @@ def _simplified_store(store: BufferStore, context: Context) -> BufferStore:
 
 def _written(
     parts: _Parts, new: Sequence[Buffer], factor: e.Var, values: Sequence[e.PrimExpr]
-) -> list[BufferStore]:
+) -> list[s.BufferStore]:
     """Stores of these values where the parts are."""
     return [
-        BufferStore(buffer, value, _inserted(old.indices, factor, parts.axis))
+        s.BufferStore(buffer, value, _inserted(old.indices, factor, parts.axis))
         for buffer, value, old in zip(new, values, parts.step.stores, strict=True)
     ]
 
@@ -287,13 +279,13 @@ def _updated(
     factor: e.Var,
     values: Sequence[e.PrimExpr],
     context: Context,
-) -> Stmt:
+) -> s.Stmt:
     """The step on the parts."""
     at = [_inserted(x.indices, factor, parts.axis) for x in parts.step.stores]
     old = [BufferLoad(b, i) for b, i in zip(new, at, strict=True)]
     found = parts.step.combine(old, values)
     stores = [
-        _simplified_store(BufferStore(b, x, i), context)
+        _simplified_store(s.BufferStore(b, x, i), context)
         for b, x, i in zip(new, found, at, strict=True)
     ]
     return stored(stores)
@@ -318,7 +310,7 @@ def _refuse_unstarted(state: State, parts: _Parts) -> None:
             )
 
 
-def _top(state: State, loops: list[For]) -> For:
+def _top(state: State, loops: list[s.For]) -> s.For:
     """The outermost loop that holds nothing but this nest."""
     top = loops[-1]
     for x in reversed(loops[:-1]):
@@ -328,7 +320,7 @@ def _top(state: State, loops: list[For]) -> For:
     return top
 
 
-def _refuse_outside(state: State, parts: _Parts, top: For) -> None:
+def _refuse_outside(state: State, parts: _Parts, top: s.For) -> None:
     """All loops of the reduction must be in the nest: else it is seen half done."""
     reducing = reduce_variables(state.tree, parts.block)
     outside = [x for x in parts.loops[: parts.loops.index(top)] if x.loop_var in reducing]
@@ -340,17 +332,17 @@ def _refuse_outside(state: State, parts: _Parts, top: For) -> None:
 
 
 def _combining_nest(
-    state: State, parts: _Parts, new: Sequence[Buffer], loops: list[For]
-) -> tuple[Block, Stmt]:
+    state: State, parts: _Parts, new: Sequence[Buffer], loops: list[s.For]
+) -> tuple[s.Block, s.Stmt]:
     """Loops over the spatial axes and the factor, and the block that reduces the parts."""
     block = parts.block
     reducing = reduce_variables(state.tree, block) - {parts.loop.loop_var}
     kept = [x for x in loops if x.loop_var not in reducing]
-    factor = _axis_of(parts.loop, IterType.REDUCE)
+    factor = _axis_of(parts.loop, s.IterType.REDUCE)
     spatial = [
         (axis, value)
         for axis, value in zip(block.iter_vars, parts.realize.iter_values, strict=True)
-        if axis.iter_type is IterType.SPATIAL
+        if axis.iter_type is s.IterType.SPATIAL
     ]
     stores = parts.step.stores
     loads = [
@@ -365,8 +357,8 @@ def _combining_nest(
     for x in kept:
         fresh.renew(x.loop_var)
     predicate = _spatial_predicate(parts, {*reducing, parts.loop.loop_var})
-    realized = fresh.stmt(BlockRealize(values, predicate, reading_in_order(refreshed(made), new)))
-    nest: Stmt = realized
+    realized = fresh.stmt(s.BlockRealize(values, predicate, reading_in_order(refreshed(made), new)))
+    nest: s.Stmt = realized
     for x in reversed(kept):
         nest = replace(x, loop_var=fresh.values[x.loop_var], body=nest)
     return realized.block, nest

@@ -43,14 +43,19 @@ def sample_categorical(
         raise state.refusal(
             f"sample_categorical: {len(candidates)} candidates have {len(probs)} probabilities"
         )
-    chosen = state.random.choice(probs) if decision is None else int(decision)
+    name = "sample_categorical"
+    values = [_whole(state, name, "candidate", x) for x in candidates]
+    if decision is None:
+        chosen = state.random.choice(probs)
+    else:
+        chosen = _whole(state, name, "decision", decision)
     if not 0 <= chosen < len(candidates):
         raise state.refusal(
             f"sample_categorical: decision {chosen} is no position among {len(candidates)} "
             "candidates"
         )
     state.decide(chosen)
-    return int(candidates[chosen])
+    return values[chosen]
 
 
 @does(pure=True)
@@ -113,15 +118,13 @@ def _tile(
     extent = p.as_int(loop.extent)
     if n < 2:
         raise state.refusal(f"{name}: a tile has two factors or more, {n} asked for", loop)
-    if decision is not None and len(decision) != n:
-        raise state.refusal(
-            f"{name}: decision {list(map(int, decision))} has {len(decision)} factors, not {n}",
-            loop,
-        )
+    tile = [_whole(state, name, "factor", x) for x in decision or ()]
+    if decision is not None and len(tile) != n:
+        raise state.refusal(f"{name}: decision {tile} has {len(tile)} factors, not {n}", loop)
     if extent is None:
         factors = [-1, *[1] * (n - 1)]
     elif decision is not None:
-        factors = _adapted(extent, [int(x) for x in decision])
+        factors = _adapted(extent, tile)
     else:
         factors = _drawn_tile(state, extent // inner, n, extent if most is None else most)
         for prime in _primes(inner):
@@ -132,6 +135,14 @@ def _tile(
         )
     state.decide(factors)
     return factors
+
+
+def _whole(state: State, name: str, what: str, value: Any) -> int:
+    """A number that is told, of Python or as an expression: a whole one."""
+    number = p.as_int(value)
+    if number is None or isinstance(value, bool):
+        raise state.refusal(f"{name}: {what} {value!r} is no whole number")
+    return number
 
 
 def _adapted(extent: int, tile: list[int]) -> list[int]:
@@ -159,7 +170,8 @@ def sample_compute_location(state: State, block: Block, decision: int | None = N
     if decision is None:
         chosen = positions[state.random.integer(len(positions))]
     else:
-        chosen = max((x for x in positions if x <= int(decision)), default=positions[0])
+        most = _whole(state, "sample_compute_location", "decision", decision)
+        chosen = max((x for x in positions if x <= most), default=positions[0])
     state.decide(chosen)
     return places[chosen]
 

@@ -17,20 +17,14 @@ from mlcnb.core.node import Node, replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Var
+from mlcnb.tir.analysis.escapes import escapes
 from mlcnb.tir.buffer import Buffer, BufferLoad
-from mlcnb.tir.schedule.edit.caching import (
-    chosen_buffer,
-    home_of,
-    index_of,
-    replaced_everywhere,
-    users_of,
-    with_views,
-)
+from mlcnb.tir.schedule.edit import caching
 from mlcnb.tir.schedule.edit.rebuild import ViewSwap
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
-from mlcnb.tir.stmt import Block, BufferStore
+from mlcnb.tir.stmt import Block, BufferStore, DeclBuffer
 
 
 @does()
@@ -80,8 +74,8 @@ def unsafe_set_dtype(
 
 
 def _buffer(state: State, name: str, block: Block, index: int | str | Buffer) -> Buffer:
-    old = chosen_buffer(state, name, block, block.writes, index)
-    if home_of(state.tree, old) is None:
+    old = caching.chosen_buffer(state, name, block, block.writes, index)
+    if caching.home_of(state.tree, old) is None:
         raise state.refusal(
             f"{name}: {old.name}, which {name_of(block)} writes, is a parameter",
             block,
@@ -102,43 +96,24 @@ def _kind(state: State, name: str, block: Block, given: Any) -> DType:
 
 def _changed(state: State, name: str, block: Block, old: Buffer, kind: DType) -> Change:
     kind = kind.with_lanes(old.dtype.lanes)
-    swaps = with_views(state.tree, old, lambda b, _: _holding(b, kind))
+    swaps = caching.with_views(state.tree, old, lambda b, _: _holding(b, kind))
     pointers = {b.data for b in swaps}
-    for user in users_of(state.tree, old):
-        if any(n in pointers for part in _parts(user) for n in _bare(part)):
-            raise state.refusal(
-                f"{name}: {name_of(user)} passes on a pointer to {old.name}, behind which "
-                f"{old.dtype} is expected",
-                user,
-            )
+    for x in escapes(state.func):  # views are exchanged, what a call gets is not
+        if x.data in pointers and not isinstance(x.node, DeclBuffer):
+            who = name_of(x.block) if x.block else "the function"
+            told = f"{who} passes on a pointer to {old.name}, behind which {old.dtype} is expected"
+            raise state.refusal(f"{name}: {told}", x.block)
     edit = state.edit()
-    func = replaced_everywhere(state, old, swaps[old], edit, _Converted(swaps, edit.forward))
-    return Change.of(edit, func=func).noting(buffer_index=index_of(block.writes, old))
+    func = caching.replaced_everywhere(
+        state, old, swaps[old], edit, _Converted(swaps, edit.forward)
+    )
+    return Change.of(edit, func=func).noting(buffer_index=caching.index_of(block.writes, old))
 
 
 def _holding(buffer: Buffer, kind: DType) -> Buffer:
     """The buffer with elements of another dtype."""
     data = Var(buffer.data.name, buffer.data.dtype, (str(kind), buffer.scope))
     return replace(buffer, dtype=kind, data=data)
-
-
-def _parts(block: Block) -> list[Node]:
-    return [block.body] if block.init is None else [block.body, block.init]
-
-
-def _bare(n: Node) -> list[Var]:
-    """The variables in a statement that are not the pointers of the buffers it accesses."""
-    if isinstance(n, Buffer):
-        return []
-    if isinstance(n, Var):
-        return [n]
-    found = []
-    for name in n.child_fields:
-        value = getattr(n, name)
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, Node):
-                found += _bare(item)
-    return found
 
 
 class _Converted(ViewSwap):

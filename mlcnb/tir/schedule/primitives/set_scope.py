@@ -8,14 +8,7 @@ from __future__ import annotations
 from mlcnb.core.node import replace
 from mlcnb.ir.expr import Var
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.edit.caching import (
-    chosen_buffer,
-    home_of,
-    index_of,
-    refuse_scope,
-    replaced_everywhere,
-    with_views,
-)
+from mlcnb.tir.schedule.edit import caching
 from mlcnb.tir.schedule.edit.rebuild import ViewSwap
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
@@ -41,23 +34,23 @@ def set_scope(
     Raises:
         ScheduleError: the buffer is a parameter of the function, or there is no such scope.
     """
-    refuse_scope(state, "set_scope", storage_scope, block)
+    caching.refuse_scope(state, "set_scope", storage_scope, block)
     own = [b for b in block.alloc_buffers if b is buffer_index or b.name == buffer_index]
     kept: int | str
     if len(own) == 1:
         old, kept = own[0], own[0].name
     else:
-        old = chosen_buffer(state, "set_scope", block, block.writes, buffer_index)
-        kept = index_of(block.writes, old)
-    if home_of(state.tree, old) is None:
+        old = caching.chosen_buffer(state, "set_scope", block, block.writes, buffer_index)
+        kept = caching.index_of(block.writes, old)
+    if caching.home_of(state.tree, old) is None:
         raise state.refusal(
             f"set_scope: {old.name}, which {name_of(block)} writes, is a parameter",
             block,
             hint=f"cache_write it into {storage_scope!r}",
         )
-    swaps = with_views(state.tree, old, lambda b, _: _moved(b, storage_scope))
+    swaps = caching.with_views(state.tree, old, lambda b, _: _moved(b, storage_scope))
     edit = state.edit()
-    func = replaced_everywhere(state, old, swaps[old], edit, ViewSwap(swaps, edit.forward))
+    func = caching.replaced_everywhere(state, old, swaps[old], edit, ViewSwap(swaps, edit.forward))
     return Change.of(edit, func=func).noting(buffer_index=kept)
 
 

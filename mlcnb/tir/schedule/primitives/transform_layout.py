@@ -24,13 +24,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.index_map import IndexMap
-from mlcnb.tir.schedule.edit.caching import (
-    named_buffer,
-    place_of,
-    refuse_views,
-    replaced_everywhere,
-    users_of,
-)
+from mlcnb.tir.schedule.edit import caching
 from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.edit.layouts import Layout
 from mlcnb.tir.schedule.edit.padding import padded
@@ -68,14 +62,14 @@ def transform_layout(
     Raises:
         ScheduleError: the map is not injective, or its padding cannot be told.
     """
-    old = named_buffer(state, "transform_layout", block, buffer)
+    old = caching.named_buffer(state, "transform_layout", block, buffer)
     layout = Layout(
         state, "transform_layout", index_map, old.shape, block, assume_injective_transform
     )
     pad = _pad_value(state, block, old, layout, pad_value)
     new = replace(old, shape=layout.shape, strides=(), axis_separators=())
     if not layout.stays:
-        refuse_views(state, "transform_layout", old, users_of(state.tree, old))
+        caching.refuse_views(state, "transform_layout", old, caching.users_of(state.tree, old))
     known: dict[e.Var, Bounds] = {}
     for user in state.tree.blocks:
         known.update(axis_bounds(user))
@@ -86,9 +80,9 @@ def transform_layout(
         rule=lambda indices: layout.indices(indices, known),
         box=lambda r, to: layout.region(r, to, known),
     )
-    func = replaced_everywhere(state, old, new, edit, swap)
+    func = caching.replaced_everywhere(state, old, new, edit, swap)
     change = Change.of(edit, func=func).noting(
-        buffer=place_of(block, old, buffer), index_map=layout.map, pad_value=pad
+        buffer=caching.place_of(block, old, buffer), index_map=layout.map, pad_value=pad
     )
     if pad is None or not layout.pads:
         return change

@@ -24,6 +24,8 @@ def unsafe_hide_buffer_access(
 ) -> Change:
     """Take regions out of what a block says that it reads or writes; the body stays as it is.
 
+    Buffers keep shape and dtype, so that the program computes the same.
+
     Args:
         state: the program.
         block: the block.

@@ -1,6 +1,7 @@
 """Going back and forth: a schedule's snapshots, and which of them is the current one.
 
 sch.undo(), sch.redo(), sch.goto(3)      the program, the handles and the trace of that step
+sch.restore()                            the steps that a cell replaced when it was run again
 sch.copy()                               another schedule that goes on from here
 sch.diff(1, 3)                           what changed in between
 sch.seed(7), sch.remove_rv(v)            what the current snapshot knows beside the program
@@ -8,13 +9,14 @@ sch.seed(7), sch.remove_rv(v)            what the current snapshot knows beside 
 
 from __future__ import annotations
 
+import reprlib
 from copy import copy
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any, Self
 
 from mlcnb.core import cells, display
-from mlcnb.core.errors import ScheduleError
+from mlcnb.core.errors import ScheduleError, StepArgumentError
 from mlcnb.ir.module import IRModule
 from mlcnb.tir.schedule.record.instruction import Instruction
 from mlcnb.tir.schedule.record.state import Random, Snapshot
@@ -53,6 +55,8 @@ class History:
         self._met = cells.current()
         #: cell -> where the schedule stood when the cell first did something: step, instructions
         self._entered: dict[str, tuple[int, int]] = {}
+        #: the schedule as it was before a cell was run again and its steps replaced
+        self._replaced: History | None = None
 
     @property
     def _snapshot(self) -> Snapshot:
@@ -69,6 +73,12 @@ class History:
         inst = self._snapshot.instructions[-1]
         self._steps.append(Step(self._now, inst, self._snapshot.mod, seconds, proof, self._met))
 
+    def __getitem__(self, key: Any) -> Any:
+        raise StepArgumentError(
+            f"Schedule: there are no stages, such as [{reprlib.repr(key)}]: there are blocks",
+            hint='C = sch.get_block("C"); i, j = sch.get_loops(C)',
+        )
+
     @property
     def steps(self) -> list[Step]:
         """The program as given and every change since, those that were undone too."""
@@ -80,20 +90,23 @@ class History:
         return self._now
 
     def undo(self, steps: int = 1) -> Self:
-        """Go back: the program, the handles and the trace are as they were before the last step.
+        """Go back: the program (loops, extents, buffers), handles and trace are as before the step.
 
         Raises:
             ScheduleError: fewer steps were done, or `steps` is negative.
         """
         if not 0 <= steps <= self._now:
+            told = f"{_steps(self._now)} done so far, not {steps}"
+            if not self._now and steps > 0:
+                told = "no step is left: this is the program as it was given"
             raise ScheduleError(
-                f"undo: {_steps(self._now)} done so far, not {steps}",
+                f"undo: {told}",
                 hint="sch.redo() goes forward" if len(self._snapshots) > self._now + 1 else None,
             )
         return self.goto(self._now - steps)
 
     def redo(self, steps: int = 1) -> Self:
-        """Go forward again after an undo.
+        """Go forward again after an undo: the same loops, extents and handles as before it.
 
         Raises:
             ScheduleError: fewer steps were taken back.
@@ -103,8 +116,28 @@ class History:
             raise ScheduleError(f"redo: {_steps(later)} taken back, not {steps}")
         return self.goto(self._now + steps)
 
+    def restore(self) -> Self:
+        """Bring back the steps that a cell replaced when it was run again; twice: replace them.
+
+        The program (loops, extents, buffers), handles and trace are as before the cell was run.
+
+        Raises:
+            ScheduleError: no cell has replaced steps of this schedule.
+        """
+        other = self._replaced
+        if other is None:
+            raise ScheduleError(
+                "restore: no cell has replaced steps of this schedule",
+                hint="sch.undo() takes back a step, sch.goto(n) goes to one",
+            )
+        for name in ("_snapshots", "_steps", "_now", "_entered"):
+            mine = getattr(self, name)
+            setattr(self, name, getattr(other, name))
+            setattr(other, name, mine)
+        return self
+
     def goto(self, number: int) -> Self:
-        """Stand at a step; 0 is the program as it was given.
+        """Stand at a step; 0 is the program as it was given, with its loops and their extents.
 
         Raises:
             ScheduleError: there is no such step.
@@ -144,8 +177,8 @@ class History:
         return other
 
     def diff(self, before: int | None = None, after: int | None = None) -> StepDiff:
-        """What changed between two steps, as a unified diff of the text; by default the last
-        step. A cell shows it with added lines on green and removed ones on red.
+        """What changed between two steps, as a unified diff of the text, extents and dtypes
+        included; by default the last step. A cell shows added lines on green, removed ones on red.
 
         Raises:
             ScheduleError: there is no such step.
@@ -159,15 +192,16 @@ class History:
     def seed(self, seed: int) -> None:
         """Start the random numbers again from `seed`.
 
-        What was drawn before stays; the same seed draws the same on every machine.
+        What was drawn before stays; the same seed draws the same on every machine, for the same
+        extents. Any int will do: nothing is raised.
         """
         self._snapshot.seed = Random.start(seed)
 
     def fork_seed(self) -> int:
         """A seed for another schedule, drawn from this one's.
 
-        An int from 1 to 2**31 - 1, never refused; this schedule's own draws go on from another
-        place.
+        An int from 1 to 2**31 - 1, never refused; this schedule's own draws (of factors of extents,
+        of places) go on from another place.
         """
         dice = Random(self._snapshot.seed)
         drawn = dice.integer(Random.MODULUS - 1)
@@ -177,7 +211,8 @@ class History:
     def remove_rv(self, rand_var: Any) -> None:
         """Forget a handle or a drawn number.
 
-        The program stays; what is not known is forgotten already, and not refused.
+        The program stays, with all loops and extents; what is not known is forgotten already, and
+        not refused.
         """
         self._snapshot.handles.pop(rand_var, None)
         self._snapshot.values.pop(rand_var, None)
@@ -185,8 +220,8 @@ class History:
     def enter_postproc(self) -> None:
         """Mark where postprocessing begins in the trace.
 
-        In `sch.trace` what follows stands behind `EnterPostproc`; the program stays, nothing is
-        refused.
+        In `sch.trace` what follows stands behind `EnterPostproc`; the program stays, with all loops
+        and extents, and nothing is refused.
         """
         self._snapshot.instructions.append(Instruction("EnterPostproc"))
 

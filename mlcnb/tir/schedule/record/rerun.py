@@ -4,19 +4,16 @@
     cell 2    i, j, k = sch.get_loops("C")       run, edited, and run again: the schedule first goes
               sch.split(i, [None, 8])            back to where it stood before cell 2
 
-`mlcnb.options.set("rerun", "replace")` does so without a word, `"ask"` (the default) asks,
-`"stack"` leaves all as it is. Steps that other cells did later are undone too: run these cells
-again.
+A line says so, with a button that brings the earlier steps back (`sch.restore()`). Steps that other
+cells did later are undone too: run these cells again. Nothing is asked, so that a notebook that is
+run as a whole never waits. `mlcnb.options.set("rerun", "stack")` leaves all as it is.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core import cells, options
-from mlcnb.core.errors import MLCError
-
-CHOICES = ("ask", "replace", "stack")
+from mlcnb.core import above, cells, options
 
 
 def meet(sch: Any) -> None:
@@ -27,9 +24,12 @@ def meet(sch: Any) -> None:
     sch._met = now
     steps = sch.steps[1 : sch.position + 1]
     done = [x.number for x in steps if x.run and x.run.cell == now.cell and x.run != now]
-    if done and _wants_replacement(done, sch.position):
+    if done and options.get("rerun") == "replace":
+        told = _told(done, sch.position)
+        sch._replaced = sch.copy()
         sch.goto(done[0] - 1)
         _forget_looks(sch, now.cell)
+        above.ask("tell replaced")(sch, told)
     sch._entered[now.cell] = (sch.position, len(sch.state.instructions))
 
 
@@ -40,25 +40,13 @@ def _forget_looks(sch: Any, cell: str) -> None:
         del sch.state.instructions[known:]
 
 
-def _wants_replacement(done: list[int], position: int) -> bool:
-    choice = options.get("rerun")
-    if choice not in CHOICES:
-        raise MLCError(f"there is no rerun option {choice!r}", hint=f"one of {', '.join(CHOICES)}")
-    if choice != "ask":
-        return bool(choice == "replace")
-    told = _told(done, position)
-    if not cells.can_ask():
-        print(f'{told}; they stay. mlcnb.options.set("rerun", "replace") takes them back')
-        return False
-    return input(f"{told}. Take them back first? [Y/n] ").strip().lower() in ("", "y", "yes")
-
-
 def _told(done: list[int], position: int) -> str:
-    """`this cell has done steps 2 to 4 already (and steps 5 to 6 came after)`"""
-    told = f"this cell has done {_range(done[0], done[-1])} of this schedule already"
-    later = f" (and {_range(done[-1] + 1, position)} came after)" if position > done[-1] else ""
-    return told + later
+    """`run again: steps 2 to 4 of this cell replaced, 5 to 6 after it undone`"""
+    of = "step" if len(done) == 1 else "steps"
+    last = done[-1]
+    told = f"run again: {of} {_range(done[0], last)} of this cell replaced"
+    return told if position == last else f"{told}, {_range(last + 1, position)} after it undone"
 
 
 def _range(first: int, last: int) -> str:
-    return f"step {first}" if first == last else f"steps {first} to {last}"
+    return f"{first}" if first == last else f"{first} to {last}"

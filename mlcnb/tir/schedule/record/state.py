@@ -245,8 +245,8 @@ class Snapshot:
         found = self.handles.get(handle)
         if found is None:
             raise UnknownHandleError(
-                "this handle was made by a step that is not part of the schedule (now)",
-                hint="get it again with get_block and get_loops",
+                "this handle is of another schedule, or was made by a step that was taken back",
+                hint="get it again from this one: sch.get_block, sch.get_loops",
             )
         name, n = found
         if isinstance(n, Gone):

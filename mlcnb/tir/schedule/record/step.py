@@ -10,13 +10,15 @@ nodes that they stand for. The call becomes an instruction of the trace, the new
 from __future__ import annotations
 
 import inspect
+import reprlib
 from collections.abc import Callable, Mapping
 from functools import wraps
 from types import FunctionType
 from typing import Any
 
 from mlcnb.arith.atoms import variables_of
-from mlcnb.core.errors import ScheduleError
+from mlcnb.core.errors import ScheduleError, StepArgumentError
+from mlcnb.core.text import suggestion
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -39,10 +41,28 @@ class Primitive:
         self.kinds = {q.name: k for q in given if (k := _KINDS.get(str(q.annotation))) is not None}
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name, in order, defaults filled in."""
-        bound = self.signature.bind(*args, **kwargs)
+        """The arguments of a call by name, in order, defaults filled in.
+
+        Raises:
+            StepArgumentError: they do not fit the signature.
+        """
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise self._misfit(str(error), kwargs) from None
         bound.apply_defaults()
         return dict(bound.arguments)
+
+    def _misfit(self, said: str, kwargs: Mapping[str, Any]) -> StepArgumentError:
+        """What is wrong with a call that does not fit; `said` is what Python says of it."""
+        named = list(self.signature.parameters)
+        unknown = next((name for name in kwargs if name not in named), None)
+        if unknown is not None:
+            near = suggestion(unknown, named)
+            said = f"there is no argument {unknown!r}{f': {near}' if near else ''}"
+        plain = [q.replace(annotation=q.empty) for q in self.signature.parameters.values()]
+        form = f"sch.{self.name}{self.signature.replace(parameters=plain)}"
+        return StepArgumentError(f"{self.name}: {said}", hint=form)
 
     def check(self, nodes: Mapping[str, Any]) -> None:
         """Refuse a block where a loop is wanted, and what is neither.
@@ -53,15 +73,22 @@ class Primitive:
         for name, (kinds, what, hint) in self.kinds.items():
             for given in nodes[name] if name == self.varargs else (nodes[name],):
                 if not isinstance(given, kinds):
-                    shown = (
-                        name_of(given) if isinstance(given, s.For | s.Block | Mark) else repr(given)
-                    )
-                    raise ScheduleError(f"{self.name}: {shown} is no {what}", hint=hint)
+                    if name == self.varargs and isinstance(given, list | tuple):
+                        hint = f"give them one by one: sch.{self.name}(*{name})"
+                    raise ScheduleError(f"{self.name}: {_shown(given)} is no {what}", hint=hint)
 
 
+def _shown(given: Any) -> str:
+    """An argument in a message: a node by its name, a list by theirs."""
+    if isinstance(given, list | tuple):
+        return f"a {type(given).__name__} ({', '.join(map(_shown, given))})"
+    return name_of(given) if isinstance(given, s.For | s.Block | Mark) else reprlib.repr(given)
+
+
+_GET_LOOPS = 'pass a loop that get_loops gives: i, j = sch.get_loops("C")'
 _KINDS: dict[str, tuple[tuple[type, ...], str, str]] = {
-    "For": ((s.For,), "loop", "pass a loop that get_loops gives"),
-    "For | Mark": ((s.For, Mark), "loop", "pass a loop that get_loops gives"),
+    "For": ((s.For,), "loop", _GET_LOOPS),
+    "For | Mark": ((s.For, Mark), "loop", _GET_LOOPS),
     "Block": ((s.Block,), "block", "pass a block that get_block gives, or its name"),
     "Block | For": ((s.Block, s.For), "block or loop", "pass what get_block or get_loops gives"),
 }

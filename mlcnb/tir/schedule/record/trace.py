@@ -6,6 +6,18 @@ def apply_trace(sch: tir.Schedule) -> None:
   l1, l2, l3 = sch.get_loops(block=b0)
   l4, l5 = sch.split(loop=l1, factors=[None, 4], preserve_unit_iters=True,
   disable_predication=False)
+
+The same as JSON, as TVM writes it: [kind, inputs, attributes, outputs] of each instruction, then
+[position, decision] of what was drawn.
+
+    [[["GetBlock", [], ["C", "main"], ["b0"]],
+      ["GetLoops", ["b0"], [], ["l1", "l2"]],
+      ["Split", ["l1", "None", 4], [true, false], ["l3", "l4"]]],
+     []]
+
+Among the inputs a name is a result of an earlier instruction, text stands in quotes of its own, and
+None is the word (null is read as well). Layouts and sizes are kept as the JSON of their nodes, the
+variables of the function by their names: reading runs nothing but the primitives.
 """
 
 from __future__ import annotations
@@ -13,14 +25,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlcnb.arith.atoms import variables_of
 from mlcnb.core import display
+from mlcnb.core.errors import ScheduleError, StepArgumentError
+from mlcnb.core.node import Node, rewrite
 from mlcnb.ir import expr as e
+from mlcnb.ir import json as ir_json
+from mlcnb.tir.functor import substitute
 from mlcnb.tir.index_map import IndexMap, RegionMap
-from mlcnb.tir.schedule.record import trace_json
 from mlcnb.tir.schedule.record.handles import BlockRV, Handle, LoopRV, text_of
 from mlcnb.tir.schedule.record.instruction import Instruction
 
@@ -131,8 +146,8 @@ class Trace(display.Shown):
         names = _Names()
         insts, decisions = [], []
         for i, inst in enumerate(self.insts):
-            inputs = [trace_json.written(x, names.given, quoted=True) for x in inst.inputs]
-            attrs = [trace_json.written(x, names.given, quoted=False) for x in inst.attrs]
+            inputs = [written(x, names.given, quoted=True) for x in inst.inputs]
+            attrs = [written(x, names.given, quoted=False) for x in inst.attrs]
             made = [names.make(o) for o in inst.outputs]
             insts.append([inst.kind.name, inputs, attrs, made])
             if inst.decision is not None:
@@ -142,7 +157,7 @@ class Trace(display.Shown):
     @staticmethod
     def apply_json_to_schedule(json_obj: Any, sch: Any) -> None:
         """Do the steps that `as_json` wrote on a schedule."""
-        trace_json.apply_json(json_obj, sch)
+        apply_json(json_obj, sch)
 
     def show(self) -> None:
         """Print the Python form."""
@@ -173,7 +188,7 @@ def _symbols(value: Any) -> Iterator[e.Var]:
         for item in value.values() if isinstance(value, Mapping) else value:
             yield from _symbols(item)
     elif isinstance(value, IndexMap | RegionMap):
-        yield from trace_json.free_variables(value)
+        yield from free_variables(value)
     elif isinstance(value, e.PrimExpr):
         yield from sorted(variables_of(value), key=lambda v: v.name)
 
@@ -237,3 +252,102 @@ class _Names:
         if isinstance(arg, RegionMap):
             return _region_lambda(arg)
         return _lambda(arg) if isinstance(arg, IndexMap) else text_of(arg)
+
+
+def written(arg: Any, names: Mapping[int, str], quoted: bool) -> Any:
+    """An argument as JSON; `names` are those of results."""
+    if isinstance(arg, Handle | e.Var) and id(arg) in names:
+        return names[id(arg)]
+    if isinstance(arg, str):
+        return json.dumps(arg) if quoted else arg
+    if arg is None and quoted:
+        return "None"
+    if isinstance(arg, list | tuple):
+        return [written(a, names, quoted) for a in arg]
+    if isinstance(arg, Mapping):
+        return {"map": {str(k): written(v, names, quoted) for k, v in arg.items()}}
+    if isinstance(arg, e.IntImm | e.FloatImm):
+        return arg.value
+    if isinstance(arg, Node):
+        return {"node": json.loads(ir_json.save_json(arg))}
+    return arg
+
+
+def apply_json(data: Sequence[Any], sch: Any) -> None:
+    """Do the instructions of a trace's JSON on a schedule.
+
+    Raises:
+        ScheduleError: the JSON is no trace, or a step is refused.
+    """
+    try:
+        instructions, decisions = data
+        drawn = dict(decisions)
+        calls = [_listed(call) for call in instructions]
+    except (TypeError, ValueError) as error:
+        raise ScheduleError(
+            "the JSON is no trace", hint="[instructions, decisions], as Trace.as_json gives it"
+        ) from error
+    known: dict[str, Any] = {}
+    for n, (kind, inputs, attrs, outputs) in enumerate(calls):
+        read_inputs = [_read(x, known, True, sch) for x in inputs]
+        inst = Instruction(kind, read_inputs, [_read(x, known, False, sch) for x in attrs])
+        try:
+            given = inst.run(sch, inst.arguments, drawn.get(n))
+        except StepArgumentError as error:
+            raise ScheduleError(f"instruction {n}, {error.message}", hint=error.hint) from error
+        except TypeError as error:
+            raise ScheduleError(f"instruction {n}, {kind}: {error}") from error
+        if len(given) != len(outputs):
+            raise ScheduleError(
+                f"instruction {n}, {kind}, gives {len(given)} results, the trace names "
+                f"{len(outputs)}"
+            )
+        known.update(zip(outputs, given, strict=True))
+
+
+def _listed(call: Any) -> tuple[str, list[Any], list[Any], list[str]]:
+    """An instruction of a trace's JSON; TypeError or ValueError for what is none."""
+    kind, inputs, attrs, outputs = call
+    lists = all(isinstance(x, list | tuple) for x in (inputs, attrs, outputs))
+    if not (lists and all(isinstance(x, str) for x in (kind, *outputs))):
+        raise TypeError("an instruction has a name and three lists, the last of names")
+    return kind, inputs, attrs, outputs
+
+
+def _read(x: Any, known: Mapping[str, Any], quoted: bool, sch: Any) -> Any:
+    if isinstance(x, str) and quoted:
+        if x in known:
+            return known[x]
+        if x.startswith('"'):
+            return json.loads(x)
+        if x == "None":
+            return None
+        raise ScheduleError(f"the trace uses {x!r}, which no earlier instruction gives")
+    if isinstance(x, list):
+        return [_read(item, known, quoted, sch) for item in x]
+    if isinstance(x, dict) and "map" in x:
+        return {k: _read(v, known, quoted, sch) for k, v in x["map"].items()}
+    if isinstance(x, dict) and "node" in x:
+        return _of_function(ir_json.load_json(json.dumps(x["node"])), sch)
+    return x
+
+
+def _of_function(x: Any, sch: Any) -> Any:
+    """An expression in terms of the function's own variables, which are told by their names."""
+    if isinstance(x, IndexMap | RegionMap):
+        values = {v: sch.symbol(v.name) for v in free_variables(x)}
+        return rewrite(x, lambda _: None, enter=values.get) if values else x  # type: ignore[arg-type]
+    if not isinstance(x, e.PrimExpr):
+        return x
+    return substitute(x, {v: sch.symbol(v.name) for v in variables_of(x)})
+
+
+def free_variables(layout: IndexMap | RegionMap) -> list[e.Var]:
+    """The variables of a layout that are no indices of it: sizes that the function knows."""
+    parts: tuple[e.PrimExpr, ...]
+    if isinstance(layout, IndexMap):
+        bound, parts = layout.initial_indices, layout.final_indices
+    else:
+        bound, parts = layout.axes, (*layout.begins, *layout.ends)
+    found = {v for x in parts for v in variables_of(x)} - set(bound)
+    return sorted(found, key=lambda v: v.name)

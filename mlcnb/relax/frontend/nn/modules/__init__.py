@@ -11,16 +11,15 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.relax.frontend.nn.module": (
             "Module ModuleDict ModuleList Sequential ParameterDict ParameterList"
         ),
-        "mlcnb.relax.frontend.nn.modules.activation": (
-            "GELU Dropout Identity ReLU Sigmoid SiLU Softmax Tanh"
-        ),
         "mlcnb.relax.frontend.nn.modules.attention": (
             "Attention MultiHeadAttention TimestepEmbedding Timesteps"
         ),
         "mlcnb.relax.frontend.nn.modules.convolution": (
             "Conv1D Conv2D Conv3D ConvTranspose1D ConvTranspose2D"
         ),
-        "mlcnb.relax.frontend.nn.modules.linear": "Embedding Linear",
-        "mlcnb.relax.frontend.nn.modules.norm": "BatchNorm2D GroupNorm LayerNorm RMSNorm",
+        "mlcnb.relax.frontend.nn.modules.layers": (
+            "BatchNorm2D Dropout Embedding GELU GroupNorm Identity LayerNorm Linear RMSNorm ReLU "
+            "Sigmoid SiLU Softmax Tanh"
+        ),
     },
 )

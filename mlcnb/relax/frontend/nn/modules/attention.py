@@ -7,9 +7,7 @@ from typing import Any
 from mlcnb.core.errors import ArgumentError, UnsupportedError
 from mlcnb.relax.frontend.nn import op
 from mlcnb.relax.frontend.nn.module import Module, ModuleList
-from mlcnb.relax.frontend.nn.modules.activation import SiLU
-from mlcnb.relax.frontend.nn.modules.linear import Linear
-from mlcnb.relax.frontend.nn.modules.norm import GroupNorm
+from mlcnb.relax.frontend.nn.modules.layers import GroupNorm, Linear, SiLU
 from mlcnb.relax.frontend.nn.tensor import Parameter, Tensor, reshape
 
 

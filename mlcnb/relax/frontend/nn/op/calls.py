@@ -9,18 +9,7 @@ from typing import Any
 from mlcnb.core.errors import ArgumentError, MLCError
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import const
-from mlcnb.relax.expr import (
-    Expr,
-    PrimValue,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    call_dps_packed,
-    call_pure_packed,
-    call_tir,
-    call_tir_inplace,
-    shape_expr,
-)
+from mlcnb.relax import expr as rx
 from mlcnb.relax.frontend.nn.tensor import Tensor, builder, unwrap, wrap_nested
 from mlcnb.relax.struct_info import ObjectStructInfo, StructInfo
 
@@ -65,7 +54,7 @@ def tensor_ir_op(func: Any, name_hint: str, args: Any, out: Any) -> Any:
     made = builder(f"tensor_ir_op {name_hint}")
     tensors, scalars = _tir_arguments("tensor_ir_op", args)
     key = made.add_func(func, name_hint)
-    return wrap_nested(made.emit(call_tir(key, tensors, _infos(out), scalars)), name_hint)
+    return wrap_nested(made.emit(rx.call_tir(key, tensors, _infos(out), scalars)), name_hint)
 
 
 def tensor_ir_inplace_op(
@@ -76,17 +65,17 @@ def tensor_ir_inplace_op(
     tensors, scalars = _tir_arguments("tensor_ir_inplace_op", args)
     where = [inplace_indices] if isinstance(inplace_indices, int) else list(inplace_indices)
     key = made.add_func(func, name_hint)
-    call = call_tir_inplace(key, tensors, where, _infos(out), scalars)
+    call = rx.call_tir_inplace(key, tensors, where, _infos(out), scalars)
     return wrap_nested(made.emit(call), name_hint)
 
 
-def _tir_arguments(what: str, args: Any) -> tuple[list[Any], ShapeExpr | None]:
+def _tir_arguments(what: str, args: Any) -> tuple[list[Any], rx.ShapeExpr | None]:
     tensors: list[Any] = []
     scalars: list[Any] = []
     for arg in args if isinstance(args, list | tuple) else [args]:
         if isinstance(arg, Tensor):
             tensors.append(arg._expr)
-        elif isinstance(arg, ShapeExpr):
+        elif isinstance(arg, rx.ShapeExpr):
             scalars.extend(arg.values)
         elif isinstance(arg, PrimExpr | int) and not isinstance(arg, bool):
             scalars.append(arg)
@@ -95,7 +84,7 @@ def _tir_arguments(what: str, args: Any) -> tuple[list[Any], ShapeExpr | None]:
                 f"Unsupported type: {what} args expect Tensor or ShapeExpr or PrimExpr, "
                 f"but got {type(arg).__name__}"
             )
-    return tensors, shape_expr(scalars) if scalars else None
+    return tensors, rx.shape_expr(scalars) if scalars else None
 
 
 def _infos(out: Any) -> Any:
@@ -113,20 +102,20 @@ def extern(name: str, args: Sequence[Any], out: Any) -> Any:
         args: Tensors, numbers, strings, and lists of them.
         out: `Tensor.placeholder` of the result, or several.
     """
-    given = Tuple(tuple(_argument(a) for a in args))
-    return wrap_nested(call_dps_packed(name, given, _infos(out)), name)
+    given = rx.Tuple(tuple(_argument(a) for a in args))
+    return wrap_nested(rx.call_dps_packed(name, given, _infos(out)), name)
 
 
 def _argument(arg: Any, real: str = "float64") -> Any:
     if isinstance(arg, list | tuple):
-        return Tuple(tuple(_argument(a, real) for a in arg))
+        return rx.Tuple(tuple(_argument(a, real) for a in arg))
     if isinstance(arg, str):
-        return StringImm(arg)
-    if isinstance(arg, bool) or not isinstance(arg, int | float | Tensor | Expr | PrimExpr):
+        return rx.StringImm(arg)
+    if isinstance(arg, bool) or not isinstance(arg, int | float | Tensor | rx.Expr | PrimExpr):
         raise ArgumentError(f"Unsupported input type: {type(arg).__name__}")
     if isinstance(arg, int | float):
-        return PrimValue(const(arg, "int64" if isinstance(arg, int) else real))
-    return PrimValue(arg) if isinstance(arg, PrimExpr) else unwrap(arg)
+        return rx.PrimValue(const(arg, "int64" if isinstance(arg, int) else real))
+    return rx.PrimValue(arg) if isinstance(arg, PrimExpr) else unwrap(arg)
 
 
 def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
@@ -149,8 +138,8 @@ def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
         )
     line = _line_info or _line_of(inspect.currentframe())
     info: StructInfo = ObjectStructInfo()
-    given = [StringImm(name), StringImm(line), *(_argument(a, "float32") for a in args)]
-    call = call_pure_packed("vm.builtin.invoke_debug_func", io.effect, *given, sinfo_args=[info])
+    given = [rx.StringImm(name), rx.StringImm(line), *(_argument(a, "float32") for a in args)]
+    call = rx.call_pure_packed("vm.builtin.invoke_debug_func", io.effect, *given, sinfo_args=[info])
     io.effect = builder("debug_func").emit(call, "_io")
 
 

@@ -1,0 +1,23 @@
+"""A bar for what takes longer than a second.
+
+with progress_bar("compiling kernels", 54) as bar:
+    bar.update(1)
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+from mlcnb.core import display
+
+
+def progress_bar(what: str, total: int) -> Any:
+    """A bar that appears after a second, in a notebook or a terminal, and goes when it is done."""
+    from tqdm.auto import tqdm
+
+    aside = threading.current_thread() is not threading.main_thread()
+    quiet = aside or not (sys.stderr.isatty() or display.in_notebook())
+    form = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}"
+    return tqdm(total=total, desc=what, delay=1, leave=False, disable=quiet, bar_format=form)

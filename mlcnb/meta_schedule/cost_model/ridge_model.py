@@ -1,0 +1,114 @@
+"""RidgeModel: ridge regression on the features of stores, the default.
+
+    score of a program = sum of the scores of its stores      label: best time / time
+
+Features and their squares, standardised; the weights are drawn to zero (Hoerl and Kennedy,
+Technometrics 1970). Milliseconds for hundreds of measurements.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.errors import ModelError
+from mlcnb.meta_schedule.cost_model.model import CostModel, seconds_of
+from mlcnb.meta_schedule.feature_extractor import FeatureExtractor, PerStoreFeature
+
+
+@dataclass(eq=False)
+class RidgeModel(CostModel):
+    """Learns from all that was measured, of one task or several.
+
+    Args:
+        extractor: what is seen of a program.
+        ridge: how strongly weights are drawn to zero.
+        num_warmup_samples: below so many measurements scores are what the machine's model predicts.
+    """
+
+    kind = "ridge"
+    extractor: FeatureExtractor | None = None
+    ridge: float = 1.0
+    num_warmup_samples: int = 8
+
+    def __post_init__(self) -> None:
+        self.extractor = self.extractor or PerStoreFeature()
+        self._rows: list[np.ndarray] = []
+        self._seconds: list[float] = []
+        self._tasks: list[str] = []
+        self.weights: np.ndarray | None = None
+
+    def update(self, context: Any, candidates: Sequence[Any], results: Sequence[Any]) -> None:
+        """Learn; what failed is left out."""
+        rows = self._seen(context, candidates)
+        for row, result in zip(rows, results, strict=True):
+            taken = seconds_of(result)
+            if taken is not None:
+                self._rows.append(row)
+                self._seconds.append(taken)
+                self._tasks.append(context.workload.meaning if context.workload else "")
+        if len(self._rows) >= self.num_warmup_samples:
+            self._fit()
+
+    def predict(self, context: Any, candidates: Sequence[Any]) -> np.ndarray:
+        """Predicted best time / time, float64 of shape (n,)."""
+        rows = self._seen(context, candidates)
+        if not rows:
+            return np.zeros(0)
+        x = np.stack(rows)
+        if self.weights is None:
+            return -x[:, 0]  # the first feature: the cycles that the machine's model predicts
+        return np.asarray(self._expanded(x) @ self.weights + self._middle)
+
+    def save(self, path: str) -> None:
+        """The measurements, as JSON: what is learned follows from them."""
+        told = {
+            "rows": [r.tolist() for r in self._rows],
+            "seconds": self._seconds,
+            "tasks": self._tasks,
+        }
+        Path(path).write_text(json.dumps(told))
+
+    def load(self, path: str) -> None:
+        """The measurements that `save` wrote.
+
+        Raises:
+            ModelError: it is something else.
+        """
+        try:
+            told = json.loads(Path(path).read_text())
+            self._rows = [np.array(r, "float64") for r in told["rows"]]
+            self._seconds = [float(x) for x in told["seconds"]]
+            self._tasks = [str(x) for x in told["tasks"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ModelError(f"{path}: no saved RidgeModel: {error}") from error
+        if len(self._rows) >= self.num_warmup_samples:
+            self._fit()
+
+    def _seen(self, context: Any, candidates: Sequence[Any]) -> list[np.ndarray]:
+        """One row for each program: the sums over its stores."""
+        assert self.extractor is not None
+        return [x.sum(axis=0) for x in self.extractor.extract_from(context, candidates)]
+
+    def _fit(self) -> None:
+        x = np.stack(self._rows)
+        self._mean, self._scale = x.mean(axis=0), x.std(axis=0)
+        self._scale[self._scale < 1e-9] = np.inf
+        best: dict[str, float] = {}
+        for task, taken in zip(self._tasks, self._seconds, strict=True):
+            best[task] = min(taken, best.get(task, taken))
+        y = np.array([best[t] / s for t, s in zip(self._tasks, self._seconds, strict=True)])
+        self._middle = float(y.mean())
+        full = self._expanded(x)
+        left = full.T @ full + self.ridge * np.eye(full.shape[1])
+        self.weights = np.linalg.solve(left, full.T @ (y - self._middle))
+
+    def _expanded(self, x: np.ndarray) -> np.ndarray:
+        """Features and their squares, standardised."""
+        z = np.clip((x - self._mean) / self._scale, -4, 4)
+        return np.concatenate([z, z * z], axis=1)

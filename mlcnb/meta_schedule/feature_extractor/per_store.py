@@ -1,0 +1,169 @@
+"""PerStoreFeature: a program as numbers, a row for each place that stores.
+
+row 0       the program: cycles and misses by the machine's model, operations by kind
+other rows  a place: how often it runs, its vectors, tasks, threads and written-out loops, and of
+            each of its buffers how much is touched, in which steps, and how soon again
+
+Counts are logarithms, log2(1 + x). TVM's columns that are always zero are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.node import walk
+from mlcnb.ir import expr as e
+from mlcnb.machine.locality import Addressed, Nest, nest_of
+from mlcnb.machine.prediction import predict
+from mlcnb.tir.analysis.structure import work
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import BufferStore, ForKind
+
+#: kinds of operations that are counted, of floats and of integers
+_OPERATIONS: tuple[tuple[str, Any], ...] = (
+    ("add", e.Add | e.Sub),
+    ("mul", e.Mul),
+    ("div", e.Div | e.FloorDiv | e.FloorMod),
+    ("compare", e.EQ | e.NE | e.LT | e.LE | e.GT | e.GE | e.Min | e.Max),
+    ("select", e.Select),
+    ("call", e.Call),
+    ("load", BufferLoad),
+)
+PROGRAM = ("cycles", "misses L1", "misses L2", "misses L3") + tuple(
+    f"{kind} {name}" for kind in ("float", "int") for name, _ in _OPERATIONS
+)
+PLACE = ("runs", "vector", "unrolled", "tasks", "blocks", "threads", "depth", "innermost")
+BUFFER = ("bytes", "unique bytes", "step", "contiguous", "reuse", "reuse distance")
+
+
+class FeatureExtractor:
+    """What turns candidates into numbers; a class of one's own has `extract_from`."""
+
+    def extract_from(self, context: Any, candidates: Sequence[Any]) -> list[np.ndarray]:
+        """For each candidate its features, float64 of shape (stores, features)."""
+        raise NotImplementedError(f"{type(self).__name__}.extract_from")
+
+
+class RandomFeatureExtractor(FeatureExtractor):
+    """Random numbers, to test cost models with.
+
+    Args:
+        feature_size: columns.
+        max_block_num: rows at most.
+        seed: of the numbers.
+    """
+
+    def __init__(self, feature_size: int = 30, max_block_num: int = 5, seed: int = 0) -> None:
+        self.feature_size, self.max_block_num = feature_size, max_block_num
+        self._rng = np.random.default_rng(seed)
+
+    def extract_from(self, context: Any, candidates: Sequence[Any]) -> list[np.ndarray]:
+        """For each candidate float64 of shape (rows, feature_size)."""
+        rows = self._rng.integers(1, self.max_block_num + 1, len(candidates))
+        return [self._rng.random((int(n), self.feature_size)) for n in rows]
+
+
+class PerStoreFeature(FeatureExtractor):
+    """See the file.
+
+    Args:
+        buffers_per_store: buffers of a place that have columns, those with most bytes first.
+    """
+
+    def __init__(self, buffers_per_store: int = 5) -> None:
+        self.buffers_per_store = buffers_per_store
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        count = range(1, self.buffers_per_store + 1)
+        return [*PROGRAM, *PLACE, *(f"buffer {n}: {name}" for n in count for name in BUFFER)]
+
+    def extract_from(self, context: Any, candidates: Sequence[Any]) -> list[np.ndarray]:
+        """For each candidate float64 of shape (1 + stores, len(names))."""
+        return [self.rows(c.sch.mod[c.sch.func_working_on], context.target) for c in candidates]
+
+    def rows(self, func: PrimFunc, target: Any) -> np.ndarray:
+        """The features of one function: float64 of shape (1 + stores, len(names))."""
+        found = predict(func, target)
+        counts = [_log(x) for x in (found.cycles, *found.misses)]
+        counts += [_log(work(func.body, 64, count)) for count in _COUNTS]
+        width = len(PLACE) + self.buffers_per_store * len(BUFFER)
+        made = [[*counts, *[0.0] * width]]
+        for around in _places(nest_of(func), ()):
+            made.append([*[0.0] * len(PROGRAM), *self._place(around)])
+        return np.array(made, "float64")
+
+    def _place(self, around: tuple[Nest, ...]) -> list[float]:
+        loops = [(x.level.loop, x.trips) for x in around if x.level is not None]
+
+        def product(kind: ForKind, axis: str = "") -> float:
+            found = (t for x, t in loops if x.kind is kind and axis in (x.thread_binding or ""))
+            return _log(math.prod(found) - 1)
+
+        told = [
+            _log(math.prod(t for _, t in loops)),
+            product(ForKind.VECTORIZED),
+            product(ForKind.UNROLLED),
+            product(ForKind.PARALLEL),
+            product(ForKind.THREAD_BINDING, "blockIdx"),
+            product(ForKind.THREAD_BINDING, "threadIdx"),
+            float(len(loops)),
+            _log(loops[-1][1]) if loops else 0.0,
+        ]
+        trips = [t for _, t in loops]
+        buffers = sorted((_buffer(x, trips) for x in around[-1].inside), key=lambda b: -b[0])
+        flat = [x for one in buffers[: self.buffers_per_store] for x in one]
+        return told + flat + [0.0] * (self.buffers_per_store * len(BUFFER) - len(flat))
+
+
+def _places(nest: Nest, around: tuple[Nest, ...]) -> Iterator[tuple[Nest, ...]]:
+    """For each place of accesses the nests around it, itself last."""
+    chain = (*around, nest)
+    if not nest.parts:
+        yield chain
+    for part in nest.parts:
+        yield from _places(part, chain)
+
+
+def _buffer(access: Addressed, trips: Sequence[int]) -> list[float]:
+    """The columns of one access, given the rounds of the loops around it."""
+    moving = [
+        bool(access.moving[n]) if n < len(access.moving) else False for n in range(len(trips))
+    ]
+    unique = math.prod(t for t, m in zip(trips, moving, strict=True) if m)
+    last = max((n for n, m in enumerate(moving) if m), default=None)
+    step = access.steps[last] if last is not None and last < len(access.steps) else 0
+    size = abs(step) if isinstance(step, int) else 4096
+    still = next((n for n in range(len(trips) - 1, -1, -1) if not moving[n]), None)
+    reuse = 0.0 if still is None else _log(trips[still])
+    apart = 0.0 if still is None else _log(access.nbytes * math.prod(trips[still + 1 :]))
+    return [
+        _log(access.nbytes * math.prod(trips)),
+        _log(access.nbytes * unique),
+        _log(size),
+        float(size <= access.nbytes),
+        reuse,
+        apart,
+    ]
+
+
+def _log(x: float) -> float:
+    return math.log2(1 + max(x, 0.0))
+
+
+def _counter(kind: str, operation: Any) -> Any:
+    def count(n: Any) -> float:
+        inside = walk(n.value) if isinstance(n, BufferStore) else walk(n)
+        found = (x for x in inside if isinstance(x, operation))
+        return sum(1 for x in found if x.dtype.is_float is (kind == "float"))
+
+    return count
+
+
+_COUNTS = [_counter(kind, op) for kind in ("float", "int") for _, op in _OPERATIONS]

@@ -1,0 +1,68 @@
+"""What all parts of a search have in common: options as fields, a context, a name to be made by.
+
+    class Mine(ms.PyScheduleRule):              a part of one's own: TVM's names of the methods
+        def apply(self, sch, block): …
+    ms.SearchStrategy.create("replay-trace")    a ready one by TVM's name of it
+
+A ready part lies in the folder of its kind and is found by lying there.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from importlib import import_module
+from typing import Any, ClassVar, Self
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.text import kind_of
+
+
+class Part:
+    """A part of a search, that knows the `TuneContext` which it works for."""
+
+    #: the folder in which ready parts of this kind lie, and what TVM calls this one
+    folder: ClassVar[str] = ""
+    kind: ClassVar[str] = ""
+    context: Any = None
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        """Take what is needed from the context; a part of one's own may say what."""
+
+    def initialize_with_tune_context(self, context: Any) -> None:
+        """Work for this context: its target, its program, its random numbers."""
+        self.context = context
+        self._initialize_with_tune_context(context)
+
+    def clone(self) -> Self:
+        """The same part for another context."""
+        made = copy(self)
+        made.context = None
+        return made
+
+    @classmethod
+    def create(cls, kind: Any = None, *args: Any, **options: Any) -> Any:
+        """A ready part by TVM's name of it; a part stays what it is.
+
+        Raises:
+            MLCError: there is none of that name.
+        """
+        if isinstance(kind, cls):
+            return kind
+        import_module(cls.folder)
+        ready = {x.kind: x for x in _below(cls) if x.kind}
+        if kind not in ready:
+            told = repr(kind) if isinstance(kind, str) else kind_of(kind)
+            raise MLCError(
+                f"{cls.__name__}: {told} is none", hint=f"one of {', '.join(sorted(ready))}"
+            )
+        return ready[kind](*args, **options)
+
+
+def _below(cls: type[Part]) -> list[type[Part]]:
+    """All classes made of a class, also those in between."""
+    return [x for sub in cls.__subclasses__() for x in (sub, *_below(sub))]
+
+
+def derived_object(cls: type) -> type:
+    """The class itself: TVM's callers mark classes of their own by this."""
+    return cls

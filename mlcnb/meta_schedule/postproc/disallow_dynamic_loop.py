@@ -1,0 +1,23 @@
+"""DisallowDynamicLoop: no candidates with loops whose number of iterations is not known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlcnb.core.node import walk
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.meta_schedule.postproc.postprocessor import Postproc
+from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import For
+
+
+@dataclass(eq=False)
+class DisallowDynamicLoop(Postproc):
+    """Every extent is a number."""
+
+    kind = "disallow-dynamic-loop"
+
+    def apply(self, sch: Schedule) -> bool:
+        """Whether it is so."""
+        loops = (n for n in walk(sch.mod[sch.func_working_on].body) if isinstance(n, For))
+        return all(as_int(n.extent) is not None for n in loops)

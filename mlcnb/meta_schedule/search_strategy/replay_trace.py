@@ -1,0 +1,32 @@
+"""ReplayTrace: the traces of the space, drawn anew each time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlcnb.meta_schedule.search_strategy.strategy import MeasureCandidate, SearchStrategy
+
+
+@dataclass(eq=False)
+class ReplayTrace(SearchStrategy):
+    """Random candidates, each different.
+
+    Args:
+        max_fail_count: draws without a new candidate after which the space is exhausted.
+    """
+
+    kind = "replay-trace"
+    max_fail_count: int = 100
+
+    def proposed(self, wanted: int) -> list[MeasureCandidate]:
+        """Candidates of the known shapes and dtypes, from any of the traces."""
+        found: list[MeasureCandidate] = []
+        failed = 0
+        while len(found) < wanted and failed < self.max_fail_count and self.spaces:
+            space = self.spaces[int(self.context.rng.integers(len(self.spaces)))]
+            made = self.played(space.trace, redraw=True)
+            if made is not None and self.is_new(made):
+                found.append(made)
+            else:
+                failed += 1
+        return found

@@ -1,0 +1,21 @@
+"""Space generators: the schedules of a program whose draws are open; each file here is one."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+from mlcnb.core.lazy import missing
+from mlcnb.meta_schedule.space_generator.generator import PySpaceGenerator, SpaceGenerator
+
+for _found in pkgutil.iter_modules(__path__):
+    _module = importlib.import_module(f"{__name__}.{_found.name}")
+    globals().update({k: v for k, v in vars(_module).items() if getattr(v, "kind", "")})
+
+__all__ = ["PySpaceGenerator", "SpaceGenerator"]
+__all__ += sorted(k for k, v in globals().items() if getattr(v, "kind", ""))
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(missing(f"module {__name__!r}", name, __all__))

@@ -1,0 +1,168 @@
+"""Gradients of operators element by element, of one tensor or of several that broadcast."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mlcnb.op.grad.rules.registry import dims_of, fitted, number, rule
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Var
+
+
+@rule(*"equal not_equal less less_equal greater greater_equal".split())
+@rule(*"zeros ones full zeros_like ones_like full_like grad.no_grad".split())
+def _nothing(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [None] * len(call.args)
+
+
+@rule("abs")
+def _abs(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    x = call.args[0]
+    return [grad * op.where(op.less(x, number(0, x)), number(-1, x), number(1, x))]
+
+
+@rule("negative")
+def _negative(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [-grad]
+
+
+@rule("exp")
+def _exp(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [grad * var]
+
+
+@rule("log")
+def _log(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [grad / call.args[0]]
+
+
+@rule("sqrt")
+def _sqrt(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [number(0.5, grad) * grad / var]
+
+
+@rule("rsqrt")
+def _rsqrt(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [number(-0.5, grad) * grad * var / call.args[0]]
+
+
+@rule("square")
+def _square(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [number(2, grad) * grad * call.args[0]]
+
+
+@rule("sin")
+def _sin(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [grad * op.cos(call.args[0])]
+
+
+@rule("cos")
+def _cos(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [-grad * op.sin(call.args[0])]
+
+
+@rule("tanh")
+def _tanh(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [grad * (number(1, var) - var * var)]
+
+
+@rule("sigmoid")
+def _sigmoid(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [grad * var * (number(1, var) - var)]
+
+
+@rule("erf")
+def _erf(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    x = call.args[0]
+    return [grad * number(2 / math.sqrt(math.pi), x) * op.exp(-(x * x))]
+
+
+@rule("nn.relu")
+def _relu(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """At 0 everything goes back, as in TVM (in PyTorch nothing does; any part of it is right)."""
+    x = call.args[0]
+    return [op.where(op.less(x, number(0, x)), number(0, x), grad)]
+
+
+@rule("nn.silu")
+def _silu(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    s = builder.emit(op.sigmoid(call.args[0]))
+    return [grad * (s + var * (number(1, var) - s))]
+
+
+@rule("nn.gelu")
+def _gelu(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """d/dx x P(x) = P(x) + x p(x), of the normal distribution P and its density p."""
+    x = call.args[0]
+    below = number(0.5, x) * (number(1, x) + op.erf(x * number(math.sqrt(0.5), x)))
+    density = op.exp(x * x * number(-0.5, x)) * number(1 / math.sqrt(2 * math.pi), x)
+    return [grad * (below + x * density)]
+
+
+@rule("astype")
+def _astype(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    kind = call.args[0].struct_info.dtype
+    return [op.astype(grad, str(kind)) if kind.is_float else None]
+
+
+@rule("triu", "tril")
+def _triangle(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [Call(call.op, (grad, *call.args[1:]), call.attrs), *[None] * len(call.args[1:])]
+
+
+@rule("add")
+def _add(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    dims = dims_of(var, call)
+    return [fitted(grad, dims, x, call) for x in call.args]
+
+
+@rule("subtract")
+def _subtract(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    dims, (x, y) = dims_of(var, call), call.args
+    return [fitted(grad, dims, x, call), fitted(-grad, dims, y, call)]
+
+
+@rule("multiply")
+def _multiply(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    dims, (x, y) = dims_of(var, call), call.args
+    return [fitted(grad * y, dims, x, call), fitted(grad * x, dims, y, call)]
+
+
+@rule("divide")
+def _divide(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    dims, (x, y) = dims_of(var, call), call.args
+    return [fitted(grad / y, dims, x, call), fitted(-grad * var / y, dims, y, call)]
+
+
+@rule("power")
+def _power(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """Of the exponent where x > 0 only: it has no gradient elsewhere."""
+    dims, (x, y) = dims_of(var, call), call.args
+    of_x = grad * y * (x ** (y - number(1, y)))
+    return [fitted(of_x, dims, x, call), fitted(grad * var * op.log(x), dims, y, call)]
+
+
+@rule("maximum")
+def _maximum(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return _of_one(call, grad, var, op.less, op.greater_equal)
+
+
+@rule("minimum")
+def _minimum(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return _of_one(call, grad, var, op.greater_equal, op.less)
+
+
+def _of_one(call: Call, grad: Any, var: Var, lost: Any, won: Any) -> list[Any]:
+    """All goes back to the one that was taken."""
+    dims, (x, y), zero = dims_of(var, call), call.args, number(0, grad)
+    pairs = ((lost, x), (won, y))
+    return [fitted(op.where(test(x, y), zero, grad), dims, to, call) for test, to in pairs]
+
+
+@rule("where")
+def _where(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    test, x, y = call.args
+    dims, zero = dims_of(var, call), number(0, grad)
+    taken, left = op.where(test, grad, zero), op.where(test, zero, grad)
+    return [None, fitted(taken, dims, x, call), fitted(left, dims, y, call)]

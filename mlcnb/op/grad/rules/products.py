@@ -1,0 +1,172 @@
+"""Gradients of products, pools, softmax and losses, and of functions of loops that name theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.errors import UnsupportedOpError
+from mlcnb.op.grad.rules import registry
+from mlcnb.op.grad.rules.registry import dims_of, fitted, known, name_of, number, rule
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Op, Tuple, Var
+from mlcnb.relax.operator import attrs_of, call_arguments
+from mlcnb.relax.struct_info import TupleStructInfo
+
+
+@rule("call_tir_with_grad")
+def _call_tir(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    attrs: Any = call.attrs
+    function = registry.te_gradients.get(attrs.te_grad_name)
+    if function is None:
+        raise UnsupportedOpError(
+            f"{var.name_hint}: no gradient is registered as {attrs.te_grad_name!r}",
+            where=call,
+            hint="relax.training.utils.register_te_gradient says it",
+        )
+    tensors: Any = call.args[1]
+    made = builder.emit_te(
+        function,
+        grad,
+        *tensors.fields,
+        primfunc_name_hint=attrs.te_grad_name,
+        **attrs.te_grad_kwargs,
+    )
+    several = isinstance(made.struct_info, TupleStructInfo)
+    return [None, made if several else Tuple((made,)), *[None] * len(call.args[2:])]
+
+
+def _turned(x: Any) -> Any:
+    ndim = x.struct_info.ndim
+    return op.permute_dims(x, axes=[*range(ndim - 2), ndim - 1, ndim - 2])
+
+
+@rule("matmul")
+def _matmul(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """g b' and a' g; a row or a column is a matrix first."""
+    a, b = call.args
+    of_a, of_b, out = dims_of(a, call), dims_of(b, call), dims_of(var, call)
+    if len(of_a) == len(of_b) == 1:
+        return [grad * b, grad * a]
+    row, column = len(of_a) == 1, len(of_b) == 1
+    batch = out[: len(out) - 2 + row + column]
+    if row:
+        grad = builder.emit(op.expand_dims(grad, axis=[-2]))
+    if column:
+        grad = builder.emit(op.expand_dims(grad, axis=[-1]))
+    left = op.matmul(grad, op.expand_dims(b, axis=[0]) if column else _turned(b))
+    right = op.matmul(op.expand_dims(a, axis=[1]) if row else _turned(a), grad)
+    if column:
+        right = op.squeeze(right, axis=[-1])
+    dims_a = (*batch, *((1,) if row else ()), *of_a[-2:])
+    dims_b = (*batch, *of_b[-2:])
+    return [fitted(left, dims_a, a, call), fitted(right, dims_b, b, call)]
+
+
+@rule("nn.conv2d")
+def _conv2d(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """Data: the transposed convolution. Weight: data and grad, convolved with batch and channels
+    exchanged, strides and dilation too.
+    """
+    data, weight = call.args
+    at: Any = attrs_of(call)
+    if (at.data_layout, at.kernel_layout, at.out_layout or "NCHW") != ("NCHW", "OIHW", "NCHW"):
+        raise UnsupportedOpError(
+            f"{name_of(call)}: only NCHW with OIHW has a gradient, this is {at.data_layout} with "
+            f"{at.kernel_layout}",
+            where=call,
+            hint='ConvertLayout({"relax.nn.conv2d": ["NCHW", "OIHW"]}) first',
+        )
+    sizes, kernel, out = (
+        [known(d, call) for d in dims_of(x, call)[2:]] for x in (data, weight, var)
+    )
+    reach = [
+        (o - 1) * s + d * (k - 1) + 1 - low - high
+        for o, s, d, k, low, high in zip(
+            out, at.strides, at.dilation, kernel, at.padding[:2], at.padding[2:], strict=True
+        )
+    ]
+    of_data = op.nn.conv2d_transpose(
+        grad,
+        weight,
+        strides=at.strides,
+        padding=at.padding,
+        output_padding=[size - r for size, r in zip(sizes, reach, strict=True)],
+        dilation=at.dilation,
+        groups=at.groups,
+        data_layout="NCHW",
+        kernel_layout="IOHW",
+    )
+    return [of_data, _conv2d_weight(call, at, grad, sizes, kernel, out)]
+
+
+def _conv2d_weight(
+    call: Call, at: Any, grad: Any, sizes: list[int], kernel: list[int], out: list[int]
+) -> Any:
+    data: Any = call.args[0]
+    n, channels = dims_of(data, call)[:2]
+    inner = channels // at.groups
+    if at.groups != 1:
+        split = op.permute_dims(
+            op.reshape(data, (n, at.groups, inner, *sizes)), axes=[1, 0, 2, 3, 4]
+        )
+        data = op.reshape(split, (n * at.groups, inner, *sizes))
+    made = op.nn.conv2d(
+        data,
+        grad,
+        strides=at.dilation,
+        padding=at.padding,
+        dilation=at.strides,
+        groups=at.groups,
+        data_layout="CNHW",
+        kernel_layout="IOHW",
+        out_layout="CNHW",
+    )
+    found = [
+        (size + low + high - (o - 1) * s - 1) // d + 1
+        for size, low, high, o, s, d in zip(
+            sizes, at.padding[:2], at.padding[2:], out, at.strides, at.dilation, strict=True
+        )
+    ]
+    if found == kernel:
+        return made
+    return op.strided_slice(made, axes=[2, 3], begin=[0, 0], end=kernel)
+
+
+@rule("nn.max_pool2d", "nn.avg_pool2d")
+def _pool2d(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    attrs, name = attrs_of(call), f"{name_of(call)[len('nn.') :]}_backward"
+    given = {field: getattr(attrs, field) for field in attrs.node_fields}
+    return [getattr(op.grad, name)(grad, call.args[0], **given)]
+
+
+@rule("nn.softmax")
+def _softmax(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    axis = attrs_of(call).axis  # type: ignore[attr-defined]
+    return [(grad - op.sum(grad * var, axis=[axis], keepdims=True)) * var]
+
+
+@rule("nn.log_softmax")
+def _log_softmax(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    axis = attrs_of(call).axis  # type: ignore[attr-defined]
+    return [grad - op.sum(grad, axis=[axis], keepdims=True) * op.exp(var)]
+
+
+@rule("nn.cross_entropy_with_logits")
+def _cross_entropy(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    x, y = call.args
+    dims = dims_of(x, call)
+    if len(dims) > 1:
+        grad = builder.emit(grad / number(known(dims[0], call), grad))
+    return [-grad * y, -grad * x]
+
+
+@rule("nn.nll_loss")
+def _nll_loss(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """Of the predictions; targets and weights have none."""
+    predictions, targets, *weights = call_arguments(call)
+    at: Any = attrs_of(call)
+    given = [w for w in weights if w is not None and not isinstance(w, Op)]
+    back = op.grad.nll_loss_backward(
+        grad, predictions, targets, *given, reduction=at.reduction, ignore_index=at.ignore_index
+    )
+    return [back, *[None] * (len(call.args) - 1)]

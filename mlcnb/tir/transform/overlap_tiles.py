@@ -1,0 +1,316 @@
+"""OverlapTiles: the last tile of a row of open length begins early enough to be a whole one.
+
+for i in range((n + 3) // 4):               if n >= 4:
+    for j in T.unroll(4):                       for i in range((n + 3) // 4):
+        if i * 4 + j < n:                           start: T.int32 = T.min(i * 4, n - 4)
+            B[i * 4 + j] = A[i * 4 + j]  ->         for j in T.unroll(4):
+                                                        B[start + j] = A[start + j]
+                                            else:
+                                                for i in range((n + 3) // 4): …    as it was
+
+Some results are made twice, the same each time, and no tile has a test; what is shorter than a tile
+keeps its tests. That is asked for by an annotation of the loop over tiles, `pragma_overlap_tiles`,
+and done only where it is sure to change nothing: each place of a tile does by itself
+what its element of the row asks for, and nothing that is stored is read. Where the length is known
+`LoopPartition` gives the rest a tile of its own size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from mlcnb.arith import Analyzer
+from mlcnb.arith.reading import of
+from mlcnb.arith.sum import Sum, is_index
+from mlcnb.core.node import children, replace, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.edges import conjuncts, range_of
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import PyStmtExprMutator, map_bodies
+from mlcnb.tir.stmt import (
+    Allocate,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+)
+
+#: the annotation of a loop over tiles that may overlap
+PRAGMA = "pragma_overlap_tiles"
+#: statements of which it is known what they do
+KINDS = frozenset((Allocate, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, SeqStmt))
+
+#: variable of a loop inside of a tile -> places in the row from one of its iterations to the next
+Steps = dict[e.Var, int]
+
+
+def overlap_tiles(func: PrimFunc) -> PrimFunc:
+    """`func` with whole tiles alone along rows of open length, where its loops ask for it."""
+    if not func.attrs.get("tir.noalias"):
+        return func
+    return func.with_body(_overlapped(func.body))
+
+
+def _overlapped(n: Any) -> Any:
+    """A statement whose loops over tiles have whole ones, from the outside in."""
+    made = _loop(n) if isinstance(n, For) else None
+    return map_bodies(n, _overlapped) if made is None else made
+
+
+def _loop(n: For) -> Stmt | None:
+    """A loop over tiles, with whole ones and as it was; None where it is no such loop."""
+    if PRAGMA not in n.annotations:
+        return None
+    n = replace(n, annotations={k: v for k, v in n.annotations.items() if k != PRAGMA})
+    return _with_whole_tiles(n) or replace(n, body=_overlapped(n.body))
+
+
+def _with_whole_tiles(n: For) -> Stmt | None:
+    """The loop in both forms, where that is sure to change nothing."""
+    if n.kind not in (ForKind.SERIAL, ForKind.PARALLEL) or p.as_int(n.min) != 0:
+        return None
+    tile = next(_tiles(n), None)
+    if tile is None:
+        return None
+    start = e.Var("start", n.loop_var.dtype)
+    try:
+        body = _Mover(n, tile, start).body()
+    except _CannotMoveError:
+        return None
+    width, length = p.const(tile.width, start.dtype), tile.length.expr(start.dtype)
+    first = p.minimum(n.loop_var * width, length - width)
+    whole = replace(n, body=LetStmt(start, first, _overlapped(body)))
+    return IfThenElse(length >= width, whole, replace(n, body=_overlapped(n.body)))
+
+
+class _Tile(NamedTuple):
+    """`width` places of a row of open `length`, one tile behind the other."""
+
+    width: int
+    length: Sum
+
+
+def _tiles(n: For) -> Iterator[_Tile]:
+    """What the tests below a loop say of its tiles, which cover the row."""
+    for test, loops in _tests(n.body, {}):
+        found = _tile_of(test, n.loop_var, loops)
+        if found is not None:
+            width, length = found[0]
+            covered = p.floordiv(length.shifted(width - 1).expr(n.extent.dtype), width)
+            if Analyzer().can_prove_equal(covered, n.extent):
+                yield found[0]
+
+
+def _tests(n: Any, loops: dict[e.Var, int | None]) -> Iterator[tuple[e.PrimExpr, Any]]:
+    """The parts of the tests below a loop, with the extents of the loops between."""
+    if isinstance(n, For):
+        loops = {**loops, n.loop_var: _extent(n)}
+    if isinstance(n, IfThenElse):
+        yield from ((part, loops) for part in conjuncts(n.condition))
+    for child in children(n):
+        if isinstance(child, Stmt):
+            yield from _tests(child, loops)
+
+
+def _extent(n: For) -> int | None:
+    ends = range_of(n)
+    return ends[1] + 1 if ends is not None and ends[0] == 0 else None
+
+
+def _tile_of(
+    test: e.PrimExpr, var: e.Var, loops: dict[e.Var, int | None]
+) -> tuple[_Tile, Steps] | None:
+    """The tile of the test `var * width + places < length`, and the steps of the loops in it."""
+    if not isinstance(test, e.LT | e.LE) or not is_index(test.a.dtype):
+        return None
+    form = of(test.a).minus(of(test.b)).shifted(int(isinstance(test, e.LE)) * -1)
+    width = form.terms.get(var, 0)
+    steps = {v: c for v, c in form.terms.items() if v in loops}
+    extents = [loops[v] for v in steps]
+    if width <= 1 or None in extents or any(c < 1 for c in steps.values()):
+        return None
+    reach = sum(c * (n - 1) for c, n in zip(steps.values(), extents, strict=True) if n is not None)
+    rest = {v: -c for v, c in form.terms.items() if v is not var and v not in steps}
+    if reach != width - 1 or any(_mentions(v, {var, *loops}) for v in rest):
+        return None
+    return _Tile(width, Sum(-form.const, rest)), steps
+
+
+def _mentions(atom: Any, variables: Any) -> bool:
+    """Whether an atom of a sum, or an expression, holds one of these."""
+    inside = [atom] if isinstance(atom, e.Var) else atom.variables()
+    return any(v in variables for v in inside)
+
+
+class _CannotMoveError(Exception):
+    """A body whose tiles may not begin elsewhere."""
+
+
+class _Mover(PyStmtExprMutator):
+    """The body of a loop over tiles with `start` in place of `loop_var * width`, without tests.
+
+    Raises _CannotMoveError where a place of the tile might not do the same from another start.
+    """
+
+    def __init__(self, loop: For, tile: _Tile, start: e.Var) -> None:
+        self.loop, self.tile, self.start = loop, tile, start
+        self.extents: dict[e.Var, int | None] = {}
+        #: below a test: the places of the row that the loops of the tile go through
+        self.steps: Steps | None = None
+        #: memory of the tile alone -> how its elements follow the places, in each access
+        self.own: dict[e.Var, set[Any]] = {}
+        #: of those, what is stored to below a test
+        self.made: set[e.Var] = set()
+        #: other memory
+        self.stored: set[e.Var] = set()
+        self.read: set[e.Var] = set()
+
+    def body(self) -> Stmt:
+        """The body, if nothing that it stores is read and its own memory follows the tile."""
+        made: Stmt = self.visit_stmt(self.loop.body)
+        every = {c for _, c in self.all_steps()}
+        for data, forms in self.own.items():
+            self.require(len(forms) <= 1)
+            follows = {c for form in forms for index in form for c, _ in index}
+            self.require(data not in self.made or follows == every)
+        self.require(not self.stored & self.read)
+        return made
+
+    def all_steps(self) -> Iterator[tuple[e.Var, int]]:
+        """The steps of every test."""
+        for test, loops in _tests(self.loop.body, {}):
+            found = _tile_of(test, self.loop.loop_var, loops)
+            if found is not None:
+                yield from found[1].items()
+
+    def require(self, holds: bool) -> None:
+        """Give up where it does not hold."""
+        if not holds:
+            raise _CannotMoveError
+
+    def visit_stmt(self, stmt: Any) -> Any:
+        """Statements of which it is known what they do."""
+        self.require(type(stmt) in KINDS)
+        return super().visit_stmt(stmt)
+
+    def visit_for_(self, op: For) -> Any:
+        """A loop of its own extent."""
+        self.extents[op.loop_var] = _extent(op)
+        self.require(self.is_free(op.min) and self.is_free(op.extent))
+        return self.visit_inside(op)
+
+    def visit_allocate_(self, op: Allocate) -> Any:
+        """Memory of the tile alone."""
+        self.own[op.buffer_var] = set()
+        self.require(all(map(self.is_free, op.extents)))
+        return self.visit_inside(op)
+
+    def visit_evaluate_(self, op: Evaluate) -> Any:
+        """Nothing: a call may do anything."""
+        self.require(p.as_int(op.value) is not None)
+        return op
+
+    def visit_if_then_else_(self, op: IfThenElse) -> Any:
+        """A test of the row's end is gone; others are moved."""
+        parts = list(conjuncts(op.condition))
+        found = [_tile_of(c, self.loop.loop_var, self.extents) for c in parts]
+        ends = [f for f in found if f is not None and self.is_same(f[0])]
+        if not ends:
+            return self.visit_inside(op)
+        self.require(op.else_case is None and self.steps is None)
+        self.steps = ends[0][1]
+        kept = [self.visit_expr(c) for c, f in zip(parts, found, strict=True) if f not in ends]
+        then = self.visit_stmt(op.then_case)
+        self.steps = None
+        return replace(op, condition=p.all_of(*kept), then_case=then) if kept else then
+
+    def is_same(self, other: _Tile) -> bool:
+        """Whether a test is of the same tiles."""
+        return other.width == self.tile.width and other.length.is_same(self.tile.length)
+
+    def visit_buffer_store_(self, op: BufferStore) -> Any:
+        """A store to the tile's own memory, or to an element that follows the place."""
+        self.require(op.predicate is None)
+        value, indices = self.visit_expr(op.value), self.place(op)
+        if op.buffer.data in self.own:
+            self.made |= {op.buffer.data} if self.steps is not None else set()
+        else:
+            self.stored.add(op.buffer.data)
+            self.require(self.steps is not None and not all(map(self.is_free, op.indices)))
+        return replace(op, value=value, indices=indices)
+
+    def visit_buffer_load_(self, op: BufferLoad) -> Any:
+        """A load from an element that follows the place, or that all places read."""
+        self.require(op.predicate is None)
+        if op.buffer.data not in self.own:
+            self.read.add(op.buffer.data)
+        return replace(op, indices=self.place(op))
+
+    def place(self, n: Any) -> tuple[e.PrimExpr, ...]:
+        """The indices of an access; those of the tile's own memory stay."""
+        if n.buffer.data not in self.own:
+            return tuple(map(self.visit_expr, n.indices))
+        steps = self.steps or {}
+        forms = [of(index) for index in n.indices]
+        for form in forms:
+            self.require(not any(_mentions(a, self.variables) for a in _parts(form)))
+            self.require(self.loop.loop_var not in form.terms)
+        self.own[n.buffer.data].add(
+            tuple(frozenset((steps[v], c) for v, c in f.terms.items() if v in steps) for f in forms)
+        )
+        return tuple(n.indices)
+
+    @property
+    def variables(self) -> set[e.Var]:
+        """Those that say where in the row an element is."""
+        return {self.loop.loop_var, *(self.steps or ())}
+
+    def is_free(self, n: Any) -> bool:
+        """Whether nothing in it depends on the place."""
+        return not any(x in self.variables for x in walk(n) if isinstance(x, e.Var))
+
+    def visit_expr(self, expr: Any) -> Any:
+        """An expression of the place in the row, with that place from another start."""
+        if not isinstance(expr, BufferLoad) and not self.is_free(expr):
+            moved = self.moved(expr) if is_index(expr.dtype) else None
+            if moved is not None:
+                return moved
+            self.require(type(expr) not in (e.Var, e.SizeVar, e.Let))
+        return super().visit_expr(expr)
+
+    def moved(self, n: e.PrimExpr) -> e.PrimExpr | None:
+        """A sum with a multiple of the place in the row; None where it is in parts of the sum."""
+        form = of(n)
+        if any(_mentions(a, self.variables) for a in _parts(form)):
+            return None
+        times, rest = divmod(form.terms.get(self.loop.loop_var, 0), self.tile.width)
+        self.require(rest == 0 and self.steps is not None)
+        steps = (self.steps or {}).items()
+        self.require(all(form.terms.get(v, 0) == times * c for v, c in steps))
+        place = Sum(0, {self.start: times, self.loop.loop_var: -times * self.tile.width})
+        return form.plus(place).expr(n.dtype)
+
+
+def _parts(form: Sum) -> list[Any]:
+    """The atoms of a sum that are no variables."""
+    return [a for a in form.terms if not isinstance(a, e.Var)]
+
+
+class OverlapTiles(PrimFuncPass):
+    """Give rows of open length whole tiles alone, where a loop asks for it; the last begins early.
+
+    The annotation `pragma_overlap_tiles` asks, on a loop over tiles whose rest a test leaves out.
+    """
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `overlap_tiles`."""
+        return overlap_tiles(func)

@@ -1,0 +1,117 @@
+"""OverlapTiles: the last tile of an open row begins early, where no place of a tile minds."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from mlcnb.codegen.interp import run_prim_func
+from mlcnb.script import parse
+from mlcnb.tir.transform import OverlapTiles
+from tests.tir.transform.lowering import run_pass, statements
+
+#: rows of tiles with a sum of their own: sums start at 0, and are stored with what lies beside
+TEXT = """
+@T.prim_func
+def main(a: T.handle, w: T.Buffer((3,), "float32"), b: T.handle):
+    T.func_attr({"tir.noalias": True})
+    n = T.int32()
+    A = T.match_buffer(a, (n + 2,))
+    B = T.match_buffer(b, (n,))
+    for i in T.serial((n + 3) // 4, annotations={"pragma_overlap_tiles": True}):
+        data = T.allocate([4], "float32", "local")
+        acc = T.decl_buffer((4,), data=data, scope="local")
+        for j in T.unroll(4):
+            if i * 4 + j < n:
+                acc[j] = T.float32(0)
+        for k in range(3):
+            for j in T.unroll(4):
+                if i * 4 + j < n:
+                    acc[j] = acc[j] + A[i * 4 + j + k] * w[k]
+        for j in T.unroll(4):
+            if i * 4 + j < n:
+                B[i * 4 + j] = acc[j] + T.Cast("float32", i * 4 + j)
+"""
+TILED = parse(TEXT)
+
+
+def test_whole_tiles_and_what_is_shorter_than_one():
+    wanted = """
+        n = T.int32()
+        A = T.match_buffer(a, (n + 2,))
+        B = T.match_buffer(b, (n,))
+        if n >= 4:
+            for i in range((n + 3) // 4):
+                start: T.int32 = T.min(i * 4, n - 4)
+                data = T.allocate([4], "float32", "local")
+                acc = T.decl_buffer((4,), data=data, scope="local")
+                for j in T.unroll(4):
+                    acc[j] = T.float32(0.0)
+                for k in range(3):
+                    for j in T.unroll(4):
+                        acc[j] = acc[j] + A[j + k + start] * w[k]
+                for j in T.unroll(4):
+                    B[j + start] = acc[j] + T.Cast("float32", j + start)
+        else:
+            for i in range((n + 3) // 4):
+                data = T.allocate([4], "float32", "local")
+                acc = T.decl_buffer((4,), data=data, scope="local")
+                for j in T.unroll(4):
+                    if i * 4 + j < n:
+                        acc[j] = T.float32(0.0)
+                for k in range(3):
+                    for j in T.unroll(4):
+                        if i * 4 + j < n:
+                            acc[j] = acc[j] + A[i * 4 + j + k] * w[k]
+                for j in T.unroll(4):
+                    if i * 4 + j < n:
+                        B[i * 4 + j] = acc[j] + T.Cast("float32", i * 4 + j)
+        """
+    assert statements(run_pass(OverlapTiles(), TILED)) == dedent(wanted).strip()
+
+
+@pytest.mark.parametrize("n", range(1, 10))
+def test_every_length(n: int):
+    rng = np.random.default_rng(n)
+    a, w = rng.standard_normal(n + 2).astype(np.float32), rng.standard_normal(3).astype(np.float32)
+    found = [np.full(n, np.nan, np.float32) for _ in range(2)]
+    for func, out in zip((TILED, run_pass(OverlapTiles(), TILED)), found, strict=True):
+        run_prim_func(func, [a, w, out])
+    np.testing.assert_array_equal(*found)
+    wanted = np.convolve(a, w[::-1], "valid") + np.arange(n)
+    np.testing.assert_allclose(found[1], wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("* w[k]", "* B[i * 4 + j]"),
+        ("acc[j] + A[i * 4 + j + k]", "acc[3 - j] + A[i * 4 + j + k]"),
+        ("A[i * 4 + j + k]", "A[j + k]"),
+        ("A[i * 4 + j + k]", "A[i * 3 + j + k]"),
+        ('T.Cast("float32", i * 4 + j)', 'T.Cast("float32", i)'),
+        ("serial((n + 3) // 4", "serial(n // 4"),
+        ("acc[j] = T.float32(0)", "B[0] = T.float32(0)"),
+    ],
+    ids=[
+        "what is stored is read",
+        "places of a tile read each other",
+        "the place in the tile matters",
+        "another step",
+        "the number of the tile matters",
+        "tiles do not cover the row",
+        "one place for all",
+    ],
+)
+def test_left_alone(old: str, new: str):
+    assert old in TEXT
+    func, asked = parse(TEXT.replace(old, new)), ', annotations={"pragma_overlap_tiles": True}'
+    made = run_pass(OverlapTiles(), func)
+    assert statements(made) == statements(func).replace(asked, "").replace("T.serial", "range")
+
+
+def test_arguments_that_may_overlap():
+    func = parse(TEXT.replace('T.func_attr({"tir.noalias": True})', "pass"))
+    assert run_pass(OverlapTiles(), func) is func
