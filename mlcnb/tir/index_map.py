@@ -41,7 +41,7 @@ class IndexMap(Node):
 
     initial_indices: tuple[Var, ...] = binder()
     final_indices: tuple[PrimExpr, ...]
-    inverse_index_map: Any = None
+    inverse_index_map: IndexMap | None = None
 
     @staticmethod
     def from_func(

@@ -319,7 +319,7 @@ def _read(x: Any, known: Mapping[str, Any], quoted: bool, sch: Any) -> Any:
         if x in known:
             return known[x]
         if x.startswith('"'):
-            return json.loads(x)
+            return _quoted(x)
         if x == "None":
             return None
         raise ScheduleError(f"the trace uses {x!r}, which no earlier instruction gives")
@@ -330,6 +330,13 @@ def _read(x: Any, known: Mapping[str, Any], quoted: bool, sch: Any) -> Any:
     if isinstance(x, dict) and "node" in x:
         return _of_function(ir_json.load_json(json.dumps(x["node"])), sch)
     return x
+
+
+def _quoted(text: str) -> str:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ScheduleError(f"the trace's string {text!r} is damaged: {error}") from None
 
 
 def _of_function(x: Any, sch: Any) -> Any:
