@@ -18,7 +18,7 @@ BYTES = 300 << 20
 
 @pytest.fixture(scope="module", autouse=True)
 def _imported(tmp_path_factory):
-    """The importer and onnx are loaded before the clock runs: seconds, where byte code is not kept."""
+    """The importer and onnx are loaded before the clock runs: seconds without byte code."""
     mlcnb.from_onnx(model("x: float[2]", [node("Relu", "x", "y")], "y: float[2]"))
     with pytest.raises(mlcnb.MLCError):
         mlcnb.from_onnx(tmp_path_factory.mktemp("warm"))
