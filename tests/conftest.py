@@ -12,7 +12,10 @@ import zlib
 
 os.environ.setdefault("MLCNB_CACHE_DIR", os.path.join(tempfile.gettempdir(), "mlcnb-tests"))
 
+import pytest
 from hypothesis import settings
+
+import mlcnb
 
 # in CI the same examples every time; at home new ones, which find new bugs
 settings.register_profile("ci", derandomize=True, deadline=None)
@@ -35,6 +38,12 @@ def pytest_collection_modifyitems(config, items) -> None:
         config.hook.pytest_deselected(items=out)
         left = set(out)
         items[:] = [item for item in items if item not in left]
+
+
+def pytest_runtest_setup(item) -> None:
+    """Skips what needs a GPU where there is none."""
+    if item.get_closest_marker("gpu") and not mlcnb.cuda(0).exist:
+        pytest.skip("no CUDA GPU, or CuPy is not installed")
 
 
 def _drawn(name: str) -> bool:

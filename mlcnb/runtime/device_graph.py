@@ -7,7 +7,10 @@
 
 The host parts of the kernels are run beforehand, on places in the plan: what is left for a call is
 to upload its inputs, launch, and download its results (which stay there where an input lay there).
-Constants are uploaded once, the arena is allocated once; launches run in order on one stream.
+Constants are uploaded once, the arena is allocated once; launches run in order on one stream, and
+a call from another stream waits for the one before it. With `replays` the launches of a call are
+one CUDA graph, where no kernel of it has an error to report: inputs and results are then copied to
+and from places that stay.
 """
 
 from __future__ import annotations
@@ -101,6 +104,10 @@ class DevicePlan:
         self.lock = threading.Lock()
         self.bound: _Bound | None = None
 
+    def reporting(self, kernels: Mapping[str, Any]) -> list[Launch]:
+        """The launches whose kernels may report an error."""
+        return [x for x in self.launches if kernels[x.kernel].sources[x.symbol].reports]
+
 
 class DevicePlans:
     """The plans of one graph function on a GPU, for the sets of sizes that were used last."""
@@ -114,8 +121,11 @@ class DevicePlans:
         kernels: Mapping[str, Any],
         functions: Mapping[Any, Any] | None = None,
         device: Callable[[], Device] = Gpu,
+        replays: bool = False,
     ) -> None:
         self.function, self.kernels, self.functions = function, kernels, functions
+        #: whether calls are replayed as CUDA graphs
+        self.replays = replays
         self.straight = is_straight(function)
         #: what makes the device, when it is first needed
         self.device = device
@@ -165,7 +175,8 @@ class DevicePlans:
         inputs = list(_leaves(values))
         with found.lock:
             if found.bound is None:
-                found.bound = _Bound(found, self._memory)
+                kind = _Replayed if self.replays and not found.reporting(self.kernels) else _Bound
+                found.bound = kind(found, self._memory)
             return found.bound.run(inputs, stays=any(map(is_on_gpu, inputs)))
 
 
@@ -176,6 +187,8 @@ class _Memory:
         self.gpu, self.kernels = gpu, kernels
         self.modules: dict[str, Any] = {}
         self.constants: dict[int, tuple[np.ndarray, Any]] = {}
+        #: when the last call that used this memory is done; a call from another stream waits for it
+        self.done: Any = None
 
     def module(self, name: str) -> Any:
         """The code of a kernel, loaded once."""
@@ -196,9 +209,7 @@ class _Bound:
     def __init__(self, made: DevicePlan, memory: _Memory) -> None:
         self.plan, self.memory, self.gpu = made, memory, memory.gpu
         self.arena = self.gpu.allocate(np.dtype("uint8"), (max(1, made.arena_bytes),))
-        self.reporting = [
-            x for x in made.launches if memory.kernels[x.kernel].sources[x.symbol].reports
-        ]
+        self.reporting = made.reporting(memory.kernels)
         #: of each launch its module, and its arguments but for what a call brings
         self.steps = [(x, memory.module(x.kernel), self._fixed(x)) for x in made.launches]
         self.outputs = {
@@ -229,16 +240,33 @@ class _Bound:
 
     def run(self, given: Sequence[Any], stays: bool) -> Any:
         """Run on inputs (tuples flattened)."""
+        if self.memory.done is not None:
+            self.gpu.wait(self.memory.done)
+        memory = self._memory_of(given)
+        self._launched(memory)
+        result = self._result(self.plan.layout.result, memory, stays)
+        self.memory.done = self.gpu.mark()
+        return result
+
+    def _memory_of(self, given: Sequence[Any]) -> dict[str, Any]:
+        """The inputs of a call on the device, and memory for its results."""
+        inputs = [self.gpu.upload(x, f"input {n}") for n, x in enumerate(given)]
+        outputs = {n: self.gpu.allocate(p.dtype, p.shape) for n, p in self.outputs.items()}
+        return {"input": inputs, "output": outputs}
+
+    def _launched(self, memory: Mapping[str, Any]) -> None:
+        """Launch everything, and see what kernels report.
+
+        Raises:
+            ExecutionError: a kernel stopped.
+        """
         gpu = self.gpu
-        inputs = [gpu.upload(x, f"input {n}") for n, x in enumerate(given)]
-        outputs = {n: gpu.allocate(p.dtype, p.shape) for n, p in self.outputs.items()}
-        memory = {"input": inputs, "output": outputs}
         status = np.zeros(max(1, len(self.reporting)), "int32")
         there = gpu.upload(status, "status") if self.reporting else None
         number = 0
         for launch, module, args in self.steps:
             values = [
-                memory[x.storage.kind][x.storage.number] if isinstance(x, Place) else x  # type: ignore[index]
+                memory[x.storage.kind][x.storage.number] if isinstance(x, Place) else x
                 for x in args
             ]
             if number < len(self.reporting) and launch is self.reporting[number]:
@@ -248,7 +276,6 @@ class _Bound:
         if self.reporting:
             gpu.download(there, status)
             self._check(status)
-        return self._result(self.plan.layout.result, memory, stays)
 
     def _check(self, status: np.ndarray) -> None:
         for launch, code in zip(self.reporting, status, strict=True):
@@ -272,8 +299,41 @@ class _Bound:
             host = np.empty(form.shape, form.dtype)
             self.gpu.download(found, host)
             return host
-        is_new = form.storage.kind == "output"
-        return (found if is_new else self.gpu.copy(found)).reshape(form.shape)
+        return (found if self._is_new(form) else self.gpu.copy(found)).reshape(form.shape)
+
+    def _is_new(self, form: Place) -> bool:
+        """Whether a result lies in memory of this call alone."""
+        return form.storage.kind == "output"
+
+
+class _Replayed(_Bound):
+    """The same as one CUDA graph, recorded at the second call: the first has loaded all kernels."""
+
+    def __init__(self, made: DevicePlan, memory: _Memory) -> None:
+        super().__init__(made, memory)
+        self.kept: dict[str, Any] = {}
+        self.replay: Callable[[], None] | None = None
+
+    def _memory_of(self, given: Sequence[Any]) -> dict[str, Any]:
+        if not self.kept:
+            made = super()._memory_of(given)
+            self.kept = {**made, "input": [self.gpu.copy(x) for x in made["input"]]}
+            return self.kept
+        for n, (place, x) in enumerate(zip(self.kept["input"], given, strict=True)):
+            self.gpu.assign(place, self.gpu.upload(x, f"input {n}"))
+        return self.kept
+
+    def _launched(self, memory: Mapping[str, Any]) -> None:
+        launch_all = super()._launched
+        if self.memory.done is None:
+            launch_all(memory)
+            return
+        if self.replay is None:
+            self.replay = self.gpu.record(lambda: launch_all(memory))
+        self.replay()
+
+    def _is_new(self, form: Place) -> bool:
+        return False
 
 
 def _leaves(values: Sequence[Any]) -> Any:

@@ -21,6 +21,7 @@ import numpy as np
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError, RuntimeInputError
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.pass_context import PassContext
 from mlcnb.relax.expr import Function
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.device_graph import DevicePlans
@@ -82,6 +83,8 @@ class Executable(display.Shown):
         self._machine = VirtualMachine(self)
         self._plans: dict[str, Any] = {}
         self._native: Callable[..., Any] = _no_entry
+        #: whether a GPU replays a graph's launches as one CUDA graph
+        self.replays = bool(PassContext.current().get_config("relax.backend.use_cuda_graph"))
         #: versions for sizes that are met often (`mlcnb.runtime.versions`); None: there are none
         self.versions: Any = None
 
@@ -178,8 +181,10 @@ class Executable(display.Shown):
         GraphPlans on the CPU; DevicePlans for a GPU, whose `launches()` need none.
         """
         if name not in self._plans:
-            made: Any = DevicePlans if self.on_device else GraphPlans
-            self._plans[name] = made(self.mod[name], self.kernels, self.mod.functions)
+            given = self.mod[name], self.kernels, self.mod.functions
+            self._plans[name] = (
+                DevicePlans(*given, replays=self.replays) if self.on_device else GraphPlans(*given)
+            )
         return self._plans[name]
 
     @cached_property

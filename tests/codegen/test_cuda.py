@@ -40,13 +40,6 @@ needs_headers = pytest.mark.skipif(
 )
 
 
-def has_gpu() -> bool:
-    return mlc.cuda(0).exist
-
-
-needs_gpu = pytest.mark.skipif(not has_gpu(), reason="no CUDA GPU, or CuPy is not installed")
-
-
 def built(func, **options) -> CudaKernel:
     return mlc.compile(func, target="cuda", **options).kernels[0]
 
@@ -383,7 +376,7 @@ def test_indices_that_come_from_data_are_checked():
     assert kernel.resources
 
 
-@needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize(
     ("index", "message"),
     [(16, "dimension 0: the index is out of bounds"), (-1, "indices must not be negative")],
@@ -493,7 +486,7 @@ def test_too_many_threads():
     )
 
 
-@pytest.mark.skipif(has_gpu(), reason="there is a GPU")
+@pytest.mark.skipif(mlc.cuda(0).exist, reason="there is a GPU")
 def test_running_without_a_gpu():
     made = PROGRAMS["vector_add"]()
     with pytest.raises((DeviceError, MissingDependencyError)) as caught:
@@ -510,37 +503,3 @@ def test_text_that_nvrtc_refuses():
         return
     with pytest.raises(CodegenError, match=r"kernel.cu\(1\): error"):
         nvrtc.compile_text("nonsense", "sm_80")
-
-
-# on a GPU ----------------------------------------------------------------------------------------
-
-
-@needs_gpu
-def test_results_of_a_program(program):
-    _, made = program
-    ex = mlc.compile(made.schedule, target="cuda")
-    args = made.arguments()
-    ex(*args)
-    np.testing.assert_allclose(args[-1], made.expected, rtol=1e-5, atol=1e-6)
-
-
-@needs_gpu
-@pytest.mark.parametrize("kind", [*KINDS, "bool"])
-def test_results_of_every_dtype(kind):
-    numpy = dtype(kind).numpy
-    x, y = ((RNG.standard_normal(64) * 3).astype(numpy) for _ in range(2))
-    out, expected = np.zeros(64, numpy), np.zeros(64, numpy)
-    sch = elementwise(lambda x, y: p.select(x < y, x, y), kind, kind)
-    mlc.compile(sch, target="cuda")(x, y, out)
-    run_prim_func(sch.mod["main"], [x, y, expected])
-    np.testing.assert_array_equal(out.astype("float64"), expected.astype("float64"))
-
-
-@needs_gpu
-def test_arrays_of_cupy_stay_on_the_gpu():
-    import cupy
-
-    made = PROGRAMS["matmul_tiled"]()
-    args = [cupy.asarray(x) for x in made.arguments()]
-    mlc.compile(made.schedule, target="cuda")(*args)
-    np.testing.assert_allclose(args[-1].get(), made.expected, rtol=1e-5, atol=1e-6)

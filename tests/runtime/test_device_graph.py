@@ -19,7 +19,6 @@ from mlcnb.codegen.cuda.gpu import runs_on
 from mlcnb.core.errors import DeviceError, MissingDependencyError, ModelError
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.runtime.device_graph import DevicePlans
-from tests.codegen.test_cuda import has_gpu
 from tests.codegen.test_cuda_on_cpu import HEADER
 
 op = relax.op
@@ -58,6 +57,7 @@ class ByText:
     def __init__(self, folder: Path, limit: int = 1 << 30) -> None:
         self.folder, self.limit, self.taken = folder, limit, 0
         self.launched: list[str] = []
+        self.recorded = 0
 
     def allocate(self, kind, shape):
         self.taken += int(np.prod(shape)) * kind.itemsize
@@ -104,6 +104,19 @@ class ByText:
             "}); }"
         )
 
+    def record(self, launches):
+        self.recorded += 1
+        return launches
+
+    def mark(self):
+        return "done"
+
+    def wait(self, mark):
+        assert mark == "done"
+
+    def assign(self, target, source):
+        target[...] = source
+
     def launch(self, module, name, args, grid, block, shared):
         self.launched.append(name)
         held = [np.asarray(a) for a in args]
@@ -149,6 +162,27 @@ def test_a_graph_on_a_device(tmp_path):
     assert device.launched == [x.symbol for x in ex.plans().launches()] * 2
 
 
+@pytest.mark.slow
+@needs_compiler
+def test_launches_are_recorded_once(tmp_path):
+    with mlc.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
+        ex = mlc.compile(network(), target="cuda")
+    assert ex.replays and not mlc.compile(network(), target="cuda").replays
+    device = ByText(tmp_path)
+    given = ex.mod["main"], ex.kernels, ex.mod.functions
+    ex._plans["main"] = DevicePlans(*given, lambda: device, replays=True)
+    made = mlc.compile(network(), target="llvm")
+    kept = []
+    for n in range(4):
+        args = [x + n for x in inputs()]
+        found, expected = ex(*args), made(*args)
+        kept.append((found, expected))
+        assert device.recorded == min(n, 1)
+    for found, expected in kept:  # no result is in memory that a later call writes
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+
+
 @needs_compiler
 def test_open_sizes_are_planned_one_by_one(tmp_path):
     n = mlc.tir.Var("n", "int64")
@@ -174,7 +208,7 @@ def test_a_device_without_enough_memory(tmp_path):
         ex(*inputs())
 
 
-@pytest.mark.skipif(has_gpu(), reason="there is a GPU")
+@pytest.mark.skipif(mlc.cuda(0).exist, reason="there is a GPU")
 def test_without_a_gpu_it_says_so():
     ex = mlc.compile(network(), target="cuda")
     for what in (lambda: ex(*inputs()), lambda: mlc.nd.array(inputs()[0], mlc.cuda(0))):

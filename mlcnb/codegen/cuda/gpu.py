@@ -4,13 +4,13 @@ gpu = Gpu()                              gpu.arch                          "sm_9
 x = gpu.upload(array)                    gpu.download(x, array)
 module = gpu.load(kernel)                gpu.launch(module, "f_kernel", [x, y, 64], grid, block, 0)
 
-What runs a kernel or a graph asks a `Device` for these seven things; a test may be one.
+What runs a kernel or a graph asks a `Device` for these eleven things; a test may be one.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
@@ -78,6 +78,21 @@ class Device(Protocol):
         bytes of dynamic memory.
         """
 
+    def record(self, launches: Callable[[], None]) -> Callable[[], None]:
+        """What launches all that a function launches, at once: a CUDA graph of it.
+
+        The function allocates nothing, and its arrays stay where they are.
+        """
+
+    def mark(self) -> Any:
+        """The point in time when all is done that was launched here so far."""
+
+    def wait(self, mark: Any) -> None:
+        """What is launched from now on begins after a mark, which another stream may have set."""
+
+    def assign(self, target: Any, source: Any) -> None:
+        """Copy within the device; both are arrays of it, of the same shape and dtype."""
+
 
 class Gpu:
     """A `Device` through CuPy, on CuPy's current stream."""
@@ -135,6 +150,7 @@ class Gpu:
         path.write_bytes(image)
         module = self.cupy.RawModule(path=str(path))
         module.mlcnb_folder = folder  # it goes when the module does
+        module.mlcnb_functions = {}
         return module
 
     def launch(
@@ -148,10 +164,44 @@ class Gpu:
     ) -> None:
         """Start a kernel; see Device."""
         with self._on_it(name):
-            function = module.get_function(name)
+            function = module.mlcnb_functions.get(name)
+            if function is None:
+                function = module.mlcnb_functions[name] = module.get_function(name)
             if shared > _SHARED_UNASKED:
                 function.max_dynamic_shared_size_bytes = shared
             function(tuple(grid), tuple(block), tuple(args), shared_mem=shared)
+
+    def record(self, launches: Callable[[], None]) -> Callable[[], None]:
+        """A CUDA graph of some launches; see Device."""
+        with self._on_it("a CUDA graph"), self.cupy.cuda.Stream(non_blocking=True) as stream:
+            stream.begin_capture()
+            try:
+                launches()
+            finally:
+                graph = stream.end_capture()
+
+        def replay() -> None:
+            with self._on_it("a CUDA graph"):
+                graph.launch(self.cupy.cuda.get_current_stream())
+
+        return replay
+
+    def mark(self) -> Any:
+        """An event on the current stream; see Device."""
+        with self._on_it("an event"):
+            event = self.cupy.cuda.Event(disable_timing=True)
+            event.record()
+            return event
+
+    def wait(self, mark: Any) -> None:
+        """Let the current stream wait for an event; see Device."""
+        with self._on_it("an event"):
+            self.cupy.cuda.get_current_stream().wait_event(mark)
+
+    def assign(self, target: Any, source: Any) -> None:
+        """Copy on the GPU; see Device."""
+        with self._on_it("a copy"):
+            self.cupy.copyto(target, source.reshape(target.shape))
 
     @contextmanager
     def _on_it(self, what: str) -> Iterator[None]:

@@ -1,0 +1,1 @@
+"""What runs on a GPU that is there: `make gpu` runs these, and they are skipped elsewhere."""
