@@ -28,7 +28,7 @@ from mlcnb.runtime.device_graph import DevicePlans
 from mlcnb.runtime.direct_call import DirectCall
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.graph_call import GraphPlans
-from mlcnb.runtime.tensor import Tensor, as_array, like_input
+from mlcnb.runtime.tensor import Tensor, as_array, like_input, on_the_gpu
 from mlcnb.runtime.vm import Frame, Step, VirtualMachine, bind_arguments
 from mlcnb.target import Target
 from mlcnb.tir.buffer import Buffer
@@ -294,7 +294,7 @@ def _no_entry(*args: Any) -> Any:
 def _shared(name: str, given: Any, param: Buffer, on_gpu: bool) -> Any:
     """The argument as an array in the same memory: a kernel may write there."""
     if kernel_call.is_on_gpu(given) and on_gpu:
-        return given
+        return on_the_gpu(given, param.name)
     value = as_array(given, param.name)
     if isinstance(given, Tensor):
         given = given.numpy()

@@ -177,7 +177,10 @@ def _checked_array(kernel: str, buffer: Buffer, arg: Any) -> tuple[Any, Any, str
 
 def is_on_gpu(value: Any) -> bool:
     """True for an array in the memory of a GPU, such as CuPy's."""
-    return hasattr(value, "__cuda_array_interface__")
+    if isinstance(value, np.ndarray):
+        return False
+    told = getattr(value, "is_cuda", None)  # of torch, whose interface takes long to ask for
+    return told if told is not None else hasattr(value, "__cuda_array_interface__")
 
 
 def fill(kernel: Any, args: Sequence[Any], dims: Dims) -> tuple[list[int], list[Any]]:

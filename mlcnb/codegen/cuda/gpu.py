@@ -9,7 +9,9 @@ What runs a kernel or a graph asks a `Device` for these eleven things; a test ma
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
@@ -118,7 +120,9 @@ class Gpu:
         with self._on_it(name):
             if isinstance(array, np.ndarray):
                 return self.cupy.asarray(array.view(plain(array.dtype)))
-            found = self.cupy.ascontiguousarray(self.cupy.asarray(array))
+            found = array if isinstance(array, self.cupy.ndarray) else self.cupy.asarray(array)
+            if not found.flags.c_contiguous:
+                found = self.cupy.ascontiguousarray(found)
         if found.size and found.data.ptr % ALIGNMENT:
             raise RuntimeInputError(
                 f"argument {name!r} lies at an address that is no multiple of {ALIGNMENT} bytes",
@@ -143,15 +147,9 @@ class Gpu:
         return raw[offset : offset + count * kind.itemsize].view(plain(kind)).reshape(shape)
 
     def load(self, kernel: Any) -> Any:
-        """The kernel's code; see Device. CuPy reads it from a file when it is first launched."""
+        """The kernel's code; see Device."""
         suffix, image = kernel.image(self.arch)
-        folder = tempfile.TemporaryDirectory(prefix="mlcnb-")
-        path = Path(folder.name) / f"kernel.{suffix}"
-        path.write_bytes(image)
-        module = self.cupy.RawModule(path=str(path))
-        module.mlcnb_folder = folder  # it goes when the module does
-        module.mlcnb_functions = {}
-        return module
+        return _Module(self.cupy, image, suffix)
 
     def launch(
         self,
@@ -164,9 +162,7 @@ class Gpu:
     ) -> None:
         """Start a kernel; see Device."""
         with self._on_it(name):
-            function = module.mlcnb_functions.get(name)
-            if function is None:
-                function = module.mlcnb_functions[name] = module.get_function(name)
+            function = module.function(name)
             if shared > _SHARED_UNASKED:
                 function.max_dynamic_shared_size_bytes = shared
             function(tuple(grid), tuple(block), tuple(args), shared_mem=shared)
@@ -221,6 +217,24 @@ class Gpu:
                 f"cuda({self.index}) stopped at {what}: {error}",
                 hint='run it with target="interp" to see which access is wrong',
             ) from error
+
+
+class _Module:
+    """Machine code on the GPU: CuPy reads it from a file, which stays as long as it does."""
+
+    def __init__(self, cupy: Any, image: bytes, suffix: str) -> None:
+        folder = tempfile.mkdtemp(prefix="mlcnb-")
+        self._removed = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        path = Path(folder) / f"kernel.{suffix}"
+        path.write_bytes(image)
+        self._module = cupy.RawModule(path=str(path))
+        self._functions: dict[str, Any] = {}
+
+    def function(self, name: str) -> Any:
+        """A kernel of it."""
+        if name not in self._functions:
+            self._functions[name] = self._module.get_function(name)
+        return self._functions[name]
 
 
 def runs_on(compiled: str, gpu: str) -> bool:

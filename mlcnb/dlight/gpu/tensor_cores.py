@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mlcnb.dlight.gpu.axes import axes_of, factors, fused, operands, over_axes
+from mlcnb.dlight.gpu.padded import padded
 from mlcnb.dlight.gpu.threads import most_threads, product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
@@ -85,7 +86,7 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile = TILE)
         sch.compute_inline(before.handle)
     for after in survey.after(anchor):
         sch.reverse_compute_inline(after.handle)
-    a, b = _padded(sch, anchor.handle, out, [*(1 for _ in batch), *by.sizes()])
+    a, b = padded(sch, anchor.handle, out, [*(1 for _ in batch), *by.sizes()])
     _on_warps(sch, anchor.handle, (a, b, out), by, SHORT[kind], turned)
     return True
 
@@ -98,23 +99,6 @@ def _halves(block: BlockInfo) -> str | None:
         return None
     (kind,) = kinds
     return kind if kind in ("float16", "bfloat16") else None
-
-
-def _padded(sch: Schedule, block: Any, out: Any, tile: list[int]) -> list[Any]:
-    """Round all axes up to whole tiles; the blocks that fetch the operands, left one first."""
-    before = {sch.get(p).name_hint: p for p in sch.get_producers(block)}
-    sch.pad_einsum(block, tile)
-    fetches = sch.get_producers(block)
-    for fetch in fetches:
-        for source in sch.get_producers(fetch):
-            if sch.get(source).name_hint in before:
-                sch.compute_inline(source)
-    for between in sch.get_consumers(block):
-        if sch.get(between).name_hint != sch.get(out).name_hint:
-            sch.compute_inline(between)
-    left = sch.get(block).reads[-2:]
-    buffers = [region.buffer for region in left]
-    return sorted(fetches, key=lambda f: buffers.index(sch.get(f).writes[0].buffer))
 
 
 def _on_warps(
