@@ -177,8 +177,8 @@ def recorded(call: Callable[[], Any]) -> Callable[[], Any]:
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        graph.kept = call()
-    return graph.replay
+        kept = call()
+    return lambda: (kept, graph.replay())
 
 
 def as_torch(array: Any) -> Any:
