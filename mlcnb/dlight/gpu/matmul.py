@@ -14,7 +14,7 @@ writes each operand over the axes, and what it writes lives in shared memory onl
 padded to whole tiles: what the fetch finds outside of an operand is zero, and what lies outside of
 the result is not stored. In shared memory k comes first, so that a thread finds its elements side
 by side; neighbouring threads fetch what lies side by side in global memory. A smaller result is cut
-into smaller tiles, so that there are blocks for all multiprocessors.
+into smaller tiles, and long sums into parts, so that there are blocks for all multiprocessors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from mlcnb.dlight.gpu.axes import Axes, axes_of, factors, fused, operands, over_axes
 from mlcnb.dlight.gpu.padded import padded
-from mlcnb.dlight.gpu.threads import most_threads, product
+from mlcnb.dlight.gpu.threads import most_threads, on_elements, product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.analysis.kernels import BLOCK_AXES
@@ -65,6 +65,11 @@ TILES = (
 )
 #: threads that keep a large GPU busy: 132 multiprocessors with 512 each
 THREADS = 132 * 512
+#: in how many parts sums may be cut, and the least length of a part
+PARTS, LONG = (1, 2, 3, 4, 6, 8, 12, 16), 128
+#: in products that a large GPU does meanwhile: a partial sum on its way through memory, and one
+#: more kernel
+ADDED, MORE = 50.0, 6e7
 #: elements that are moved together where that is possible
 LANES = 4
 #: a side of a result that is shorter leaves too much of a tile unused
@@ -82,7 +87,7 @@ def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None
     if axes is None:
         return False
     sizes = [product([anchor.extents[n] for n in side]) or 0 for side in axes]
-    by = by or tile_for(sizes)
+    by, parts = (by, 1) if by else tile_for(sizes)
     if most_threads(target) < by.threads**2 or min(*sizes[1:3], sizes[3]) < SHORT:
         return False
     batch = [axes.batch] if sizes[0] > 1 else []
@@ -97,30 +102,60 @@ def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None
         sch.compute_inline(before.handle)
     for after in survey.after(anchor):
         sch.reverse_compute_inline(after.handle)
-    copies = padded(sch, anchor.handle, out, [*(1 for _ in batch), *by.sizes()])
-    _tiled(sch, anchor.handle, out, copies, along, by)
+    side, other, step = by.sizes()
+    copies = padded(sch, anchor.handle, out, [*(1 for _ in batch), side, other, step * parts])
+    if parts == 1:
+        _tiled(sch, anchor.handle, out, copies, along, by)
+    else:
+        part = _in_parts(sch, anchor.handle, out, parts, target)
+        _tiled(sch, part, sch.cache_write(part, 0, "local"), copies, along, by)
     return True
 
 
-def tile_for(sizes: list[int]) -> Tile:
-    """The tile with the least time, by its speed, what it leaves empty, and idle multiprocessors.
+def tile_for(sizes: list[int]) -> tuple[Tile, int]:
+    """The tile, and in how many parts sums are cut, that take the least time of a large GPU.
+
+    What counts is a tile's speed, what it leaves empty, and idle multiprocessors; parts of sums go
+    through memory, and are added by another kernel.
 
     Args:
         sizes: of the batch, rows, columns and k.
     """
+    batch, rows, columns, length = sizes
 
-    def time(tile: Tile) -> float:
-        blocks = sizes[0] * tile.blocks(*sizes[1:3])
-        busy = min(1.0, blocks * tile.threads**2 / THREADS)
-        return blocks * tile.sizes()[0] * tile.sizes()[1] / (tile.speed * busy)
+    def time(choice: tuple[Tile, int]) -> float:
+        tile, parts = choice
+        side, other, step = tile.sizes()
+        blocks = batch * tile.blocks(rows, columns)
+        busy = min(1.0, blocks * parts * tile.threads**2 / THREADS)
+        steps = parts * -(-length // (step * parts))
+        added = MORE + ADDED * parts * batch * rows * columns if parts > 1 else 0.0
+        return blocks * side * other * steps * step / (tile.speed * busy) + added
 
-    return min(TILES, key=time)
+    counts = [n for n in PARTS if n == 1 or length >= n * LONG]
+    return min(((tile, n) for tile in TILES for n in counts), key=time)
 
 
 def _along_k(anchor: BlockInfo, axes: Axes) -> list[bool]:
     """Of each factor, whether elements along k lie side by side in memory."""
     reduced = {anchor.node.iter_vars[n].var for n in axes.reduced}
     return [load.indices[-1] in reduced for load in factors(anchor.node.body) or []]
+
+
+def _in_parts(sch: Schedule, block: Any, out: Any, parts: int, target: Target) -> Any:
+    """Sums in parts of k, which a second kernel adds; the block of the parts, like a batch."""
+    *batch, rows, columns, reduced = sch.get_loops(block)
+    k_0, _ = sch.split(reduced, [parts, None])
+    made = sch.rfactor(k_0, 0)
+    *batch, rows, columns, k_0, k_1 = sch.get_loops(made)
+    sch.reorder(*batch, k_0, rows, columns, k_1)
+    if batch:
+        sch.fuse(*batch, k_0)
+    loops = sch.get_loops(out)
+    sch.compute_at(block, loops[-1])
+    sch.set_scope(block, 0, "local")
+    on_elements(sch, loops, target)
+    return made
 
 
 def _tiled(
