@@ -25,6 +25,9 @@ from mlcnb.tir.schedule import Schedule
 WARP = 32
 #: rows of W that a block takes, threads that share a column of W, rows of x
 ROWS, PARTS, FEW = 4, 8, 15
+#: columns of W that keep a large GPU busy in blocks of two warps side by side; where there are
+#: fewer, a block takes one warp of them, and more threads share a column
+MANY = 2 * 132 * 2 * WARP
 #: sums that are shorter are done by one thread each
 SHORT = 64
 
@@ -62,8 +65,10 @@ def _narrow(sch: Schedule, survey: Survey, rows: range) -> bool:
         tile = _largest(width, ROWS)
         places = "threadIdx.y", "threadIdx.x"
     else:
-        split = (_largest(length, PARTS), 1) if rows.stop == 2 else (1, 1)
-        tile = _largest(width, 2 * WARP)
+        fewer = width < MANY
+        most = PARTS * (4 if fewer else 1)
+        split = (_largest(length, most), 1) if rows.stop == 2 else (1, 1)
+        tile = _largest(width, WARP if fewer else 2 * WARP)
         places = "threadIdx.x", "threadIdx.y"
     if split[0] * tile < WARP:
         return False
