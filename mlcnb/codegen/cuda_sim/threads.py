@@ -12,7 +12,8 @@ B[bx * 64 + tx] = s[63 - tx] + r[0]                      B[bx * 64 + tx] = s[63 
 What is the same for all threads of a block, a loop, a branch or a variable, stays outside of the
 loops over threads, so that these are innermost and LLVM makes vectors of them; a condition that
 differs goes inward. What a thread has for itself gets a place for each of them. Threads that
-exchange values (`registers`) do so through memory: all write, then all read.
+exchange values (`registers`) do so through memory: all write, then all read. Asynchronous copies
+are done where they are issued.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.renew import renew_defs
 from mlcnb.tir.tensor_intrin.mma_sync import WARP
+from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_COPY, ASYNC_QUEUE, as_store
 from mlcnb.tir.transform.simplify import simplify_stmt
 
 
@@ -360,6 +362,10 @@ def _step(k: _Kernel, n: s.BufferStore | s.Evaluate, guards: _Guards) -> list[_P
     call = n.value if isinstance(n, s.Evaluate) else None
     if call is not None and not isinstance(call, e.Call):
         return []
+    if call is not None and call.op in ASYNC_QUEUE:
+        return []
+    if call is not None and call.op == ASYNC_COPY:
+        return k.each(as_store(call), guards)
     if call is not None and call.op == BARRIER:
         return _barrier(k, call, guards)
     if call is not None and call.op == MMA:

@@ -272,6 +272,28 @@ class Reading:
         else:
             self._visit(data)
 
+    def _async_copy(self, n: e.Call) -> None:
+        """`ptx_cp_async`: so many bytes here are read, as many there are written."""
+        to, at, source, start, size, *holds = n.args
+        self._visit_all((at, start, size, *holds))
+        self._elements(source, start, p.as_int(size), n, False)
+        self._elements(to, at, p.as_int(size), n, True)
+
+    def _elements(
+        self, pointer: Any, first: PrimExpr, size: int | None, n: e.Call, is_write: bool
+    ) -> None:
+        """So many bytes from an offset on; of memory of several dimensions any of them."""
+        if not isinstance(pointer, Var):
+            self._visit(pointer)
+            return
+        buffer = self._behind(self.pointer(pointer))
+        if buffer is None or buffer.ndim != 1 or buffer.dtype != n.dtype or not size:
+            self._whole(pointer, n, (is_write,))
+            return
+        lanes = size // n.dtype.nbytes
+        index = first if lanes == 1 else e.Ramp(first, p.const(1, first.dtype), lanes)
+        self._note(buffer, n, (index,), is_write)
+
     def _variable(self, n: Var) -> None:
         """A bare pointer: whoever gets it may read and write."""
         if n.dtype.is_handle:
@@ -314,6 +336,7 @@ _CALLS: dict[str, Handler] = {
     "tir.if_then_else": Reading._conditional,
     "tir.address_of": Reading._address,
     "tir.tvm_access_ptr": Reading._access_pointer,
+    "tir.ptx_cp_async": Reading._async_copy,
 }
 
 _HANDLERS: dict[type, Handler] = {

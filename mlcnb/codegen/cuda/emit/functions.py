@@ -187,6 +187,23 @@ def _mma(em: Emitter, x: e.Call) -> str:
     return f"{em.helper(f'mma_m16n8k16_{short}')}({c}, {a}, {b})"
 
 
+def _async_copy(em: Emitter, x: e.Call) -> str:
+    to, start = (f"{em.expr(data)} + {em.operand(at)}" for data, at in (x.args[:2], x.args[2:4]))
+    size, *holds = (em.expr(a) for a in x.args[4:])
+    if size not in ("4", "8", "16"):
+        raise UnsupportedOpError(f"no cp.async of {size} bytes", hint="4, 8 or 16")
+    name = em.helper("cp_async_or_zeros" if holds else "cp_async")
+    return f"{name}<{size}>({', '.join([to, start, *holds])})"
+
+
+def _commit(em: Emitter, x: e.Call) -> str:
+    return f"{em.helper('cp_async_commit')}()"
+
+
+def _wait(em: Emitter, x: e.Call) -> str:
+    return f"{em.helper('cp_async_wait')}<{em.expr(x.args[0])}>()"
+
+
 def _left_over(em: Emitter, x: e.Call) -> str:
     raise CodegenError("tvm_thread_allreduce is left", hint="run LowerThreadAllreduce first")
 
@@ -216,6 +233,9 @@ _SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
     "tvm_warp_activemask": _activemask,
     "tvm_storage_sync": _barrier,
     "ptx_mma": _mma,
+    "ptx_cp_async": _async_copy,
+    "ptx_commit_group": _commit,
+    "ptx_wait_group": _wait,
     "tvm_thread_allreduce": _left_over,
     "tvm_call_packed": _refused,
     "tvm_call_cpacked": _refused,
