@@ -26,12 +26,14 @@ from typing import Any
 from mlcnb.codegen.cuda_sim.registers import (
     ACTIVE,
     BARRIER,
+    LDMATRIX,
     MMA,
     Own,
     active,
     is_collective,
     is_shuffle,
     is_taken_whole,
+    loaded_matrices,
     matrix_product,
     refuse_chosen,
     source,
@@ -114,6 +116,18 @@ class _Kernel:
                 "split the loop by a number, and bind the inner loop",
             )
         return extent
+
+    def lane(self, call: e.Call) -> Var:
+        """The variable of threadIdx.x, the lanes of a warp that does something together."""
+        axis = self.launch.in_block.get("threadIdx.x")
+        if axis is None or p.as_int(axis.dom.extent) != WARP:
+            name = str(call.op).removeprefix("tir.")
+            raise self.refusal(
+                f"{name} is done by a warp, and threadIdx.x is not its lanes",
+                call,
+                f"bind a loop of {WARP} to threadIdx.x, and other threads to y and z",
+            )
+        return axis.var
 
     def refusal(self, message: str, where: Node, hint: str = "") -> CodegenError:
         return CodegenError(message, where=where, root=self.func, hint=hint or None)
@@ -368,8 +382,9 @@ def _step(k: _Kernel, n: s.BufferStore | s.Evaluate, guards: _Guards) -> list[_P
         return k.each(as_store(call), guards)
     if call is not None and call.op == BARRIER:
         return _barrier(k, call, guards)
-    if call is not None and call.op == MMA:
-        return [_MET, *k.each(matrix_product(call, k.thread), guards), _MET]
+    if call is not None and call.op in (MMA, LDMATRIX):
+        does = matrix_product if call.op == MMA else loaded_matrices
+        return [_MET, *k.each(does(call, k.thread, k.lane(call)), guards), _MET]
     before, n = k.exchanged(n, guards)
     return [*before, *k.each(n, guards)]
 

@@ -32,6 +32,8 @@ from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_COPY, ASYNC_QUEUE
 
 _AGENT = "the thread that runs"
 _ORDER = "the order of blocks and threads"
+#: instructions that the threads of a warp do together
+_OF_WARPS = ("tir.ptx_mma", "tir.ptx_ldmatrix")
 #: of asynchronous copies: one, a group, a wait
 _COPIES = (ASYNC_COPY, *ASYNC_QUEUE)
 #: what an asynchronous copy writes before it has arrived
@@ -63,6 +65,21 @@ class KernelCompiler(BlockCompiler):
         self.site = outer
         return code
 
+    def look(self, x: e.Call) -> Callable[[Frame, Any, int], Any]:
+        """Reads shared memory for a call; races are looked for."""
+        data: Any = x.args[5]
+        if not self.in_kernel or data.pointee is None or data.pointee[1] not in _WATCHERS:
+            return super().look(x)
+        buffer = decl_buffer((0,), str(x.dtype), data.name, data=data)
+        (read, _), agent, site = _WATCHERS[buffer.scope], self.agent, self.site
+
+        def run(f: Frame, array: Any, place: int) -> Any:
+            view, _ = _part(buffer, array, place, 1, site)
+            read(f[agent], view, place, site)
+            return view.read(place)
+
+        return run
+
     # launches
 
     def _attribute(self, x: s.AttrStmt) -> Code:
@@ -77,6 +94,7 @@ class KernelCompiler(BlockCompiler):
         launch = kernels.launch_of(x)
         tags = [*launch.grid, *launch.in_block]
         slots = [self.slot(launch.axes[tag].var) for tag in tags]
+        outer, self.lanes = self.lanes, dict(zip(tags, slots, strict=True)).get(kernels.LANES)
         extents = [self.compile(launch.axes[tag].dom.extent) for tag in tags]
         count = len(launch.grid)
         self.in_kernel = True
@@ -84,7 +102,7 @@ class KernelCompiler(BlockCompiler):
         self.loops += [(launch.axes[t].var.name, q) for t, q in zip(tags, slots, strict=True)]
         run, waits = self.stmt(launch.body)
         del self.loops[depth:]
-        self.in_kernel = False
+        self.in_kernel, self.lanes = False, outer
         agent, order = self.agent, self.order
 
         def start(f: Frame) -> None:
@@ -217,9 +235,24 @@ class KernelCompiler(BlockCompiler):
                 yield arrival
 
             return wait, True
+        if self.in_kernel and isinstance(call, e.Call) and call.op in _OF_WARPS:
+            return self.together(call), True
         if self.in_kernel and isinstance(call, e.Call) and call.op in _COPIES:
             return self.copies(call), False
         return self.with_exchange(x, lambda: super(KernelCompiler, self)._evaluate(x))
+
+    def together(self, x: e.Call) -> Callable[[Frame], Iterator[Any]]:
+        """What a warp does together, when all its threads have come."""
+        run = self.compile(x)
+        name = str(x.op).removeprefix("tir.")
+
+        def settle(agents: list[Agent], frames: list[Frame]) -> list[Any]:
+            return [run(f) for f in frames]
+
+        def arrive(f: Frame) -> Iterator[Any]:
+            yield Arrival(x, name, f, of_warp=True, settle=settle)
+
+        return arrive
 
     def copies(self, x: e.Call) -> Closure:
         """An asynchronous copy, a group of them, or a wait for some."""

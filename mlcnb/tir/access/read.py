@@ -21,14 +21,15 @@ from typing import Any
 from mlcnb.core.node import children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.scope import ROOT, Access, Indices, Placed, Scope, parts
+from mlcnb.tir.analysis.effects import POINTERS
 from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.analysis.leaving import leaves
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import heads
+from mlcnb.tir.functor import heads, substitute
 
 
 def read(func: PrimFunc) -> Reading:
@@ -279,6 +280,43 @@ class Reading:
         self._elements(source, start, p.as_int(size), n, False)
         self._elements(to, at, p.as_int(size), n, True)
 
+    def _instruction(self, n: e.Call) -> None:
+        """What gets pointers, and is known to read or to write what is behind them."""
+        known = {at: (reads, writes) for at, reads, writes in POINTERS[str(n.op)]}
+        for at, arg in enumerate(n.args):
+            if at in known and isinstance(arg, Var):
+                reads, writes = known[at]
+                self._whole(arg, n, [False] * reads + [True] * writes)
+            else:
+                self._visit(arg)
+
+    def _matrices(self, n: e.Call) -> None:
+        """`ptx_ldmatrix`: any lane of the warp reads what any of them names."""
+        own, at, memory, row = n.args[3:7]
+        self._visit_all((at, row))
+        lane = self._lane
+        if lane is None:
+            self._whole(memory, n, (False,))
+        else:
+            other = Var("lane", lane.dtype)
+            loop = s.For(other, p.const(0, lane.dtype), p.const(WARP, lane.dtype),
+                         s.ForKind.SERIAL, s.Evaluate(p.const(0)))  # fmt: skip
+            outer, self._scope = self._scope, self._scope.loop(loop, other, Range(loop.min, WARP))
+            self._path.append(0)
+            self._elements(memory, substitute(row, {lane: other}), 8 * n.dtype.nbytes, n, False)
+            self._path.pop()
+            self._scope = outer
+        self._whole(own, n, (True,))
+
+    @cached_property
+    def _lane(self) -> Var | None:
+        """What counts the lanes of a warp, where threadIdx.x does."""
+        for n in walk(self.root):
+            if isinstance(n, s.AttrStmt) and isinstance(n.node, s.IterVar):
+                if n.node.thread_tag == "threadIdx.x" and p.is_const(n.value, WARP):
+                    return n.node.var
+        return None
+
     def _elements(
         self, pointer: Any, first: PrimExpr, size: int | None, n: e.Call, is_write: bool
     ) -> None:
@@ -330,6 +368,8 @@ def _shifted(start: PrimExpr, index: PrimExpr) -> PrimExpr:
     return p.add(start, index)
 
 
+#: threads of a warp
+WARP = 32
 Handler = Callable[[Reading, Any], None]
 
 _CALLS: dict[str, Handler] = {
@@ -337,6 +377,8 @@ _CALLS: dict[str, Handler] = {
     "tir.address_of": Reading._address,
     "tir.tvm_access_ptr": Reading._access_pointer,
     "tir.ptx_cp_async": Reading._async_copy,
+    "tir.ptx_ldmatrix": Reading._matrices,
+    "tir.ptx_mma": Reading._instruction,
 }
 
 _HANDLERS: dict[type, Handler] = {

@@ -24,6 +24,20 @@ def _mma(short: str) -> str:
     """)
 
 
+def _ldmatrix(way: str, taken: str) -> str:
+    """Four matrices from shared memory into the registers of a warp (PTX ISA, "ldmatrix")."""
+    name = "ldmatrix_x4" + way.replace(".", "_")
+    return _code(f"""
+        // each thread names a row of 8 halves, and gets two neighbours of a {taken} of each matrix
+        __device__ void {name}(void* registers, const void* row) {{
+          unsigned* r = (unsigned*)registers;
+          unsigned from = (unsigned)__cvta_generic_to_shared(row);
+          asm volatile("ldmatrix.sync.aligned.m8n8.x4{way}.shared.b16 {{%0, %1, %2, %3}}, [%4];"
+                       : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
+        }}
+    """)
+
+
 #: device functions that are instructions of PTX (PTX ISA, "cp.async", "ldmatrix")
 INSTRUCTIONS: dict[str, str] = {
     "cp_async": _code("""
@@ -64,6 +78,8 @@ INSTRUCTIONS: dict[str, str] = {
           asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
         }
     """),
+    "ldmatrix_x4": _ldmatrix("", "row"),
+    "ldmatrix_x4_trans": _ldmatrix(".trans", "column"),
     **{f"mma_m16n8k16_{short}": _mma(short) for short in ("f16", "bf16")},
 }
 #: name -> definition; the meaning is the reference interpreter's
