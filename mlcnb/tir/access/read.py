@@ -295,17 +295,26 @@ class Reading:
         own, at, memory, row = n.args[3:7]
         self._visit_all((at, row))
         lane = self._lane
-        if lane is None:
-            self._whole(memory, n, (False,))
-        else:
-            other = Var("lane", lane.dtype)
-            loop = s.For(other, p.const(0, lane.dtype), p.const(WARP, lane.dtype),
-                         s.ForKind.SERIAL, s.Evaluate(p.const(0)))  # fmt: skip
-            outer, self._scope = self._scope, self._scope.loop(loop, other, Range(loop.min, WARP))
+        buffer = self._behind(self.pointer(memory)) if isinstance(memory, Var) else None
+        steps = None if buffer is None else _steps(buffer)
+        if lane is None or steps is None or buffer.dtype != n.dtype:  # type: ignore[union-attr]
+            self._instruction(n)
+            return
+        other, place = Var("lane", lane.dtype), Var("element", row.dtype)
+        outer = self._scope
+        for var, extent in ((other, WARP), (place, ROW)):
+            domain = Range(p.const(0, var.dtype), p.const(extent, var.dtype))
+            loop = s.For(var, domain.min, domain.extent, s.ForKind.SERIAL, s.Evaluate(p.const(0)))
+            self._scope = self._scope.loop(loop, var, domain)
             self._path.append(0)
-            self._elements(memory, substitute(row, {lane: other}), 8 * n.dtype.nbytes, n, False)
-            self._path.pop()
-            self._scope = outer
+        rest = substitute(row, {lane: other}) + place
+        indices = []
+        for step in steps:
+            indices.append(p.floordiv(rest, step))
+            rest = p.floormod(rest, step)
+        self._note(buffer, n, tuple(indices), False)  # type: ignore[arg-type]
+        del self._path[-2:]
+        self._scope = outer
         self._whole(own, n, (True,))
 
     @cached_property
@@ -368,8 +377,26 @@ def _shifted(start: PrimExpr, index: PrimExpr) -> PrimExpr:
     return p.add(start, index)
 
 
-#: threads of a warp
-WARP = 32
+def _steps(buffer: Buffer) -> list[int] | None:
+    """How far neighbours along each dimension lie apart; None where that is not known, or is less
+    than what the dimensions behind it reach over.
+    """
+    if buffer.elem_offset is not None and not p.is_const(buffer.elem_offset, 0):
+        return None
+    extents = [p.as_int(x) or 0 for x in buffer.shape]
+    steps = [p.as_int(x) or 0 for x in buffer.strides]
+    reach, made = 1, []
+    for extent, step in zip(reversed(extents), reversed(steps or [0] * len(extents)), strict=True):
+        step = step if steps else reach
+        if extent < 1 or step < reach:
+            return None
+        made.append(step)
+        reach += (extent - 1) * step
+    return made[::-1] if made and made[0] == 1 else None
+
+
+#: threads of a warp, elements of a row of a matrix that it loads
+WARP, ROW = 32, 8
 Handler = Callable[[Reading, Any], None]
 
 _CALLS: dict[str, Handler] = {

@@ -9,7 +9,7 @@
 With `_dyn` behind it a load is from memory of scope shared.dyn; bf16 stands for f16 too. A fragment
 is a buffer of scope "warp", (32, 8): 8 registers of each thread, two by two in 32 bits,
 
-    A    layout_a   [group + 8 * (l // 2 % 2), 2 * pair + l % 2 + 8 * (l // 4)]     t = 4 group + pair
+    A    layout_a   [group + 8 * (l // 2 % 2), 2 * pair + l % 2 + 8 * (l // 4)]   t = 4 group + pair
     B    layout_b   [2 * pair + l % 2 + 8 * (l // 2 % 2), group + 8 * (l // 4)]
     C    layout_c   as A
 

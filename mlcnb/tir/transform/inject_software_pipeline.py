@@ -37,6 +37,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.effects import POINTERS
 from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
@@ -228,15 +229,36 @@ def _versioned(buffer: Buffer, count: int) -> Buffer:
     return replace(buffer, data=data, shape=shape, strides=strides)
 
 
+def _size_of_version(buffer: Buffer) -> PrimExpr:
+    """Elements from one version of a buffer to the next."""
+    if buffer.strides:
+        return buffer.strides[0]
+    size: PrimExpr = p.const(1)
+    for extent in buffer.shape[1:]:
+        size = size * extent
+    return size
+
+
 def _with_versions(stmt: s.Stmt, loop: s.For, buffers: dict[Buffer, Buffer]) -> s.Stmt:
     """The statement on the version that belongs to its iteration."""
     step = loop.loop_var - loop.min
 
-    def version(old: Buffer, new: Buffer) -> PrimExpr:
+    def version(new: Buffer) -> PrimExpr:
         kind = step.dtype
         return p.floormod(step, p.cast(kind, new.shape[0]))
 
+    moved = {old.data: new for old, new in buffers.items() if old is not new}
+
     def rule(n: Node) -> Node | None:
+        if isinstance(n, e.Call) and n.op in POINTERS:
+            args = list(n.args)
+            for at, *_ in POINTERS[n.op]:  # a place in the memory follows its pointer
+                new = moved.get(args[at])  # type: ignore[call-overload]
+                if new is not None:
+                    size = _size_of_version(new)
+                    args[at] = new.data
+                    args[at + 1] += p.cast(args[at + 1].dtype, version(new) * size)
+            return replace(n, args=tuple(args))
         if isinstance(n, s.Block) and DOUBLE in n.annotations:
             kept = {k: v for k, v in n.annotations.items() if k != DOUBLE}
             return replace(n, annotations=FrozenDict(kept))
@@ -245,7 +267,7 @@ def _with_versions(stmt: s.Stmt, loop: s.For, buffers: dict[Buffer, Buffer]) -> 
         new = buffers.get(n.buffer, n.buffer)
         if new is n.buffer:
             return None
-        number = version(n.buffer, new)
+        number = version(new)
         if isinstance(n, BufferRegion):
             one = Range(number, p.const(1, number.dtype))
             return BufferRegion(new, (one, *n.region))
