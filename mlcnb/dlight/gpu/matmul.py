@@ -1,34 +1,79 @@
 """matmul: products of matrices and convolutions, in tiles that a block of threads shares.
 
-for i, j, k: C[i, j] += A[i, k] * B[k, j]    each block 64 x 64 of C, each thread 4 x 4 of these:
+for i, j, k: C[i, j] += A[i, k] * B[k, j]    each block 128 x 128 of C, each thread 8 x 8 of these:
 for i, j: D[i, j] = max(C[i, j], 0)          for k_0 in range(…):
-                                       ->        A_shared[64, 16], B_shared[16, 64] = …   together
-                                                 for k_1, i, j: c[i, j] += A_shared[…] * B_…[…]
+                                       ->        A_shared[8, 128], B_shared[8, 128] = …    together
+                                                 for k_1: a[8], b[8] = A_shared[…], B_shared[…]
+                                                     for i, j: c[i, j] += a[i] * b[j]
                                              D[…] = max(c[…], 0)
 
 Axes are told apart by the operands that they stand in: both and the result (batch), one and the
 result (rows, columns), both and not the result (k). Several of a kind are one loop, so that a
 convolution is the product of its weights with the windows of the image (implicit GEMM): `reindex`
-writes each operand over the axes, and what it writes lives in shared memory only.
+writes each operand over the axes, and what it writes lives in shared memory only, zeros where the
+last tiles are not full.
+
+Tiles are fetched asynchronously (`cp.async`), some steps ahead: four elements at once where the
+sides lie side by side; else one by one, along k, and rows of the tile are moved apart so that the
+stores of a warp go to different banks. A thread's 8 rows are 4 and 4, and so its columns: what
+neighbours read at once lies side by side.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from mlcnb.dlight.gpu.axes import Axes, axes_of, fused, operands, over_axes
+from mlcnb.dlight.gpu.axes import (
+    LEAST_BYTES,
+    MANY,
+    Axes,
+    axes_of,
+    fused,
+    in_groups,
+    lies,
+    operands,
+    over_axes,
+    padded,
+    tiles_of,
+)
 from mlcnb.dlight.gpu.threads import most_threads, product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
+from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
 
-#: threads along the rows and columns of a tile, elements of a thread along each, steps of k
-THREADS, EACH, STEP = 16, 4, 16
+#: threads along the rows and columns of a tile, elements that they take side by side
+THREADS, EACH = 16, 4
 #: a side of a result that is shorter leaves too much of a tile unused
 SHORT = 16
+#: elements that rows of a tile are moved apart where it is turned on the way
+APART = 4
 
 
-def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
+class Tile(NamedTuple):
+    """What a block of threads computes at a time.
+
+    Attributes:
+        parts: pieces of EACH rows, and of EACH columns, of a thread.
+        step: k of a tile.
+        ahead: steps that a fetch is ahead of its use.
+    """
+
+    parts: int = 2
+    step: int = 8
+    ahead: int = 3
+
+    @property
+    def side(self) -> int:
+        """Rows, and columns."""
+        return self.parts * THREADS * EACH
+
+
+#: the tile of large products, and of those that it leaves few blocks of
+TILE, SMALL = Tile(), Tile(1, 16, 2)
+
+
+def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None) -> bool:
     """Apply to one product with what feeds it and what is done with it element by element."""
     anchor = survey.anchor
     if anchor is None or None in anchor.extents or most_threads(target) < THREADS * THREADS:
@@ -38,48 +83,113 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     axes = axes_of(anchor)
     if axes is None or not _is_worth_it(anchor, axes):
         return False
+    if by is None:
+        by = TILE if tiles_of(anchor, axes, TILE.side, TILE.side) >= MANY else SMALL
     block, rank = anchor.handle, len(anchor.extents)
-    copies = [
-        over_axes(sch, anchor, ("read", n), [axes.batch, side, axes.reduced])
-        for n, side in operands(anchor, axes)
-    ]
+    ways = []
+    for number, side in sorted(operands(anchor, axes)):  # as `padded` gives their copies
+        over_axes(sch, anchor, ("read", number), [axes.batch, axes.reduced, side])
+        ways.append(lies(anchor, number, axes))
     out = over_axes(sch, anchor, ("write", 0), [axes.batch, axes.rows, axes.columns])
     sch.transform_block_layout(block, fused(anchor, range(rank), axes))
     for before in reversed(survey.before(anchor)):
         sch.compute_inline(before.handle)
     for after in survey.after(anchor):
         sch.reverse_compute_inline(after.handle)
-    _tiled(sch, block, out, copies)
+    copies = padded(sch, block, out, [1, by.side, by.side, by.step])
+    _tiled(sch, block, out, copies, ways, in_groups(anchor, axes, EACH), by)
     return True
 
 
 def _is_worth_it(block: BlockInfo, axes: Axes) -> bool:
     sides = [product([block.extents[n] for n in side]) or 0 for side in axes]
-    return sides[1] >= SHORT and sides[2] >= SHORT and sides[3] >= STEP
+    return sides[1] >= SHORT and sides[2] >= SHORT and sides[3] >= SHORT
 
 
-def _tiled(sch: Schedule, block: Any, out: Any, copies: list[Any]) -> None:
-    """Tiles of the result for blocks of threads, operands through shared memory in steps of k."""
+def _tiled(
+    sch: Schedule,
+    block: Any,
+    out: Any,
+    copies: list[Any],
+    ways: list[tuple[bool | None, int]],
+    by_vectors: bool,
+    by: Tile,
+) -> None:
+    """Tiles of the result for blocks of threads, operands through shared memory in steps of k.
+
+    ways: how each operand lies in memory, see `lies`; by_vectors: so many columns of the result
+    that lie side by side are stored at once.
+    """
     batch, rows, columns, reduced = sch.get_loops(block)
-    i_0, i_1, i_2 = sch.split(rows, [None, THREADS, EACH])
-    j_0, j_1, j_2 = sch.split(columns, [None, THREADS, EACH])
-    k_0, k_1 = sch.split(reduced, [None, STEP])
-    sch.reorder(batch, i_0, j_0, i_1, j_1, k_0, k_1, i_2, j_2)
-    sch.reverse_compute_at(out, j_1)
-    sch.decompose_reduction(block, k_0)
+    i_0, i_1, i_2, i_3 = sch.split(rows, [None, by.parts, THREADS, EACH])
+    j_0, j_1, j_2, j_3 = sch.split(columns, [None, by.parts, THREADS, EACH])
+    k_0, k_1 = sch.split(reduced, [None, by.step])
+    sch.reorder(batch, i_0, j_0, i_2, j_2, k_0, k_1, i_1, i_3, j_1, j_3)
+    reads = [r.buffer for r in sch.get(block).reads]
+    taken = [sch.cache_read(block, reads.index(sch.get(x).writes[0].buffer), "local")
+             for x in copies]  # fmt: skip
     for made, scope in ((block, "local"), *((copy, "shared") for copy in copies)):
         sch.set_scope(made, 0, scope)
+    sch.transform_layout(block, ("write", 0), IndexMap.from_func(_of_threads, ndim=3))
+    sch.reverse_compute_at(out, j_0)
+    rows, columns = sch.get_loops(out)[-2:]
+    y_1, y, y_2 = sch.split(rows, [by.parts, THREADS, EACH])
+    x_1, x, x_2 = sch.split(columns, [by.parts, THREADS, EACH])
+    sch.reorder(y, x, y_1, y_2, x_1, x_2)
+    for made in taken:
+        sch.transform_layout(made, ("write", 0), IndexMap.from_func(_of_thread, ndim=3))
+        sch.transform_block_layout(made, IndexMap.from_func(_of_thread, ndim=3))
+        sch.compute_at(made, k_1)
+        sch.vectorize(sch.get_loops(made)[-1])
+    sch.decompose_reduction(block, k_0)
+    if by_vectors:
+        sch.vectorize(x_2)
+    sch.merge(j_2, x)  # so that registers are those of one thread throughout
+    i_2, j_2 = sch.get_loops(out)[3:5]
     # each step that moves what is in a bound loop has to prove anew that its threads are free: only
     # those that share a fetch are bound before it
-    sch.bind(i_1, "threadIdx.y")
-    sch.bind(j_1, "threadIdx.x")
-    for copy in copies:
+    sch.bind(i_2, "threadIdx.y")
+    sch.bind(j_2, "threadIdx.x")
+    for copy, (along_k, lanes) in zip(copies, ways, strict=True):
         sch.compute_at(copy, k_0)
-        whole = sch.fuse(*sch.get_loops(copy)[-2:])
-        _, y, x = sch.split(whole, [None, THREADS, THREADS])
-        sch.bind(y, "threadIdx.y")
-        sch.bind(x, "threadIdx.x")
+        _fetched(sch, copy, along_k, lanes)
     for loop, place in zip(
         (batch, i_0, j_0), ("blockIdx.z", "blockIdx.y", "blockIdx.x"), strict=True
     ):
         sch.bind(loop, place)
+    sch.unroll(k_1)
+    if all(sch.get(x).writes[0].buffer.dtype.nbytes >= LEAST_BYTES for x in copies):
+        sch.annotate(k_0, "software_pipeline_stage", [0, 0, by.ahead])
+        sch.annotate(k_0, "software_pipeline_order", [0, 1, 2])
+        sch.annotate(k_0, "software_pipeline_async_stages", [0])
+
+
+def _parts(x: Any) -> list[Any]:
+    """A row as the thread that has it, and its place in there: pieces of EACH."""
+    return [x // EACH % THREADS, x // EACH // THREADS, x % EACH]
+
+
+def _of_thread(batch: Any, k: Any, side: Any) -> list[Any]:
+    """A tile of an operand with what one thread takes side by side: its registers."""
+    return [batch, k, *_parts(side)]
+
+
+def _of_threads(batch: Any, i: Any, j: Any) -> list[Any]:
+    """A tile of the result with what one thread has side by side."""
+    (row, *rows), (column, *columns) = _parts(i), _parts(j)
+    return [batch, row, column, *rows, *columns]
+
+
+def _fetched(sch: Schedule, copy: Any, along_k: bool | None, lanes: int) -> None:
+    """A tile that all threads of a block move together, in the order in which it lies in memory."""
+    k, side = sch.get_loops(copy)[-2:]
+    if along_k:
+        sch.reorder(side, k)
+        sch.storage_align(copy, 0, -2, 8 * APART, APART)
+        k, side, lanes = side, k, 1
+    whole = sch.fuse(k, side)
+    _, y, x, vector = sch.split(whole, [None, THREADS, THREADS, min(lanes, EACH)])
+    sch.bind(y, "threadIdx.y")
+    sch.bind(x, "threadIdx.x")
+    if lanes > 1:
+        sch.vectorize(vector)

@@ -18,8 +18,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from mlcnb.dlight.gpu.axes import Axes, axes_of, factors, fused, operands, over_axes
-from mlcnb.dlight.gpu.threads import VECTOR_BYTES, most_threads, product
+from mlcnb.dlight.gpu.axes import (
+    LEAST_BYTES,
+    MANY,
+    Axes,
+    axes_of,
+    factors,
+    fused,
+    in_groups,
+    lies,
+    operands,
+    over_axes,
+    padded,
+    tiles_of,
+)
+from mlcnb.dlight.gpu.threads import most_threads, product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.analysis.kernels import BLOCK_AXES
@@ -34,8 +47,6 @@ from mlcnb.tir.tensor_intrin.mma_sync import SHORT, WARP
 APART = 8
 #: a side that is shorter leaves too much of a tile empty
 LEAST = 16
-#: bytes of an asynchronous copy at least
-LEAST_BYTES = 4
 #: the memory of tiles: more than 48 KB of it may be had
 SHARED = "shared.dyn"
 
@@ -64,8 +75,6 @@ class Tile(NamedTuple):
 
 #: what the default rule takes, and where that would give few blocks
 TILE, SMALL = Tile(), Tile(rows=2, columns=2, ahead=2)
-#: blocks of a result that keep a GPU busy
-MANY = 96
 
 
 def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None) -> bool:
@@ -91,7 +100,8 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None 
     sides = []
     for number, side in operands(anchor, axes):
         rows = side is axes.rows
-        turned, lanes = _lies(anchor, number, rows, axes)
+        along_k, lanes = lies(anchor, number, axes)
+        turned = along_k is not None and along_k != rows
         pair = ([*ones, *side], axes.reduced) if rows else (axes.reduced, [*ones, *side])
         over_axes(sch, anchor, ("read", number), [*batch, *(pair[::-1] if turned else pair)])
         sides.append((turned, lanes))
@@ -102,38 +112,14 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None 
         sch.compute_inline(before.handle)
     for after in survey.after(anchor):
         sch.reverse_compute_inline(after.handle)
-    a, b = _padded(sch, anchor.handle, out, [*(1 for _ in batch), *by.sizes()])
-    _on_warps(sch, anchor.handle, (a, b, out), by, SHORT[kind], sides)
+    a, b = padded(sch, anchor.handle, out, [*(1 for _ in batch), *by.sizes()])
+    _on_warps(sch, anchor.handle, (a, b, out), by, SHORT[kind], sides, in_groups(anchor, axes, 2))
     return True
 
 
 def _tile_for(block: BlockInfo, axes: Axes) -> Tile:
     """The large tile where enough blocks are left, else the small one."""
-    batch, rows, columns = (product([block.extents[n] for n in x]) or 1 for x in axes[:3])
-    m, n, _ = TILE.sizes()
-    return TILE if batch * -(-rows // m) * -(-columns // n) >= MANY else SMALL
-
-
-def _lies(block: BlockInfo, number: int, is_left: bool, axes: Axes) -> tuple[bool, int]:
-    """How an operand lies in memory: is it turned, and how many elements can be moved at once.
-
-    A is turned where its rows lie side by side, B where k does.
-    """
-    buffer = block.node.reads[number].buffer
-    (load,) = (x for x in factors(block.node.body) or [] if x.buffer is buffer)
-    last = load.indices[-1]
-    axis = next((n for n, x in enumerate(block.node.iter_vars) if x.var is last), None)
-    along_k = axis in axes.reduced
-    turned = along_k != is_left and axis is not None
-    group = axes.reduced if along_k else (axes.rows if is_left else axes.columns)
-    if axis is None or axis != group[-1]:
-        return turned, 1
-    length = block.extents[axis] or 1
-    size = buffer.dtype.nbytes
-    lanes = VECTOR_BYTES // size
-    while lanes > 1 and (length % lanes or int(buffer.shape[-1]) % lanes):
-        lanes //= 2
-    return turned, lanes if lanes * size >= LEAST_BYTES else 1
+    return TILE if tiles_of(block, axes, *TILE.sizes()[:2]) >= MANY else SMALL
 
 
 def _halves(block: BlockInfo) -> str | None:
@@ -146,23 +132,6 @@ def _halves(block: BlockInfo) -> str | None:
     return kind if kind in ("float16", "bfloat16") else None
 
 
-def _padded(sch: Schedule, block: Any, out: Any, tile: list[int]) -> list[Any]:
-    """Round all axes up to whole tiles; the blocks that fetch the operands, left one first."""
-    before = {sch.get(p).name_hint: p for p in sch.get_producers(block)}
-    sch.pad_einsum(block, tile)
-    fetches = sch.get_producers(block)
-    for fetch in fetches:
-        for source in sch.get_producers(fetch):
-            if sch.get(source).name_hint in before:
-                sch.compute_inline(source)
-    for between in sch.get_consumers(block):
-        if sch.get(between).name_hint != sch.get(out).name_hint:
-            sch.compute_inline(between)
-    left = sch.get(block).reads[-2:]
-    buffers = [region.buffer for region in left]
-    return sorted(fetches, key=lambda f: buffers.index(sch.get(f).writes[0].buffer))
-
-
 def _on_warps(
     sch: Schedule,
     block: Any,
@@ -170,10 +139,13 @@ def _on_warps(
     by: Tile,
     short: str,
     sides: list[tuple[bool, int]],
+    by_vectors: bool,
 ) -> None:
     """The product in tiles of blocks, of warps, of fragments.
 
-    sides: see `_lies`, of A and of B.
+    sides: of A and of B is it turned, and how many of its elements are moved at once. A is turned
+    where its rows lie side by side in memory, B where k does. by_vectors: a thread stores two
+    columns at once.
     """
     a, b, out = moves
     *batch, rows, columns, reduced = sch.get_loops(block)
@@ -199,7 +171,7 @@ def _on_warps(
         sch.compute_at(fetch, k_0)
         sch.storage_align(fetch, 0, -2, 2 * APART, APART)
         _by_all(sch, fetch, by.warps, lanes)
-    _stored(sch, out)
+    _stored(sch, out, by_vectors)
     for loop, place in zip((j_0, i_0, *batch), BLOCK_AXES, strict=False):
         sch.bind(loop, place)
     for made, matrix, (turned, _) in ((a_warp, "a", sides[0]), (b_warp, "b", sides[1])):
@@ -207,7 +179,7 @@ def _on_warps(
         _tensorized(sch, made, ldmatrix.name_of_load(dtype, matrix, turned, SHARED))
     sch.tensorize(sch.get_loops(start)[-2], "mma_fill_16x16_f32")
     sch.tensorize(i_3, f"mma_{short}{short}f32")
-    if all(lanes > 1 for _, lanes in sides):
+    if all(lanes * sch.get(b).reads[0].buffer.dtype.nbytes >= LEAST_BYTES for _, lanes in sides):
         sch.annotate(k_0, "software_pipeline_stage", [0, 0, by.ahead])
         sch.annotate(k_0, "software_pipeline_order", [0, 1, 2])
         sch.annotate(k_0, "software_pipeline_async_stages", [0])
@@ -233,13 +205,15 @@ def _by_all(sch: Schedule, block: Any, warps: int, lanes: int) -> None:
         sch.vectorize(vector)
 
 
-def _stored(sch: Schedule, block: Any) -> None:
+def _stored(sch: Schedule, block: Any, by_vectors: bool) -> None:
     """Each thread stores what it has of a warp's result, as `layout_c` says."""
     i, j = sch.get_loops(block)[-2:]
     i_0, i_1, i_2 = sch.split(i, [None, 2, 8])
     j_0, j_1, j_2, j_3 = sch.split(j, [None, 2, 4, 2])
     sch.reorder(i_0, j_0, i_2, j_2, i_1, j_1, j_3)
     sch.bind(sch.fuse(i_2, j_2), "threadIdx.x")
+    if by_vectors:
+        sch.vectorize(j_3)
 
 
 def _tensorized(sch: Schedule, block: Any, name: str) -> None:
