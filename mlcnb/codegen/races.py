@@ -227,6 +227,10 @@ class _Finder(Planner):
         self.among(found)
         return pending + found
 
+    def is_wait(self, n: s.Stmt) -> bool:
+        """A wait for copies of one's own orders no threads: the barrier after it does."""
+        return False
+
     def meet(self, n: s.Stmt, found: Waiting, pending: Waiting) -> Waiting:
         """No barrier is asked for ahead of a loop: what is in it is looked at there."""
         return pending

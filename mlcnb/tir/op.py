@@ -374,6 +374,63 @@ def tvm_storage_sync(scope: str) -> Call:
     return call_intrin("int32", "tir.tvm_storage_sync", StringImm(scope))
 
 
+def ptx_commit_group() -> Call:
+    """The asynchronous copies that a thread has issued since the last group are one group."""
+    return Call(dtype("void"), "tir.ptx_commit_group", ())
+
+
+def ptx_wait_group(num: int) -> Call:
+    """A thread waits until all but its last `num` groups of asynchronous copies have arrived."""
+    return Call(dtype("void"), "tir.ptx_wait_group", (p.const(num),))
+
+
+def ptx_cp_async(
+    dtype: str,
+    shared_ptr: Any,
+    shared_offset: Any,
+    global_ptr: Any,
+    global_offset: Any,
+    bytes: Any,
+    predicate: Any = None,
+) -> Call:
+    """Copy 4, 8 or 16 bytes from global to shared memory while the thread goes on (`cp.async`).
+
+    Args:
+        dtype: of the elements, in which the offsets count.
+        shared_ptr, shared_offset: where to.
+        global_ptr, global_offset: where from.
+        bytes: how many.
+        predicate: where it does not hold zeros are written, and nothing is read.
+    """
+    args = [shared_ptr, shared_offset, global_ptr, global_offset, bytes]
+    more = [] if predicate is None else [predicate]
+    return call_intrin(dtype, "tir.ptx_cp_async", *args, *more)
+
+
+def ptx_ldmatrix(
+    dtype: str,
+    trans: Any,
+    num: Any,
+    type: str,
+    local_ptr: Any,
+    local_offset: Any,
+    smem_ptr: Any,
+    smem_offset: Any,
+) -> Call:
+    """Load `num` matrices of 8 x 8 halves from shared memory into the registers of a warp.
+
+    Args:
+        dtype: of the elements, in which the offsets count.
+        trans: the matrices are turned on the way.
+        num: 1, 2 or 4.
+        type: ".b16".
+        local_ptr, local_offset: where the thread's own 2 * num elements go.
+        smem_ptr, smem_offset: where a row of 8 begins: thread t gives row t % 8 of matrix t // 8.
+    """
+    args = [local_ptr, local_offset, smem_ptr, smem_offset]
+    return call_intrin(dtype, "tir.ptx_ldmatrix", trans, num, type, *args)
+
+
 def tvm_thread_allreduce(*args: Any) -> Call:
     """Combine values across threads; arguments as in TVM."""
     return call_intrin("handle", "tir.tvm_thread_allreduce", *args)

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -58,6 +60,28 @@ template <typename T>
 T __shfl_down_sync(unsigned, T value, int by, int width) {
   int mine = number_ % 32;
   return exchange_(value, mine % width + by < width ? mine + by : mine);
+}
+
+// Asynchronous copies, as late as they may be: at the wait for their group.
+using Copies = std::vector<std::function<void()>>;
+thread_local std::deque<Copies> groups_;
+thread_local Copies open_;
+template <int bytes>
+void cp_async_or_zeros(void* shared, const void* global, bool holds) {
+  open_.push_back([=] {
+    if (holds) std::memcpy(shared, global, bytes); else std::memset(shared, 0, bytes);
+  });
+}
+template <int bytes>
+void cp_async(void* shared, const void* global) { cp_async_or_zeros<bytes>(shared, global, true); }
+inline void cp_async_commit() {
+  groups_.push_back(open_);
+  open_.clear();
+}
+template <int n>
+void cp_async_wait() {
+  for (; groups_.size() > n; groups_.pop_front())
+    for (auto& copy : groups_.front()) copy();
 }
 
 template <typename F>

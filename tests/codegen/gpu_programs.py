@@ -123,6 +123,21 @@ def matmul_double_buffered() -> Program:
     return made
 
 
+def pipelined(made: Program, ahead: int) -> Program:
+    """A product in tiles whose operands are fetched asynchronously, so many steps ahead."""
+    sch = made.schedule
+    loop = sch.get_loops(sch.get_block("C_update"))[6]
+    sch.annotate(loop, "software_pipeline_stage", [0, 0, ahead])
+    sch.annotate(loop, "software_pipeline_order", [0, 1, 2])
+    sch.annotate(loop, "software_pipeline_async_stages", [0])
+    return made
+
+
+def matmul_async() -> Program:
+    """Tiles are fetched by `cp.async`, two steps ahead."""
+    return pipelined(matmul_tiled(k=48), 2)
+
+
 def matmul_padded() -> Program:
     """Rows in shared memory are one element longer, so that columns lie in different banks."""
     made = matmul_tiled()
@@ -210,7 +225,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f
     for f in (
         vector_add, matmul_naive, matmul_tiled, matmul_virtual, matmul_double_buffered,
-        matmul_padded, row_sum, row_sum_in_memory,
+        matmul_async, matmul_padded, row_sum, row_sum_in_memory,
         row_sum_of_warps, softmax, transpose,
     )
 }  # fmt: skip

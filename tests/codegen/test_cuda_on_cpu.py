@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
+from mlcnb.codegen.cuda.emit.helpers import INSTRUCTIONS
 from mlcnb.codegen.interp import run_prim_func
 from tests.codegen.gpu_programs import PROGRAMS
 from tests.codegen.test_cuda import elementwise, symbolic
@@ -83,6 +84,8 @@ def _entry(name: str, kernel) -> str:
         for i, kind in enumerate(kinds)
     ]
     text = kernel.source.replace("main_kernel", f"{name}_kernel")
+    for instruction in INSTRUCTIONS.values():  # the header has its own
+        text = text.replace(instruction, "")
     return ENTRY.format(name=name, source=text, arguments=", ".join(listed))
 
 

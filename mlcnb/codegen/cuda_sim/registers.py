@@ -4,6 +4,7 @@ r = T.allocate([2], …, "local")               r[i] is r[i * threads + thread]
 
 tvm_warp_shuffle_down(mask, x, 4, 32, 32)     lanes[thread] = x; when all have, lanes[thread + 4]
 ptx_mma("m16n8k16", …)                        four sums of each thread, over its warp's fragments
+ptx_ldmatrix(False, 4, ".b16", …)             eight halves of each thread, of rows that others name
 
 Semantics: CUDA C++ Programming Guide, "Warp Shuffle Functions"; PTX ISA, "mma.m16n8k16".
 """
@@ -12,8 +13,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
+from mlcnb.arith import Analyzer
 from mlcnb.core.errors import CodegenError, UnsupportedOpError
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
@@ -23,12 +26,14 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
 from mlcnb.tir.tensor_intrin import mma_sync
 from mlcnb.tir.tensor_intrin.mma_sync import WARP
 
 BARRIER = "tir.tvm_storage_sync"
 ACTIVE = "tir.tvm_warp_activemask"
 MMA = "tir.ptx_mma"
+LDMATRIX = "tir.ptx_ldmatrix"
 _SHUFFLES = frozenset(f"tir.tvm_warp_shuffle{way}" for way in ("", "_up", "_down"))
 #: what PTX calls the dtypes of a product -> dtype
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
@@ -111,7 +116,7 @@ def refuse_chosen(n: Any, func: PrimFunc) -> None:
 
 def is_collective(n: Node) -> bool:
     """True for what several threads have to come by."""
-    return isinstance(n, e.Call) and (n.op in _SHUFFLES or n.op in (BARRIER, MMA))
+    return isinstance(n, e.Call) and (n.op in _SHUFFLES or n.op in (BARRIER, MMA, LDMATRIX))
 
 
 def active(n: e.Call, threads: int) -> PrimExpr:
@@ -136,7 +141,7 @@ def source(n: e.Call, thread: PrimExpr, threads: int) -> PrimExpr:
     return p.select(p.less(found, threads), found, thread) if threads % WARP else found
 
 
-def matrix_product(call: e.Call, thread: PrimExpr) -> s.Stmt:
+def matrix_product(call: e.Call, thread: PrimExpr, lane_var: Var) -> s.Stmt:
     """What one thread does in `mma.sync`: each of its four sums goes up by sixteen products.
 
     The products are summed in float64 and rounded once to float32: what the reference does. Real
@@ -159,17 +164,48 @@ def matrix_product(call: e.Call, thread: PrimExpr) -> s.Stmt:
         )
     )
     lane = p.floormod(thread, WARP)
-    base_a, base_b = at_a - lane * 8, at_b - lane * 4
+    own_a, own_b = (_apart(at, lane_var) for at in (at_a, at_b))
+    base_a, base_b = at_a - lane * own_a, at_b - lane * own_b
     stores = []
     for n in range(4):
         row, column = mma_sync.place_c(lane, n)
         total: Any = p.cast("float64", BufferLoad(c, (at_c + n,)))
         for k in range(16):
             (t_a, n_a), (t_b, n_b) = mma_sync.layout_a(row, k), mma_sync.layout_b(k, column)
-            x = BufferLoad(a, (base_a + t_a * 8 + n_a,))
-            y = BufferLoad(b, (base_b + t_b * 4 + n_b,))
+            x = BufferLoad(a, (base_a + t_a * own_a + n_a,))
+            y = BufferLoad(b, (base_b + t_b * own_b + n_b,))
             total = total + p.cast("float64", x) * p.cast("float64", y)
         stores.append(s.BufferStore(c, p.cast("float32", total), (at_c + n,)))
+    return s.seq(*stores)
+
+
+def _apart(place: PrimExpr, lane: Var) -> PrimExpr:
+    """How far the registers of neighbouring threads lie apart."""
+    zero, one = (substitute(place, {lane: p.const(n, lane.dtype)}) for n in (0, 1))
+    return Analyzer().simplify(one - zero)
+
+
+def loaded_matrices(call: e.Call, thread: PrimExpr, lane_var: Var) -> s.Stmt:
+    """What one thread does in `ldmatrix`: it takes two elements of each matrix, from rows that
+    other threads name.
+
+    Raises:
+        UnsupportedOpError: other elements than 16 bits.
+    """
+    turned, count, kind, data, at, memory, row = call.args
+    if getattr(kind, "value", None) != ".b16" or call.dtype.nbytes != 2:
+        raise UnsupportedOpError(
+            f"no simulation of ldmatrix of {call.dtype}", hint=".b16 of halves"
+        )
+    target, source = (_memory(x, str(call.dtype)) for x in (data, memory))
+    lane = p.floormod(thread, WARP)
+    stores = []
+    for matrix, half in product(range(p.as_int(count) or 0), range(2)):
+        along, across = p.floordiv(lane, 4), p.floormod(lane, 4) * 2 + half
+        line, place = (across, along) if p.as_int(turned) else (along, across)
+        begins = substitute(row, {lane_var: p.cast(lane_var.dtype, line + 8 * matrix)})
+        value = BufferLoad(source, (begins + place,))
+        stores.append(s.BufferStore(target, value, (at + (2 * matrix + half),)))
     return s.seq(*stores)
 
 

@@ -12,7 +12,8 @@ B[bx * 64 + tx] = s[63 - tx] + r[0]                      B[bx * 64 + tx] = s[63 
 What is the same for all threads of a block, a loop, a branch or a variable, stays outside of the
 loops over threads, so that these are innermost and LLVM makes vectors of them; a condition that
 differs goes inward. What a thread has for itself gets a place for each of them. Threads that
-exchange values (`registers`) do so through memory: all write, then all read.
+exchange values (`registers`) do so through memory: all write, then all read. Asynchronous copies
+are done where they are issued.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from typing import Any
 from mlcnb.codegen.cuda_sim.registers import (
     ACTIVE,
     BARRIER,
+    LDMATRIX,
     MMA,
     Own,
     active,
     is_collective,
     is_shuffle,
     is_taken_whole,
+    loaded_matrices,
     matrix_product,
     refuse_chosen,
     source,
@@ -47,6 +50,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.renew import renew_defs
 from mlcnb.tir.tensor_intrin.mma_sync import WARP
+from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_COPY, ASYNC_QUEUE, as_store
 from mlcnb.tir.transform.simplify import simplify_stmt
 
 
@@ -112,6 +116,18 @@ class _Kernel:
                 "split the loop by a number, and bind the inner loop",
             )
         return extent
+
+    def lane(self, call: e.Call) -> Var:
+        """The variable of threadIdx.x, the lanes of a warp that does something together."""
+        axis = self.launch.in_block.get("threadIdx.x")
+        if axis is None or p.as_int(axis.dom.extent) != WARP:
+            name = str(call.op).removeprefix("tir.")
+            raise self.refusal(
+                f"{name} is done by a warp, and threadIdx.x is not its lanes",
+                call,
+                f"bind a loop of {WARP} to threadIdx.x, and other threads to y and z",
+            )
+        return axis.var
 
     def refusal(self, message: str, where: Node, hint: str = "") -> CodegenError:
         return CodegenError(message, where=where, root=self.func, hint=hint or None)
@@ -360,10 +376,15 @@ def _step(k: _Kernel, n: s.BufferStore | s.Evaluate, guards: _Guards) -> list[_P
     call = n.value if isinstance(n, s.Evaluate) else None
     if call is not None and not isinstance(call, e.Call):
         return []
+    if call is not None and call.op in ASYNC_QUEUE:
+        return []
+    if call is not None and call.op == ASYNC_COPY:
+        return k.each(as_store(call), guards)
     if call is not None and call.op == BARRIER:
         return _barrier(k, call, guards)
-    if call is not None and call.op == MMA:
-        return [_MET, *k.each(matrix_product(call, k.thread), guards), _MET]
+    if call is not None and call.op in (MMA, LDMATRIX):
+        does = matrix_product if call.op == MMA else loaded_matrices
+        return [_MET, *k.each(does(call, k.thread, k.lane(call)), guards), _MET]
     before, n = k.exchanged(n, guards)
     return [*before, *k.each(n, guards)]
 

@@ -8,7 +8,7 @@ alike is wasted, not wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ WARP = 32
 class Agent:
     """One thread of one block: where it stands, how many barriers it has passed."""
 
-    __slots__ = ("axes", "block", "epoch", "number", "warp", "warp_epoch", "written")
+    __slots__ = ("axes", "block", "copies", "epoch", "number", "warp", "warp_epoch", "written")
 
     def __init__(self, block: ThreadBlock, number: int, axes: dict[str, int]) -> None:
         self.block = block
@@ -35,6 +35,8 @@ class Agent:
         self.warp_epoch = 0
         #: elements of its own memory that it has written
         self.written: set[int] = set()
+        #: groups of asynchronous copies that have not arrived, the open one last
+        self.copies: list[list[Callable[[], Any]]] = [[]]
 
     @property
     def lane(self) -> int:
@@ -62,6 +64,18 @@ class Agent:
         other = element.written_by(self, site, value)
         if other is not None:
             raise race(view, at, other, Event(self, site, self.warp_epoch, True))
+
+    # asynchronous copies
+
+    def commit(self) -> None:
+        """What it has begun to copy since the last time is a group."""
+        self.copies.append([])
+
+    def wait(self, number: int) -> None:
+        """All but its last `number` groups arrive: as late as it may be, and no later."""
+        while len(self.copies) > number + 1:
+            for arrive in self.copies.pop(0):
+                arrive()
 
     def element(self, view: View, at: int) -> Element:
         """What is known of an element."""

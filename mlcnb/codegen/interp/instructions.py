@@ -58,23 +58,26 @@ def reinterpreted(kind: DType, source: DType) -> Callable[[Any], Any]:
     return read
 
 
-def matrix_product(memory: Sequence[Any], places: Sequence[int]) -> None:
+def matrix_product(
+    memory: Sequence[Any], places: Sequence[int], apart: Sequence[int], thread: int
+) -> None:
     """What one thread of a warp does in `mma.sync` m16n8k16: its four sums go up by products.
 
     memory: the fragments A, B and C as flat arrays; places: where the thread's own values begin in
-    each. A fragment has the values of all 32 threads, one thread after the other.
+    each; apart: how far those of neighbouring threads are from each other; thread: its number in
+    the warp.
     """
     from mlcnb.tir.tensor_intrin.mma_sync import layout_a, layout_b, place_c
 
     (a, b, c), (at_a, at_b, at_c) = memory, places
-    thread = at_c % 128 // 4
-    base_a, base_b = at_a - 8 * thread, at_b - 4 * thread
+    own_a, own_b, _ = apart
+    base_a, base_b = at_a - own_a * thread, at_b - own_b * thread
     for n in range(4):
         row, column = place_c(thread, n)
         total = float(c[at_c + n])
         for k in range(16):
             (t_a, n_a), (t_b, n_b) = layout_a(row, k), layout_b(k, column)
-            total += float(a[base_a + 8 * t_a + n_a]) * float(b[base_b + 4 * t_b + n_b])
+            total += float(a[base_a + own_a * t_a + n_a]) * float(b[base_b + own_b * t_b + n_b])
         c[at_c + n] = total
 
 

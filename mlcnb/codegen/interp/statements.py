@@ -17,6 +17,7 @@ from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import LANES, bound_axis
 from mlcnb.tir.analysis.leaving import is_left_early
 
 #: a closure, and whether it is a generator that yields where it waits for other threads
@@ -80,7 +81,12 @@ class StatementCompiler(AccessCompiler):
                 f[slot] = i
                 yield
 
-        return self.rounds(steps, x, self.inside(x.loop_var, x.body))
+        outer = self.lanes
+        if bound_axis(x) == LANES:
+            self.lanes = slot
+        body = self.inside(x.loop_var, x.body)
+        self.lanes = outer
+        return self.rounds(steps, x, body)
 
     def rounds(self, steps: Steps, loop: s.For | s.While, body: Code) -> Code:
         """Run the body of a loop at each step; it may leave the loop early."""

@@ -7,16 +7,24 @@ Several axes of a kind are one: `over_axes` writes an operand over them, `fused`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mlcnb.core.node import walk
+from mlcnb.dlight.gpu.threads import VECTOR_BYTES
 from mlcnb.dlight.survey import BlockInfo
 from mlcnb.ir import expr as e
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import BufferStore
+
+#: bytes of an asynchronous copy at least
+LEAST_BYTES = 4
+#: tiles of a result that keep a GPU busy
+MANY = 96
 
 
 class Axes(NamedTuple):
@@ -101,6 +109,58 @@ def over_axes(
     sch.transform_layout(block.handle, which, index_map)
     sch.transform_block_layout(made, index_map)
     return made
+
+
+def lies(block: BlockInfo, number: int, axes: Axes) -> tuple[bool | None, int]:
+    """What of an operand lies side by side in memory, and how much of it can be moved at once.
+
+    Returns:
+        True where k does, False where its rows or columns do, None for neither; and elements of
+        which groups begin at multiples of their size, each in one row.
+    """
+    buffer = block.node.reads[number].buffer
+    (load,) = (x for x in factors(block.node.body) or [] if x.buffer is buffer)
+    axis = next((n for n, x in enumerate(block.node.iter_vars) if x.var is load.indices[-1]), None)
+    group = next((g for g in (axes.reduced, axes.rows, axes.columns) if axis in g), None)
+    if axis is None or group is None:
+        return None, 1
+    along_k = group is axes.reduced
+    lengths = (block.extents[axis] or 1, as_int(buffer.shape[-1]) or 1)
+    lanes = VECTOR_BYTES // buffer.dtype.nbytes
+    while lanes > 1 and any(n % lanes for n in lengths):
+        lanes //= 2
+    return along_k, lanes if axis == group[-1] else 1
+
+
+def in_groups(block: BlockInfo, axes: Axes, count: int) -> bool:
+    """True if columns of the result lie side by side, a multiple of `count` in each row."""
+    store: Any = block.node.body
+    last = axes.columns[-1]
+    is_last = store.indices[-1] is block.node.iter_vars[last].var
+    return is_last and (block.extents[last] or 1) % count == 0
+
+
+def padded(sch: Schedule, block: Any, out: Any, tile: list[int]) -> list[Any]:
+    """Round all axes up to whole tiles; the blocks that fetch the operands, left one first."""
+    before = {sch.get(p).name_hint: p for p in sch.get_producers(block)}
+    sch.pad_einsum(block, tile)
+    fetches = sch.get_producers(block)
+    for fetch in fetches:
+        for source in sch.get_producers(fetch):
+            if sch.get(source).name_hint in before:
+                sch.compute_inline(source)
+    for between in sch.get_consumers(block):
+        if sch.get(between).name_hint != sch.get(out).name_hint:
+            sch.compute_inline(between)
+    left = sch.get(block).reads[-2:]
+    buffers = [region.buffer for region in left]
+    return sorted(fetches, key=lambda f: buffers.index(sch.get(f).writes[0].buffer))
+
+
+def tiles_of(block: BlockInfo, axes: Axes, rows: int, columns: int) -> int:
+    """Into how many tiles a result falls apart."""
+    sides = [math.prod(block.extents[n] or 1 for n in side) for side in axes[:3]]
+    return sides[0] * -(-sides[1] // rows) * -(-sides[2] // columns)
 
 
 def fused(block: BlockInfo, order: Sequence[int], groups: Sequence[Sequence[int]]) -> IndexMap:

@@ -2,121 +2,129 @@
 
 for i, j, k: C[i, j] += A[i, k] * B[k, j]    each block 128 x 128 of C, each thread 8 x 8 of these:
 for i, j: D[i, j] = max(C[i, j], 0)          for k_0 in range(…):
-                                       ->        A_shared[16, 128], B_shared[16, 128] = …  together
+                                       ->        A_shared[8, 128], B_shared[8, 128] = …    together
                                                  for k_1: a[8], b[8] = A_shared[…], B_shared[…]
-                                                          for i, j: c[i, j] += a[i] * b[j]
+                                                     for i, j: c[i, j] += a[i] * b[j]
                                              D[…] = max(c[…], 0)
 
 Axes are told apart by the operands that they stand in: both and the result (batch), one and the
 result (rows, columns), both and not the result (k). Several of a kind are one loop, so that a
 convolution is the product of its weights with the windows of the image (implicit GEMM): `reindex`
-writes each operand over the axes, and what it writes lives in shared memory only. The axes are
-padded to whole tiles: what the fetch finds outside of an operand is zero, and what lies outside of
-the result is not stored. In shared memory k comes first, so that a thread finds its elements side
-by side; neighbouring threads fetch what lies side by side in global memory. A smaller result is cut
-into smaller tiles, and long sums into parts, so that there are blocks for all multiprocessors.
+writes each operand over the axes, and what it writes lives in shared memory only, zeros where the
+last tiles are not full.
+
+Tiles are fetched asynchronously (`cp.async`), some steps ahead: four elements at once where the
+sides lie side by side; else one by one, along k, and rows of the tile are moved apart so that the
+stores of a warp go to different banks. A thread's 8 rows are 4 and 4, and so its columns: what
+neighbours read at once lies side by side.
+
+A smaller result is cut into smaller tiles, and long sums into parts, which a second kernel adds, so
+that there are blocks for all multiprocessors.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mlcnb.dlight.gpu.axes import Axes, axes_of, factors, fused, operands, over_axes
-from mlcnb.dlight.gpu.padded import padded
+from mlcnb.dlight.gpu.axes import (
+    LEAST_BYTES,
+    Axes,
+    axes_of,
+    fused,
+    in_groups,
+    lies,
+    operands,
+    over_axes,
+    padded,
+)
 from mlcnb.dlight.gpu.threads import most_threads, on_elements, product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
-from mlcnb.tir.analysis.kernels import BLOCK_AXES
+from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
+
+#: threads along the rows and columns of a tile, elements that they take side by side
+THREADS, EACH = 16, 4
+#: a side of a result that is shorter leaves too much of a tile unused
+SHORT = 16
+#: elements that rows of a tile are moved apart where it is turned on the way
+APART = 4
 
 
 class Tile(NamedTuple):
     """What a block of threads computes at a time.
 
     Attributes:
-        threads: along the rows, and along the columns.
-        rows, columns: elements of a thread along each, multiples of 4.
-        step: of k, fetched together.
-        speed: of its inner loop where all multiprocessors are busy, relative to the fastest: what
-            it loads of shared memory for each product decides.
+        rows, columns: pieces of EACH rows, and of EACH columns, of a thread.
+        step: k of a tile.
+        ahead: steps that a fetch is ahead of its use.
+        speed: where all multiprocessors are busy, relative to the fastest: what is loaded of shared
+            memory for each product decides.
     """
 
-    threads: int = 16
-    rows: int = 8
-    columns: int = 8
-    step: int = 16
+    rows: int = 2
+    columns: int = 2
+    step: int = 8
+    ahead: int = 3
     speed: float = 1.0
-
-    def blocks(self, rows: int, columns: int) -> int:
-        """How many blocks a result takes."""
-        return -(-rows // (self.threads * self.rows)) * -(-columns // (self.threads * self.columns))
 
     def sizes(self) -> list[int]:
         """Rows, columns and k of what a block computes at a time."""
-        return [self.threads * self.rows, self.threads * self.columns, self.step]
+        return [self.rows * THREADS * EACH, self.columns * THREADS * EACH, self.step]
 
 
 TILES = (
     Tile(),
-    Tile(16, 8, 4, speed=0.8),
-    Tile(16, 4, 8, speed=0.8),
-    Tile(16, 4, 4, speed=0.6),
-    Tile(8, 4, 4, speed=0.5),
+    Tile(2, 1, speed=0.85),
+    Tile(1, 2, speed=0.85),
+    Tile(1, 1, 16, 2, speed=0.7),
 )
 #: threads that keep a large GPU busy: 132 multiprocessors with 512 each
-THREADS = 132 * 512
+BUSY = 132 * 512
 #: in how many parts sums may be cut, and the least length of a part
 PARTS, LONG = (1, 2, 3, 4, 6, 8, 12, 16), 128
 #: in products that a large GPU does meanwhile: a partial sum on its way through memory, and one
 #: more kernel
 ADDED, MORE = 50.0, 6e7
-#: elements that are moved together where that is possible
-LANES = 4
-#: a side of a result that is shorter leaves too much of a tile unused
-SHORT = 16
 
 
 def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None) -> bool:
     """Apply to one product with what feeds it and what is done with it element by element."""
     anchor = survey.anchor
-    if anchor is None or None in anchor.extents:
+    if anchor is None or None in anchor.extents or most_threads(target) < THREADS * THREADS:
         return False
     if not all(b.is_spatial for b in survey.blocks if b is not anchor):
         return False
     axes = axes_of(anchor)
-    if axes is None:
+    if axes is None or not _is_worth_it(anchor, axes):
         return False
     sizes = [product([anchor.extents[n] for n in side]) or 0 for side in axes]
     by, parts = (by, 1) if by else tile_for(sizes)
-    if most_threads(target) < by.threads**2 or min(*sizes[1:3], sizes[3]) < SHORT:
-        return False
-    batch = [axes.batch] if sizes[0] > 1 else []
-    ones = [] if batch else axes.batch
-    along = _along_k(anchor, axes)
-    for number, side in operands(anchor, axes):
-        over_axes(sch, anchor, ("read", number), [*batch, [*ones, *axes.reduced], side])
-    groups = [*batch, [*ones, *axes.rows], axes.columns, axes.reduced]
-    out = over_axes(sch, anchor, ("write", 0), groups[:-1])
-    sch.transform_block_layout(anchor.handle, fused(anchor, range(len(anchor.extents)), groups))
+    block, rank = anchor.handle, len(anchor.extents)
+    ways = []
+    for number, side in sorted(operands(anchor, axes)):  # as `padded` gives their copies
+        over_axes(sch, anchor, ("read", number), [axes.batch, axes.reduced, side])
+        ways.append(lies(anchor, number, axes))
+    out = over_axes(sch, anchor, ("write", 0), [axes.batch, axes.rows, axes.columns])
+    sch.transform_block_layout(block, fused(anchor, range(rank), axes))
     for before in reversed(survey.before(anchor)):
         sch.compute_inline(before.handle)
     for after in survey.after(anchor):
         sch.reverse_compute_inline(after.handle)
     side, other, step = by.sizes()
-    copies = padded(sch, anchor.handle, out, [*(1 for _ in batch), side, other, step * parts])
-    if parts == 1:
-        _tiled(sch, anchor.handle, out, copies, along, by)
-    else:
-        part = _in_parts(sch, anchor.handle, out, parts, target)
-        _tiled(sch, part, sch.cache_write(part, 0, "local"), copies, along, by)
+    copies = padded(sch, block, out, [1, side, other, step * parts])
+    by_vectors = in_groups(anchor, axes, EACH)
+    if parts > 1:
+        block = _in_parts(sch, block, out, parts, target)
+        out, by_vectors = sch.cache_write(block, 0, "local"), True
+    _tiled(sch, block, out, copies, ways, by_vectors, by)
     return True
 
 
 def tile_for(sizes: list[int]) -> tuple[Tile, int]:
     """The tile, and in how many parts sums are cut, that take the least time of a large GPU.
 
-    What counts is a tile's speed, what it leaves empty, and idle multiprocessors; parts of sums go
-    through memory, and are added by another kernel.
+    What counts is a tile's speed, what it leaves empty, and idle multiprocessors.
 
     Args:
         sizes: of the batch, rows, columns and k.
@@ -126,8 +134,8 @@ def tile_for(sizes: list[int]) -> tuple[Tile, int]:
     def time(choice: tuple[Tile, int]) -> float:
         tile, parts = choice
         side, other, step = tile.sizes()
-        blocks = batch * tile.blocks(rows, columns)
-        busy = min(1.0, blocks * parts * tile.threads**2 / THREADS)
+        blocks = batch * -(-rows // side) * -(-columns // other)
+        busy = min(1.0, blocks * parts * THREADS**2 / BUSY)
         steps = parts * -(-length // (step * parts))
         added = MORE + ADDED * parts * batch * rows * columns if parts > 1 else 0.0
         return blocks * side * other * steps * step / (tile.speed * busy) + added
@@ -136,21 +144,14 @@ def tile_for(sizes: list[int]) -> tuple[Tile, int]:
     return min(((tile, n) for tile in TILES for n in counts), key=time)
 
 
-def _along_k(anchor: BlockInfo, axes: Axes) -> list[bool]:
-    """Of each factor, whether elements along k lie side by side in memory."""
-    reduced = {anchor.node.iter_vars[n].var for n in axes.reduced}
-    return [load.indices[-1] in reduced for load in factors(anchor.node.body) or []]
-
-
 def _in_parts(sch: Schedule, block: Any, out: Any, parts: int, target: Target) -> Any:
     """Sums in parts of k, which a second kernel adds; the block of the parts, like a batch."""
-    *batch, rows, columns, reduced = sch.get_loops(block)
+    *_, reduced = sch.get_loops(block)
     k_0, _ = sch.split(reduced, [parts, None])
     made = sch.rfactor(k_0, 0)
-    *batch, rows, columns, k_0, k_1 = sch.get_loops(made)
-    sch.reorder(*batch, k_0, rows, columns, k_1)
-    if batch:
-        sch.fuse(*batch, k_0)
+    batch, rows, columns, k_0, k_1 = sch.get_loops(made)
+    sch.reorder(batch, k_0, rows, columns, k_1)
+    sch.fuse(batch, k_0)
     loops = sch.get_loops(out)
     sch.compute_at(block, loops[-1])
     sch.set_scope(block, 0, "local")
@@ -158,40 +159,96 @@ def _in_parts(sch: Schedule, block: Any, out: Any, parts: int, target: Target) -
     return made
 
 
+def _is_worth_it(block: BlockInfo, axes: Axes) -> bool:
+    sides = [product([block.extents[n] for n in side]) or 0 for side in axes]
+    return sides[1] >= SHORT and sides[2] >= SHORT and sides[3] >= SHORT
+
+
 def _tiled(
-    sch: Schedule, block: Any, out: Any, copies: list[Any], along_k: list[bool], by: Tile
+    sch: Schedule,
+    block: Any,
+    out: Any,
+    copies: list[Any],
+    ways: list[tuple[bool | None, int]],
+    by_vectors: bool,
+    by: Tile,
 ) -> None:
-    """Tiles of the result for blocks of threads, operands through shared memory in steps of k."""
-    *batch, rows, columns, reduced = sch.get_loops(block)
-    i_0, i_1, i_2 = sch.split(rows, [None, by.threads, by.rows])
-    j_0, j_1, j_2 = sch.split(columns, [None, by.threads, by.columns])
+    """Tiles of the result for blocks of threads, operands through shared memory in steps of k.
+
+    ways: how each operand lies in memory, see `lies`; by_vectors: so many columns of the result
+    that lie side by side are stored at once.
+    """
+    batch, rows, columns, reduced = sch.get_loops(block)
+    i_0, i_1, i_2, i_3 = sch.split(rows, [None, by.rows, THREADS, EACH])
+    j_0, j_1, j_2, j_3 = sch.split(columns, [None, by.columns, THREADS, EACH])
     k_0, k_1 = sch.split(reduced, [None, by.step])
-    sch.reorder(*batch, i_0, j_0, i_1, j_1, k_0, k_1, i_2, j_2)
-    own = [sch.cache_read(block, n, "local") for n in range(2)]
-    for registers in own:
-        sch.compute_at(registers, k_1)
-    sch.reverse_compute_at(out, j_1)
-    sch.decompose_reduction(block, k_0)
+    sch.reorder(batch, i_0, j_0, i_2, j_2, k_0, k_1, i_1, i_3, j_1, j_3)
+    reads = [r.buffer for r in sch.get(block).reads]
+    taken = [sch.cache_read(block, reads.index(sch.get(x).writes[0].buffer), "local")
+             for x in copies]  # fmt: skip
     for made, scope in ((block, "local"), *((copy, "shared") for copy in copies)):
         sch.set_scope(made, 0, scope)
+    rank = len(sch.get(block).writes[0].region)
+    sch.transform_layout(block, ("write", 0), IndexMap.from_func(_of_threads, ndim=rank))
+    sch.reverse_compute_at(out, j_0)
+    rows, columns = sch.get_loops(out)[-2:]
+    y_1, y, y_2 = sch.split(rows, [by.rows, THREADS, EACH])
+    x_1, x, x_2 = sch.split(columns, [by.columns, THREADS, EACH])
+    sch.reorder(y, x, y_1, y_2, x_1, x_2)
+    for made in taken:
+        sch.transform_layout(made, ("write", 0), IndexMap.from_func(_of_thread, ndim=3))
+        sch.transform_block_layout(made, IndexMap.from_func(_of_thread, ndim=3))
+        sch.compute_at(made, k_1)
+        sch.vectorize(sch.get_loops(made)[-1])
+    sch.decompose_reduction(block, k_0)
+    if by_vectors:
+        sch.vectorize(x_2)
+    sch.merge(j_2, x)  # so that registers are those of one thread throughout
+    i_2, j_2 = sch.get_loops(out)[3:5]
     # each step that moves what is in a bound loop has to prove anew that its threads are free: only
     # those that share a fetch are bound before it
-    sch.bind(i_1, "threadIdx.y")
-    sch.bind(j_1, "threadIdx.x")
-    for copy, lengthwise in zip(copies, along_k, strict=True):
+    sch.bind(i_2, "threadIdx.y")
+    sch.bind(j_2, "threadIdx.x")
+    for copy, (along_k, lanes) in zip(copies, ways, strict=True):
         sch.compute_at(copy, k_0)
-        k, side = sch.get_loops(copy)[-2:]
-        if lengthwise:
-            sch.storage_align(copy, 0, -2, 2 * LANES, LANES)
-            sch.reorder(side, k)
-        whole = sch.fuse(*sch.get_loops(copy)[-2:])
-        _, y, x = sch.split(whole, [None, by.threads, by.threads])
-        sch.bind(y, "threadIdx.y")
-        sch.bind(x, "threadIdx.x")
-    for registers in own:
-        _, lanes = sch.split(sch.get_loops(registers)[-1], [None, LANES])
-        sch.vectorize(lanes)
-    for loop in (k_1, i_2, j_2):
-        sch.unroll(loop)
-    for loop, place in zip((j_0, i_0, *batch), BLOCK_AXES, strict=False):
+        _fetched(sch, copy, along_k, lanes)
+    for loop, place in zip(
+        (batch, i_0, j_0), ("blockIdx.z", "blockIdx.y", "blockIdx.x"), strict=True
+    ):
         sch.bind(loop, place)
+    sch.unroll(k_1)
+    if all(sch.get(x).writes[0].buffer.dtype.nbytes >= LEAST_BYTES for x in copies):
+        sch.annotate(k_0, "software_pipeline_stage", [0, 0, by.ahead])
+        sch.annotate(k_0, "software_pipeline_order", [0, 1, 2])
+        sch.annotate(k_0, "software_pipeline_async_stages", [0])
+
+
+def _parts(x: Any) -> list[Any]:
+    """A row as the thread that has it, and its place in there: pieces of EACH."""
+    return [x // EACH % THREADS, x // EACH // THREADS, x % EACH]
+
+
+def _of_thread(batch: Any, k: Any, side: Any) -> list[Any]:
+    """A tile of an operand with what one thread takes side by side: its registers."""
+    return [batch, k, *_parts(side)]
+
+
+def _of_threads(*at: Any) -> list[Any]:
+    """A tile of the result with what one thread has side by side."""
+    (row, *rows), (column, *columns) = map(_parts, at[-2:])
+    return [*at[:-2], row, column, *rows, *columns]
+
+
+def _fetched(sch: Schedule, copy: Any, along_k: bool | None, lanes: int) -> None:
+    """A tile that all threads of a block move together, in the order in which it lies in memory."""
+    k, side = sch.get_loops(copy)[-2:]
+    if along_k:
+        sch.reorder(side, k)
+        sch.storage_align(copy, 0, -2, 8 * APART, APART)
+        k, side, lanes = side, k, 1
+    whole = sch.fuse(k, side)
+    _, y, x, vector = sch.split(whole, [None, THREADS, THREADS, min(lanes, EACH)])
+    sch.bind(y, "threadIdx.y")
+    sch.bind(x, "threadIdx.x")
+    if lanes > 1:
+        sch.vectorize(vector)

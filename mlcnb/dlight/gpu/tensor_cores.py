@@ -1,14 +1,16 @@
 """tensor_cores: products of halves and convolutions on tensor cores, `mma.sync` by warps.
 
-for i, j, k: C[i, j] += A[i, k] * B[k, j]        blocks of 64 x 64 of C, four warps, each 32 x 32
-                                                 for k_0: A_shared[64, 32], B_shared[32, 64] = …
-                                          ->         for k_1: a_warp, b_warp = fragments of these
-                                                         c_warp += a_warp @ b_warp     16 x 8 x 16
-                                                 C_shared = c_warp; C = C_shared
+for i, j, k: C[i, j] += A[i, k] * B[k, j]    blocks of 128 x 128 of C, four warps, each 64 x 64
+                                             for k_0: A_shared[128, 32], B_shared[32, 128] = …
+                                      ->         for k_1: a_warp, b_warp = ldmatrix of these
+                                                     c_warp += a_warp @ b_warp    16 x 16 x 16
+                                             C = c_warp
 
 The axes are those of `matmul`, so convolutions take part. They are padded to whole tiles: what the
 fetch into shared memory finds outside of an operand is zero, and what lies outside of the result is
-not stored.
+not stored. An operand lies in shared memory as it does outside, so that its rows are fetched 16
+bytes at a time, asynchronously (`cp.async`), some steps ahead; `ldmatrix` turns it where that is
+needed. Where rows are no multiple of 4 bytes, it is fetched element by element, step by step.
 """
 
 from __future__ import annotations
@@ -16,23 +18,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from mlcnb.dlight.gpu.axes import axes_of, factors, fused, operands, over_axes
-from mlcnb.dlight.gpu.padded import padded
+from mlcnb.dlight.gpu.axes import (
+    LEAST_BYTES,
+    MANY,
+    Axes,
+    axes_of,
+    factors,
+    fused,
+    in_groups,
+    lies,
+    operands,
+    over_axes,
+    padded,
+    tiles_of,
+)
 from mlcnb.dlight.gpu.threads import most_threads, product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.analysis.kernels import BLOCK_AXES
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.tensor_intrin.mma_sync import SHORT, WARP, layout_a, layout_b, layout_c
+from mlcnb.tir.tensor_intrin import ldmatrix
+from mlcnb.tir.tensor_intrin.ldmatrix import SIDE, layout_c, layout_of
+from mlcnb.tir.tensor_intrin.mma_sync import SHORT, WARP
 
-#: rows, columns and k of a fragment
-M, N, K = 16, 8, 16
-#: elements that rows of a tile in shared memory are moved apart, so that the lanes that read a
-#: fragment find theirs in different banks
+#: elements that rows of a tile in shared memory are moved apart: those of the eight rows that
+#: `ldmatrix` takes at once then begin in different banks
 APART = 8
 #: a side that is shorter leaves too much of a tile empty
 LEAST = 16
+#: the memory of tiles: more than 48 KB of it may be had
+SHARED = "shared.dyn"
 
 
 class Tile(NamedTuple):
@@ -42,26 +58,30 @@ class Tile(NamedTuple):
         warps: along rows, and along columns.
         rows, columns: fragments of a warp along each.
         steps: fragments along k that are fetched together.
+        ahead: steps that a fetch is ahead of its use.
     """
 
     warps: int = 2
-    rows: int = 2
+    rows: int = 4
     columns: int = 4
     steps: int = 2
+    ahead: int = 3
 
     def sizes(self) -> list[int]:
         """Rows, columns and k of what a block computes at a time."""
-        return [self.warps * self.rows * M, self.warps * self.columns * N, self.steps * K]
+        side = self.warps * SIDE
+        return [self.rows * side, self.columns * side, self.steps * SIDE]
 
 
-#: what the default rule takes
-TILE = Tile()
+#: what the default rule takes, and where that would give few blocks
+TILE, SMALL = Tile(), Tile(rows=2, columns=2, ahead=2)
 
 
-def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile = TILE) -> bool:
+def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None) -> bool:
     """Apply to a product of halves that is summed in float32."""
     anchor = survey.anchor
-    if anchor is None or None in anchor.extents or most_threads(target) < by.warps**2 * WARP:
+    most = most_threads(target)
+    if anchor is None or None in anchor.extents or most < (by or TILE).warps ** 2 * WARP:
         return False
     if not all(b.is_spatial for b in survey.blocks if b is not anchor):
         return False
@@ -71,14 +91,20 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile = TILE)
         return False
     if any((product([anchor.extents[n] for n in side]) or 0) < LEAST for side in axes[1:]):
         return False
-    turned = operands(anchor, axes)[0][1] is not axes.rows
-    if turned:  # the first factor is what the instruction takes as rows
+    swapped = operands(anchor, axes)[0][1] is not axes.rows
+    if swapped:  # the first factor is what the instruction takes as rows
         axes = axes._replace(rows=axes.columns, columns=axes.rows)
+    by = by or _tile_for(anchor, axes)
     batch = [axes.batch] if (product([anchor.extents[n] for n in axes.batch]) or 0) > 1 else []
     ones = [] if batch else axes.batch
+    sides = []
     for number, side in operands(anchor, axes):
-        pair = (side, axes.reduced) if side is axes.rows else (axes.reduced, side)
-        over_axes(sch, anchor, ("read", number), [*batch, [*ones, *pair[0]], pair[1]])
+        rows = side is axes.rows
+        along_k, lanes = lies(anchor, number, axes)
+        turned = along_k is not None and along_k != rows
+        pair = ([*ones, *side], axes.reduced) if rows else (axes.reduced, [*ones, *side])
+        over_axes(sch, anchor, ("read", number), [*batch, *(pair[::-1] if turned else pair)])
+        sides.append((turned, lanes))
     groups = [*batch, [*ones, *axes.rows], axes.columns, axes.reduced]
     out = over_axes(sch, anchor, ("write", 0), groups[:-1])
     sch.transform_block_layout(anchor.handle, fused(anchor, range(len(anchor.extents)), groups))
@@ -87,8 +113,13 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile = TILE)
     for after in survey.after(anchor):
         sch.reverse_compute_inline(after.handle)
     a, b = padded(sch, anchor.handle, out, [*(1 for _ in batch), *by.sizes()])
-    _on_warps(sch, anchor.handle, (a, b, out), by, SHORT[kind], turned)
+    _on_warps(sch, anchor.handle, (a, b, out), by, SHORT[kind], sides, in_groups(anchor, axes, 2))
     return True
+
+
+def _tile_for(block: BlockInfo, axes: Axes) -> Tile:
+    """The large tile where enough blocks are left, else the small one."""
+    return TILE if tiles_of(block, axes, *TILE.sizes()[:2]) >= MANY else SMALL
 
 
 def _halves(block: BlockInfo) -> str | None:
@@ -102,75 +133,93 @@ def _halves(block: BlockInfo) -> str | None:
 
 
 def _on_warps(
-    sch: Schedule, block: Any, moves: tuple[Any, Any, Any], by: Tile, short: str, turned: bool
+    sch: Schedule,
+    block: Any,
+    moves: tuple[Any, Any, Any],
+    by: Tile,
+    short: str,
+    sides: list[tuple[bool, int]],
+    by_vectors: bool,
 ) -> None:
     """The product in tiles of blocks, of warps, of fragments.
 
-    turned: what lies side by side in the result are its rows.
+    sides: of A and of B is it turned, and how many of its elements are moved at once. A is turned
+    where its rows lie side by side in memory, B where k does. by_vectors: a thread stores two
+    columns at once.
     """
     a, b, out = moves
     *batch, rows, columns, reduced = sch.get_loops(block)
-    i_0, i_1, i_2, i_3 = sch.split(rows, [None, by.warps, by.rows, M])
-    j_0, j_1, j_2, j_3 = sch.split(columns, [None, by.warps, by.columns, N])
-    k_0, k_1, k_2 = sch.split(reduced, [None, by.steps, K])
+    i_0, i_1, i_2, i_3 = sch.split(rows, [None, by.warps, by.rows, SIDE])
+    j_0, j_1, j_2, j_3 = sch.split(columns, [None, by.warps, by.columns, SIDE])
+    k_0, k_1, k_2 = sch.split(reduced, [None, by.steps, SIDE])
     sch.reorder(*batch, i_0, j_0, i_1, j_1, k_0, k_1, i_2, j_2, i_3, j_3, k_2)
-    c_warp = sch.cache_write(block, 0, "warp")
     reads = [r.buffer for r in sch.get(block).reads]
     written = [sch.get(x).writes[0].buffer for x in (a, b)]
     a_warp, b_warp = (sch.cache_read(block, reads.index(w), "warp") for w in written)
-    for made, sizes, layout in (
-        (a_warp, (M, K), layout_a), (b_warp, (K, N), layout_b), (block, (M, N), layout_c)
-    ):  # fmt: skip
-        sch.transform_layout(made, ("write", 0), _fragments(len(batch), sizes, layout))
-    for made in (a, b, c_warp):
-        sch.set_scope(made, 0, "shared")
-    sch.reverse_compute_at(c_warp, j_1)
-    sch.reverse_compute_at(out, j_0)
+    layouts = [layout_of(m, turned) for m, (turned, _) in zip("ab", sides, strict=True)]
+    for made, layout in ((a_warp, layouts[0]), (b_warp, layouts[1]), (block, layout_c)):
+        sch.transform_layout(made, ("write", 0), _fragments(len(batch), layout))
+    for made, scope in ((a, SHARED), (b, SHARED), (block, "warp")):
+        sch.set_scope(made, 0, scope)
+    sch.reverse_compute_at(out, j_1)
     sch.compute_at(a_warp, k_1)
     sch.compute_at(b_warp, k_1)
     start = sch.decompose_reduction(block, k_0)
     for loop, place in ((i_1, "threadIdx.y"), (j_1, "threadIdx.z")):
         sch.bind(loop, place)
-    for fetch in (a, b):
+    for fetch, (_, lanes) in zip((a, b), sides, strict=True):
         sch.compute_at(fetch, k_0)
         sch.storage_align(fetch, 0, -2, 2 * APART, APART)
-    if turned:
-        sch.storage_align(c_warp, 0, -2, 2, 1)
-        sch.reorder(*reversed(sch.get_loops(out)[-2:]))
-    for moved in moves:
-        _by_all(sch, moved, by.warps)
+        _by_all(sch, fetch, by.warps, lanes)
+    _stored(sch, out, by_vectors)
     for loop, place in zip((j_0, i_0, *batch), BLOCK_AXES, strict=False):
         sch.bind(loop, place)
-    _tensorized(sch, a_warp, f"mma_load_16x16_{short}_a_shared", M, K)
-    _tensorized(sch, b_warp, f"mma_load_16x8_{short}_b_shared", K, N)
-    _tensorized(sch, c_warp, "mma_store_16x8_f32_shared", M, N)
-    sch.tensorize(sch.get_loops(start)[-2], "mma_fill_16x8_f32")
-    sch.tensorize(i_3, f"mma_sync_16x8x16_{short}{short}f32")
+    for made, matrix, (turned, _) in ((a_warp, "a", sides[0]), (b_warp, "b", sides[1])):
+        dtype = {"f16": "float16", "bf16": "bfloat16"}[short]
+        _tensorized(sch, made, ldmatrix.name_of_load(dtype, matrix, turned, SHARED))
+    sch.tensorize(sch.get_loops(start)[-2], "mma_fill_16x16_f32")
+    sch.tensorize(i_3, f"mma_{short}{short}f32")
+    if all(lanes * sch.get(b).reads[0].buffer.dtype.nbytes >= LEAST_BYTES for _, lanes in sides):
+        sch.annotate(k_0, "software_pipeline_stage", [0, 0, by.ahead])
+        sch.annotate(k_0, "software_pipeline_order", [0, 1, 2])
+        sch.annotate(k_0, "software_pipeline_async_stages", [0])
 
 
-def _fragments(batch: int, sizes: tuple[int, int], layout: Callable[..., Any]) -> IndexMap:
+def _fragments(batch: int, layout: Callable[..., Any]) -> IndexMap:
     """Rows and columns of a matrix as (tile, tile, lane, register)."""
 
     def indices(*at: Any) -> list[Any]:
         i, j = at[batch:]
-        within = layout(i % sizes[0], j % sizes[1])
-        return [*at[:batch], i // sizes[0], j // sizes[1], *within]
+        return [*at[:batch], i // SIDE, j // SIDE, *layout(i % SIDE, j % SIDE)]
 
     return IndexMap.from_func(indices, ndim=batch + 2)
 
 
-def _by_all(sch: Schedule, block: Any, warps: int) -> None:
+def _by_all(sch: Schedule, block: Any, warps: int, lanes: int) -> None:
     """A tile that all threads of a block move together."""
     whole = sch.fuse(*sch.get_loops(block)[-2:])
-    _, z, y, x = sch.split(whole, [None, warps, warps, WARP])
+    _, z, y, x, vector = sch.split(whole, [None, warps, warps, WARP, lanes])
     for loop, place in ((z, "threadIdx.z"), (y, "threadIdx.y"), (x, "threadIdx.x")):
         sch.bind(loop, place)
+    if lanes > 1:
+        sch.vectorize(vector)
 
 
-def _tensorized(sch: Schedule, block: Any, name: str, rows: int, columns: int) -> None:
+def _stored(sch: Schedule, block: Any, by_vectors: bool) -> None:
+    """Each thread stores what it has of a warp's result, as `layout_c` says."""
+    i, j = sch.get_loops(block)[-2:]
+    i_0, i_1, i_2 = sch.split(i, [None, 2, 8])
+    j_0, j_1, j_2, j_3 = sch.split(j, [None, 2, 4, 2])
+    sch.reorder(i_0, j_0, i_2, j_2, i_1, j_1, j_3)
+    sch.bind(sch.fuse(i_2, j_2), "threadIdx.x")
+    if by_vectors:
+        sch.vectorize(j_3)
+
+
+def _tensorized(sch: Schedule, block: Any, name: str) -> None:
     """The last two loops of a block in tiles, each an instruction."""
     i, j = sch.get_loops(block)[-2:]
-    i_0, i_1 = sch.split(i, [None, rows])
-    j_0, j_1 = sch.split(j, [None, columns])
+    i_0, i_1 = sch.split(i, [None, SIDE])
+    j_0, j_1 = sch.split(j, [None, SIDE])
     sch.reorder(i_0, j_0, i_1, j_1)
     sch.tensorize(i_1, name)

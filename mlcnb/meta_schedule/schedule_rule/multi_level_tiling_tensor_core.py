@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.dlight.gpu.tensor_cores import Tile, tensor_cores
+from mlcnb.dlight.gpu.tensor_cores import SMALL, Tile, tensor_cores
 from mlcnb.dlight.survey import Survey
 from mlcnb.meta_schedule.looking import is_reduction, is_there
 from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule
@@ -26,7 +26,7 @@ class MultiLevelTilingTensorCore(ScheduleRule):
     """
 
     kind = "multi-level-tiling-tensor-core"
-    tiles: tuple[Tile, ...] = (Tile(), Tile(2, 1, 4, 2), Tile(2, 2, 2, 2), Tile(2, 4, 4, 1))
+    tiles: tuple[Tile, ...] = (Tile(), SMALL, Tile(rows=2), Tile(columns=2))
 
     def apply(self, sch: Schedule, block: Any) -> list[Schedule]:
         """A schedule for each tile; `[sch]` where tensor cores do not take the block."""

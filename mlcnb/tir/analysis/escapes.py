@@ -19,6 +19,7 @@ from mlcnb.core.node import Node, children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.effects import POINTERS
 from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
@@ -117,6 +118,10 @@ def _call(n: e.Call) -> Found:
         return [(n.args[1], bool(mask & 1), bool(mask & 2))], n.args[2:4]
     if n.op == "tir.address_of" and isinstance(n.args[0], BufferLoad):
         return [(n.args[0].buffer.data, True, True)], n.args[0].indices
+    if n.op in POINTERS:
+        known = {at: (n.args[at], *how) for at, *how in POINTERS[n.op]}
+        rest = [x for at, x in enumerate(n.args) if at not in known]
+        return [x for x in known.values() if isinstance(x[0], e.Var)], rest  # type: ignore[misc]
     if reduced_over_threads(n) is not None:
         return [], [x for x in n.args if not (isinstance(x, e.Var) and x.dtype.is_handle)]
     return [], n.args

@@ -27,6 +27,8 @@ IN_BLOCK_AXES = tuple(f"threadIdx.{axis}" for axis in "xyz")
 THREAD_AXES = (*BLOCK_AXES, *IN_BLOCK_AXES)
 #: threads that exist in the program only: each thread runs several, one after the other
 VIRTUAL_AXES = ("vthread", "vthread.x", "vthread.y", "vthread.z")
+#: the axis of the lanes of a warp
+LANES = "threadIdx.x"
 #: memory that the threads of a block share
 SHARED_SCOPES = ("shared", "shared.dyn")
 #: attribute of a function whose barriers are not placed yet: they stand wherever they are needed

@@ -22,6 +22,7 @@ needs to be imported first.
 | dot_4x4_shifted_sdot, taps_4x4_shifted_sdot | arm_cpu | ARMv8.2 |
 | dot_4x4_usdot, taps_4x4_usdot | arm_cpu | ARMv8.6 with i8mm |
 | mma_sync_16x8x16_*, mma_load_*, mma_store_*, mma_fill_* | mma_sync | CUDA, sm_80 |
+| mma_f16f16f32, mma_ldmatrix_*, mma_store_16x16_*, mma_fill_16x16_* | ldmatrix | CUDA, sm_80 |
 | wmma_sync_16x16x16_*, wmma_load_*, wmma_store_*, wmma_fill_* | cuda | for reading only |
 | dp4a_* | dot_product_common | any |
 | sdot4 | rocm | any |
@@ -38,7 +39,7 @@ from mlcnb.tir.function import TensorIntrin
 from mlcnb.tir.tensor_intrin.undescribed import instead_of
 
 _FILES = (
-    "numpy_gemm outer_product dot_product x86 bfloat16 arm_cpu mma_sync cuda "
+    "numpy_gemm outer_product dot_product x86 bfloat16 arm_cpu mma_sync ldmatrix cuda "
     "dot_product_common rocm hexagon"
 ).split()
 

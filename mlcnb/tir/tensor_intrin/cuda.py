@@ -11,8 +11,9 @@ a fragment only the hardware knows, so a fragment is addressed by its number. Sc
 text know these calls; no backend here compiles them (`mma_sync` has the instruction that one does).
 
 The names are those of `tvm.tir.tensor_intrin.cuda`, with a group of them by dtypes and the layouts
-of the fragments of `mma_sync`. Those of `ldmatrix` and of products of 16 x 16 are names, which
-`tensorize` refuses.
+of the fragments of `mma_sync`. Those of `ldmatrix` and of products of 16 x 16 are here too
+(`ldmatrix` describes them); of bytes, and of sums in halves, they are names that `tensorize`
+refuses.
 """
 
 from __future__ import annotations
@@ -281,11 +282,24 @@ WMMA_STORE_16x16x16_S32_SHARED_INTRIN = "wmma_store_16x16x16_s32_shared"
 WMMA_STORE_16x16x16_S32_SHARED_DYN_INTRIN = "wmma_store_16x16x16_s32_shared_dyn"
 WMMA_STORE_16x16x16_S32_GLOBAL_INTRIN = "wmma_store_16x16x16_s32_global"
 
+LDMATRIX_f16_A_INTRIN = "mma_ldmatrix_f16_a"
+LDMATRIX_f16_A_DYN_INTRIN = "mma_ldmatrix_f16_a_dyn"
+LDMATRIX_f16_A_TRANS_INTRIN = "mma_ldmatrix_f16_a_trans"
+LDMATRIX_f16_A_TRANS_DYN_INTRIN = "mma_ldmatrix_f16_a_trans_dyn"
+LDMATRIX_f16_B_INTRIN = "mma_ldmatrix_f16_b"
+LDMATRIX_f16_B_DYN_INTRIN = "mma_ldmatrix_f16_b_dyn"
+LDMATRIX_f16_B_TRANS_INTRIN = "mma_ldmatrix_f16_b_trans"
+LDMATRIX_f16_B_TRANS_DYN_INTRIN = "mma_ldmatrix_f16_b_trans_dyn"
+MMA_f16f16f32_INTRIN = "mma_f16f16f32"
+MMA_fill_16x16_f32_INTRIN = "mma_fill_16x16_f32"
+MMA_store_16x16_f32_global_INTRIN = "mma_store_16x16_f32_global_"
+MMA_store_16x16_f32_shared_dyn_INTRIN = "mma_store_16x16_f32_shared_dyn_"
+
 __all__ = [
     "get_wmma_intrin_group",
     "ldmatrix_32x8_to_shared_16x16_layout",
     "shared_16x16_to_ldmatrix_32x8_layout",
-    *(name for name in dir() if name.startswith("WMMA_")),
+    *(name for name in dir() if name.startswith(("WMMA_", "LDMATRIX_", "MMA_"))),
 ]
 
 

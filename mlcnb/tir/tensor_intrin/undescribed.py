@@ -1,28 +1,27 @@
 """Tensor intrinsics of TVM that are not described here: their names, and what to take instead.
 
-`tvm.tir.tensor_intrin.cuda` loads tiles of 16 x 16 by `ldmatrix` and multiplies two products of
-16 x 8 at a time; here one product is described, with loads of plain loops (`mma_sync`).
+Of `tvm.tir.tensor_intrin.cuda` what loads halves by `ldmatrix` and multiplies them into float32 is
+described (`ldmatrix`); not what multiplies bytes or sums in halves.
 `tvm.tir.tensor_intrin.rocm` has AMD's matrix instructions, for which there is no backend.
 """
 
 from __future__ import annotations
 
-_LOADS = "f16_A f16_A_TRANS f16_B f16_B_TRANS".split()
-_OTHER_LOADS = "i8_A i8_B i8_B_TRANS e4m3_A e4m3_B e4m3_B_TRANS e5m2_A e5m2_B e5m2_B_TRANS".split()
+_LOADS = "i8_A i8_B i8_B_TRANS e4m3_A e4m3_B e4m3_B_TRANS e5m2_A e5m2_B e5m2_B_TRANS".split()
 _WAYS = ["", "_TRANS_A", "_TRANS_B", "_TRANS_A_TRANS_B"]
 _PRODUCTS = [
-    *(f"{kind}{way}" for kind in ("f16f16f16", "f16f16f32") for way in _WAYS),
+    *(f"f16f16f16{way}" for way in _WAYS),
+    *(f"f16f16f32{way}" for way in _WAYS[1:]),
     *(f"{kind}{way}" for kind in ("i8i8i32", "e4m3e4m3f32", "e5m2e5m2f32") for way in _WAYS[::2]),
 ]
-_STORES = "f16_global f32_global i32_global f32_shared_dyn".split()
+_STORES = "f16_global i32_global".split()
 _SIMPLE = "f16_shared_dyn f32_shared_dyn".split()
 
 #: constant of `tvm.tir.tensor_intrin.cuda` -> name of the intrinsic
 CUDA = {
-    **{f"LDMATRIX_{x}_INTRIN": f"mma_ldmatrix_{x.lower()}" for x in (*_LOADS, *_OTHER_LOADS)},
-    **{f"LDMATRIX_{x}_DYN_INTRIN": f"mma_ldmatrix_{x.lower()}_dyn" for x in _LOADS},
+    **{f"LDMATRIX_{x}_INTRIN": f"mma_ldmatrix_{x.lower()}" for x in _LOADS},
     **{f"MMA_{x}_INTRIN": f"mma_{x.lower()}" for x in _PRODUCTS},
-    **{f"MMA_fill_16x16_{x}_INTRIN": f"mma_fill_16x16_{x}" for x in ("f16", "f32", "i32")},
+    **{f"MMA_fill_16x16_{x}_INTRIN": f"mma_fill_16x16_{x}" for x in ("f16", "i32")},
     **{f"MMA_store_16x16_{x}_INTRIN": f"mma_store_16x16_{x}_" for x in _STORES},
     **{f"MMA_store_16x16_{x}_INTRIN_SIMPLE": f"mma_store_16x16_{x}_simple_" for x in _SIMPLE},
 }
@@ -41,8 +40,8 @@ ROCM = {
     },
 }
 _INSTEAD = (
-    (CUDA, "mma_load_…, mma_fill_16x8_f32, mma_sync_16x8x16_f16f16f32 and mma_store_16x8_f32_… are "
-     "described (mlcnb.tir.tensor_intrin.mma_sync): tiles of 16 x 8, loaded by plain loops"),
+    (CUDA, "mma_ldmatrix_f16_…, mma_fill_16x16_f32, mma_f16f16f32 and mma_store_16x16_f32_… are "
+     "described (mlcnb.tir.tensor_intrin.ldmatrix): halves, summed in float32"),
     (ROCM, "there is no backend for AMD's GPUs; sdot4 is described for any machine"),
 )  # fmt: skip
 

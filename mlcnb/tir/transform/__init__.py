@@ -23,6 +23,7 @@ __getattr__, __dir__, _ = attach(
         ),
         "mlcnb.tir.transform.hoist_if_then_else": "hoist_if_then_else",
         "mlcnb.tir.transform.inject_double_buffer": "inject_double_buffer",
+        "mlcnb.tir.transform.inject_ptx_async_copy": "inject_ptx_async_copy",
         "mlcnb.tir.transform.inject_software_pipeline": "inject_software_pipeline",
         "mlcnb.tir.transform.narrow_data_type": "narrow_data_type force_narrow_index_to_int32",
         "mlcnb.tir.transform.remove_no_op": "remove_no_op",

@@ -16,12 +16,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from mlcnb.arith import Analyzer
 from mlcnb.arith.extremes import interval
 from mlcnb.arith.reading import of
 from mlcnb.arith.sum import Sum
 from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import EQ, GE, GT, LE, LT, NE, Call, Not, PrimExpr, Ramp, Range, Var
+from mlcnb.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Call,
+    FloorDiv,
+    FloorMod,
+    Not,
+    PrimExpr,
+    Ramp,
+    Range,
+    Var,
+)
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
@@ -62,9 +78,29 @@ def compact_buffers(func: PrimFunc, care: Care = Care()) -> PrimFunc:
     bound = [n for n in walk(func.body) if isinstance(n, s.For) and bound_axis(n) is not None]
     threads = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in IN_BLOCK_AXES}
     virtual = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in VIRTUAL_AXES}
+    func = func.with_body(_plain(func.body)) if bound else func
     return func.with_body(
         rewrite_statements(func.body, lambda n: _compact(n, _Around(threads, virtual, care)))
     )
+
+
+def _plain(body: s.Stmt) -> s.Stmt:
+    """What a thread takes of its own memory, as simply as the ranges of loops and threads allow:
+    (i * 16 + tx) // 4 is of no use to who wants to know the part of one thread.
+    """
+    analyzer = Analyzer()
+    for n in walk(body):
+        if isinstance(n, s.For):
+            analyzer.bind(n.loop_var, Range(n.min, n.extent))
+
+    def rule(n: Node) -> Node | None:
+        if not isinstance(n, BufferLoad | s.BufferStore) or n.buffer.scope != "local":
+            return None
+        if not any(isinstance(x, FloorDiv | FloorMod) for i in n.indices for x in walk(i)):
+            return None
+        return replace(n, indices=tuple(map(analyzer.simplify, n.indices)))
+
+    return rewrite(body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
 
 
 class _Around(NamedTuple):

@@ -10,11 +10,25 @@ for i in T.serial(16, annotations={             B = T.alloc_buffer((2, 8))
 A statement of stage s runs s iterations late; those that run together stand as `order` says. What
 lives in the body gets as many versions as there are iterations that need it at once: one suffices
 where it is read before it is written again. Refused is what would read a value too early or late.
+
+On the threads of a GPU stages may be asynchronous: their copies run on while others compute.
+
+for i in T.serial(16, annotations={             for i in range(2): commit(load A[i] into B[i])
+    "software_pipeline_stage": [0, 2],          for i in range(16):
+    "software_pipeline_order": [0, 1],   ->         wait until all but 1 group has arrived
+    "software_pipeline_async_stages": [0]}):        if i + 2 < 16: load A[i + 2] into B[(i + 2) % 3]
+    load A[i] into B                                commit
+    use B                                           use B[i % 3]
+
+What is issued together is a group (`ptx_commit_group`), one for each step, so that `ptx_wait_group`
+counts the same in all of them; InjectPTXAsyncCopy makes `cp.async` of the loads. A CPU has no such
+copies, and its loads are as they were.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node, children, replace, rewrite
@@ -23,13 +37,17 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.effects import POINTERS
+from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
+from mlcnb.tir.op import ptx_commit_group, ptx_wait_group
 from mlcnb.tir.transform.flatten_buffer import offset_of
 from mlcnb.tir.transform.pipeline_dependences import (
     Parts,
+    Touched,
     check_dependences,
     refusal,
     touched_by,
@@ -39,6 +57,8 @@ from mlcnb.tir.transform.pipeline_dependences import (
 STAGE = "software_pipeline_stage"
 ORDER = "software_pipeline_order"
 ASYNC = "software_pipeline_async_stages"
+#: key of the attribute around what an asynchronous stage does
+ASYNC_SCOPE = "async_scope"
 #: annotation of a block: the output of this number has two versions at least
 DOUBLE = "double_buffer_scope"
 
@@ -51,11 +71,14 @@ def inject_software_pipeline(func: PrimFunc) -> PrimFunc:
     """
     if not any(isinstance(n, s.For) and _is_pipeline(n) for n in statements(func.body)):
         return func
+    on_threads = uses_threads(func)
 
     def rule(n: Node) -> Node | None:
         if isinstance(n, s.For) and _is_pipeline(n):
             parts = parts_of(n)
-            return pipelined(func, n, parts, *_plan(func, n, len(parts.stmts)))
+            stages, order = _plan(func, n, len(parts.stmts))
+            late = _asynchronous(func, n, stages) if on_threads else []
+            return pipelined(func, n, parts, stages, order, late)
         return None
 
     return func.with_body(rewrite(func.body, rule))
@@ -101,15 +124,30 @@ def _plan(func: PrimFunc, loop: s.For, count: int) -> tuple[list[int], list[int]
         raise refusal(
             func, loop, f"has the order {order}", f"each of 0 to {count - 1} must be there once"
         )
-    if loop.annotations.get(ASYNC):
-        raise refusal(
-            func, loop, f"has {ASYNC}", "remove it: asynchronous copies are not supported"
-        )
     return stages, order
 
 
+def _asynchronous(func: PrimFunc, loop: s.For, stages: Sequence[int]) -> list[int]:
+    """The statements whose copies are asynchronous, as the annotation says."""
+    given = [int(x) for x in loop.annotations.get(ASYNC, ())]
+    for stage in given:
+        if stage not in stages:
+            raise refusal(
+                func,
+                loop,
+                f"has the stage {stage} in {ASYNC}, where no statement is",
+                f"its stages are {sorted(set(stages))}",
+            )
+    return [k for k, stage in enumerate(stages) if stage in given]
+
+
 def pipelined(
-    func: PrimFunc, loop: s.For, parts: Parts, stages: Sequence[int], order: Sequence[int]
+    func: PrimFunc,
+    loop: s.For,
+    parts: Parts,
+    stages: Sequence[int],
+    order: Sequence[int],
+    late: Sequence[int] = (),
 ) -> s.Stmt:
     """The loop as a pipeline.
 
@@ -119,6 +157,7 @@ def pipelined(
         parts: its body.
         stages: for each statement how many iterations late it runs.
         order: for each statement its place among those that run together.
+        late: the statements whose copies are asynchronous.
 
     Raises:
         PassError: a value would be read before it is written, or after it is written over.
@@ -140,7 +179,12 @@ def pipelined(
             )
         buffers[buffer] = _versioned(buffer, count)
     stmts = [_with_versions(x, loop, buffers) for x in parts.stmts]
-    body = s.seq(*_schedule(loop, stmts, stages, order))
+    if late:
+        waits = _waits(func, loop, stages, late, touched)
+        steps = _Asynchronous(loop, stmts, stages, order, late, waits).steps()
+    else:
+        steps = _schedule(loop, stmts, stages, order)
+    body = s.seq(*steps)
     if not buffers:
         return body
     block = s.Block((), (), (), "", body, alloc_buffers=tuple(buffers.values()))
@@ -185,15 +229,36 @@ def _versioned(buffer: Buffer, count: int) -> Buffer:
     return replace(buffer, data=data, shape=shape, strides=strides)
 
 
+def _size_of_version(buffer: Buffer) -> PrimExpr:
+    """Elements from one version of a buffer to the next."""
+    if buffer.strides:
+        return buffer.strides[0]
+    size: PrimExpr = p.const(1)
+    for extent in buffer.shape[1:]:
+        size = size * extent
+    return size
+
+
 def _with_versions(stmt: s.Stmt, loop: s.For, buffers: dict[Buffer, Buffer]) -> s.Stmt:
     """The statement on the version that belongs to its iteration."""
     step = loop.loop_var - loop.min
 
-    def version(old: Buffer, new: Buffer) -> PrimExpr:
+    def version(new: Buffer) -> PrimExpr:
         kind = step.dtype
         return p.floormod(step, p.cast(kind, new.shape[0]))
 
+    moved = {old.data: new for old, new in buffers.items() if old is not new}
+
     def rule(n: Node) -> Node | None:
+        if isinstance(n, e.Call) and n.op in POINTERS:
+            args = list(n.args)
+            for at, *_ in POINTERS[n.op]:  # a place in the memory follows its pointer
+                new = moved.get(args[at])  # type: ignore[call-overload]
+                if new is not None:
+                    size = _size_of_version(new)
+                    args[at] = new.data
+                    args[at + 1] += p.cast(args[at + 1].dtype, version(new) * size)
+            return replace(n, args=tuple(args))
         if isinstance(n, s.Block) and DOUBLE in n.annotations:
             kept = {k: v for k, v in n.annotations.items() if k != DOUBLE}
             return replace(n, annotations=FrozenDict(kept))
@@ -202,7 +267,7 @@ def _with_versions(stmt: s.Stmt, loop: s.For, buffers: dict[Buffer, Buffer]) -> 
         new = buffers.get(n.buffer, n.buffer)
         if new is n.buffer:
             return None
-        number = version(n.buffer, new)
+        number = version(new)
         if isinstance(n, BufferRegion):
             one = Range(number, p.const(1, number.dtype))
             return BufferRegion(new, (one, *n.region))
@@ -252,6 +317,96 @@ def _steady(
         body=s.seq(*body),
         annotations=FrozenDict(kept),
     )
+
+
+def _waits(
+    func: PrimFunc,
+    loop: s.For,
+    stages: Sequence[int],
+    late: Sequence[int],
+    touched: Sequence[Touched],
+) -> dict[int, int]:
+    """For each statement that needs asynchronous copies how many steps ago they were issued.
+
+    Raises:
+        PassError: it is no step ago, so that nothing could run meanwhile.
+    """
+    found: dict[int, int] = {}
+    for a in late:
+        for b in range(a + 1, len(stages)):
+            if not touched[a].conflicts(touched[b]):
+                continue
+            apart = stages[b] - stages[a]
+            if apart < 1:
+                raise refusal(
+                    func,
+                    loop,
+                    f"has statement {b} in the same stage as statement {a}, whose copies are "
+                    "asynchronous and which it needs",
+                    "what needs asynchronous copies belongs to a later stage",
+                )
+            found[b] = min(apart, found.get(b, apart))
+    return found
+
+
+@dataclass(frozen=True)
+class _Asynchronous:
+    """A pipeline with asynchronous copies, as steps: in each one group of them is issued.
+
+    waits: see `_waits`.
+    """
+
+    loop: s.For
+    stmts: Sequence[s.Stmt]
+    stages: Sequence[int]
+    order: Sequence[int]
+    late: Sequence[int]
+    waits: dict[int, int]
+
+    def steps(self) -> Iterator[s.Stmt]:
+        """What fills the pipeline; then a loop in which the last statements run in each step."""
+        loop, kind, depth = self.loop, self.loop.loop_var.dtype, max(self.stages)
+        extent = p.fitted(kind, loop.extent)
+        for wall in range(depth):
+            active = [k for k, stage in enumerate(self.stages) if wall >= stage]
+            yield from self.step(
+                active, [p.const(wall - stage, kind) for stage in self.stages], extent
+            )
+        fresh = Var(loop.loop_var.name, kind)
+        places = [fresh + (depth - stage) for stage in self.stages]
+        body = s.seq(*self.step(range(len(self.stmts)), places, extent, depth))
+        kept = {k: v for k, v in loop.annotations.items() if k not in (STAGE, ORDER, ASYNC)}
+        yield replace(
+            loop,
+            loop_var=fresh,
+            min=p.const(0, loop.min.dtype),
+            body=body,
+            annotations=FrozenDict(kept),
+        )
+        if not self.waits:  # what comes after the loop may need them
+            yield s.Evaluate(ptx_wait_group(0))
+
+    def step(
+        self, active: Sequence[int], places: Sequence[PrimExpr], extent: PrimExpr, last: int = -1
+    ) -> Iterator[s.Stmt]:
+        """What runs together: statements of a stage `last` have such an iteration certainly."""
+        apart = [self.waits[k] for k in active if k in self.waits]
+        if apart:
+            yield s.Evaluate(ptx_wait_group(min(apart) - 1))
+        open_copies = [k for k in active if k in self.late]
+        for k in sorted(active, key=lambda k: self.order[k]):
+            stmt = self.stmts[k]
+            if k in self.late:
+                stmt = s.AttrStmt(p.const(0), ASYNC_SCOPE, p.const(1), stmt)
+            if self.stages[k] == last:
+                place = p.cast(self.loop.loop_var.dtype, self.loop.min + places[k])
+                yield substitute(stmt, {self.loop.loop_var: place})
+            else:
+                yield from _at(self.loop, stmt, places[k], extent)
+            if k in open_copies:
+                open_copies.remove(k)
+                if not open_copies:
+                    yield s.Evaluate(ptx_commit_group())
 
 
 def _at(loop: s.For, stmt: s.Stmt, step: PrimExpr, extent: PrimExpr) -> Iterator[s.Stmt]:

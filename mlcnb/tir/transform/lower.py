@@ -26,6 +26,7 @@ from mlcnb.tir.transform.flatten_buffer import flattened_function
 from mlcnb.tir.transform.init_of_empty import init_of_empty
 from mlcnb.tir.transform.inject_double_buffer import inject_double_buffer
 from mlcnb.tir.transform.inject_prefetch import inject_prefetch
+from mlcnb.tir.transform.inject_ptx_async_copy import inject_ptx_async_copy
 from mlcnb.tir.transform.inject_software_pipeline import inject_software_pipeline
 from mlcnb.tir.transform.inject_virtual_thread import inject_virtual_thread
 from mlcnb.tir.transform.instrument_bound_checkers import instrument_bound_checkers
@@ -79,11 +80,12 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("StorageRewrite", partial(rewrite_storage, at_least=LARGE)),
     ("UnrollLoop", unroll_loops),
     ("RemoveNoOp", remove_no_op),
+    ("InjectPTXAsyncCopy", inject_ptx_async_copy),
 )
 #: passes that have something to do only where a function runs on the threads of a GPU
 OF_THREADS = frozenset(
     "LowerCrossThreadReduction UnifyThreadBinding InjectVirtualThread ThreadSync "
-    "LowerThreadAllreduce".split()
+    "LowerThreadAllreduce InjectPTXAsyncCopy".split()
 )
 
 

@@ -15,7 +15,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
 from mlcnb.tir.analysis.carried import Carried
-from mlcnb.tir.analysis.effects import PURE
+from mlcnb.tir.analysis.effects import POINTERS, PURE
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import BufferStore, For, Stmt
@@ -38,7 +38,7 @@ def refusal(func: PrimFunc, loop: For, why: str, hint: str) -> PassError:
 
 @dataclass
 class Touched:
-    """The pointers that a statement reads, writes, and hands over."""
+    """The pointers that a statement reads, writes, and hands over to who knows what."""
 
     reads: set[Var]
     writes: set[Var]
@@ -65,6 +65,16 @@ def touched_by(stmt: Stmt) -> Touched:
             found.writes.add(n.buffer.data)
         elif isinstance(n, Var) and n.dtype.is_handle:
             found.pointers.add(n)
+        elif isinstance(n, e.Call) and n.op in POINTERS:
+            handed = {at: how for at, *how in POINTERS[n.op]}
+            for at, part in enumerate(n.args):
+                if at in handed and isinstance(part, Var):
+                    reads, writes = handed[at]
+                    found.reads |= {part} if reads else set()
+                    found.writes |= {part} if writes else set()
+                else:
+                    visit(part)
+            return
         elif isinstance(n, e.Call) and n.op not in PURE:
             found.writes.add(_ELSEWHERE)
         for part in children(n):

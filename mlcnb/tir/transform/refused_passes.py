@@ -103,19 +103,6 @@ class TransformMmaBufferLayout(_Refused):
         return "there are no scopes m16n8k8.matrix", hint
 
 
-class InjectPTXAsyncCopy(_Refused):
-    """Copies to shared memory as `cp.async`: refused where a program asks for them."""
-
-    def asks(self, func: PrimFunc) -> Node | None:
-        """The attribute `async_scope`."""
-        return _first(func, lambda n: _is_marked(n, "async_scope"))
-
-    def why(self) -> tuple[str, str]:
-        """Nothing here writes them."""
-        hint = "leave software_pipeline_async_stages out: copies are then loads and stores"
-        return "no asynchronous copies are made of async_scope", hint
-
-
 class InjectPermutedLayout(_Refused):
     """Shared memory with permuted columns: refused where a block asks for it."""
 

@@ -7,14 +7,16 @@ with T.launch_thread("threadIdx.x", 8) as tx:        with T.launch_thread("threa
 
 A barrier comes before the first statement that conflicts with one since the last barrier: it reads
 what another thread wrote, or writes what another thread read or wrote; an earlier iteration of a
-loop around both counts. Threads that touch only elements of their own need none.
+loop around both counts. Threads that touch only elements of their own need none. A thread that
+waits for its own asynchronous copies (`ptx_wait_group`) knows nothing of those of others: there a
+barrier follows always.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace as changed
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from mlcnb.core.errors import PassError
@@ -80,6 +82,9 @@ class Planner:
         self.threads = Threads(axes, grid)
         self.varying = set(self.threads.extents)
         self.before: set[int] = set()
+        #: waits for asynchronous copies that need a barrier after them; statements that have one
+        self.after: set[int] = set()
+        self.followed: set[int] = set()
         self.known = Reading(kernel, func.buffers)
         self.scope = ROOT
         self.entered: dict[tuple[Node, Scope], list[tuple[s.Stmt, Scope]]] = {}
@@ -88,15 +93,16 @@ class Planner:
     def placed(self) -> s.Stmt:
         """The kernel with its barriers."""
         self.scan(self.kernel, ())
-        return self.place(self.kernel) if self.before else self.kernel
+        return self.place(self.kernel) if self.before or self.after else self.kernel
 
     def place(self, n: Any) -> Any:
         """A part of the kernel with its barriers."""
         rebuilt = map_bodies(n, self.place)
         rebuilt = s.flattened(rebuilt) or rebuilt
-        if id(n) not in self.before:
-            return rebuilt
-        return s.seq(s.Evaluate(tvm_storage_sync(self.memory)), rebuilt)
+        barrier = s.Evaluate(tvm_storage_sync(self.memory))
+        if id(n) in self.after:
+            rebuilt = s.seq(rebuilt, barrier)
+        return s.seq(barrier, rebuilt) if id(n) in self.before else rebuilt
 
     # the walk
 
@@ -108,8 +114,14 @@ class Planner:
             return self.loop(n, pending)
         if isinstance(n, _MAY_NOT_RUN):
             return self.branch(n, pending)
-        if _is_barrier(n, self.memory):
+        if self.meets(n):
+            if self.is_wait(n) and id(n) not in self.followed:
+                self.after.add(id(n))
             return ()
+        if isinstance(n, s.SeqStmt):
+            self.followed |= {
+                id(x) for x, then in pairwise(n.seq) if _is_barrier(then, self.memory)
+            }
         if isinstance(n, s.AttrStmt) and n.attr_key == "reduce_scope":  # and the one call in it
             return self.leaf(n, [n.body], pending)
         if not bodies(n):
@@ -188,7 +200,7 @@ class Planner:
 
     def begins(self, n: s.Stmt) -> bool:
         """True if threads come to a barrier in a statement before they touch shared memory."""
-        if id(n) in self.before or _is_barrier(n, self.memory):
+        if id(n) in self.before or self.meets(n):
             return True
         if isinstance(n, _MAY_NOT_RUN) or any(map(self.accesses, heads(n))):
             return False
@@ -197,7 +209,7 @@ class Planner:
 
     def waits(self, n: s.Stmt) -> bool:
         """True if all threads certainly come to a barrier in a statement."""
-        if id(n) in self.before or _is_barrier(n, self.memory):
+        if id(n) in self.before or self.meets(n):
             return True
         runs = isinstance(n, s.For) and (p.as_int(n.extent) or 0) > 0
         return (runs or not isinstance(n, _MAY_NOT_RUN)) and any(map(self.waits, bodies(n)))
@@ -212,6 +224,15 @@ class Planner:
 
     def together(self, n: s.Stmt, pending: Waiting) -> Waiting:
         """A statement that threads run differently: no barrier can stand inside."""
+        for part in walk(n):
+            if isinstance(part, s.Evaluate) and self.is_wait(part):
+                raise PassError(
+                    "ThreadSync: a wait for asynchronous copies needs a barrier after it, and not "
+                    "all threads of the block come by",
+                    where=part,
+                    root=self.func,
+                    hint="move what depends on the thread into the statements",
+                )
         found = self.accesses(n)
         pending = self.meet(n, found, pending)
         for i, first in enumerate(found):
@@ -226,6 +247,16 @@ class Planner:
                         hint="move what depends on the thread into the statements",
                     )
         return (*pending, *found)
+
+    # asynchronous copies
+
+    def meets(self, n: s.Stmt) -> bool:
+        """True for a barrier, and for a wait for copies, which one follows."""
+        return _is_barrier(n, self.memory) or self.is_wait(n)
+
+    def is_wait(self, n: s.Stmt) -> bool:
+        """True for a wait for asynchronous copies into this memory."""
+        return self.memory == "shared" and is_call(n, "tir.ptx_wait_group")
 
     # what is known of expressions
 
@@ -258,11 +289,15 @@ class Planner:
         return scope.startswith("shared") if self.memory == "shared" else scope == self.memory
 
 
+def is_call(n: s.Stmt, name: str) -> bool:
+    """True for a statement that is a call of an intrinsic."""
+    return isinstance(n, s.Evaluate) and isinstance(n.value, e.Call) and n.value.op == name
+
+
 def _is_barrier(n: s.Stmt, scope: str) -> bool:
-    call = n.value if isinstance(n, s.Evaluate) else None
-    if not (isinstance(call, e.Call) and call.op == "tir.tvm_storage_sync"):
+    if not is_call(n, "tir.tvm_storage_sync"):
         return False
-    given = call.args[0]
+    given = n.value.args[0]  # type: ignore[attr-defined]
     return isinstance(given, e.StringImm) and (
         given.value == scope or (scope == "shared" and given.value in SHARED_SCOPES)
     )

@@ -61,6 +61,14 @@ def ready(func: PrimFunc) -> PrimFunc:
     return before_pass(func, "InjectSoftwarePipeline")
 
 
+def on_a_thread(func: PrimFunc) -> PrimFunc:
+    """The function on one thread of a GPU."""
+    lines = str(func).splitlines()
+    (start,) = [n for n, line in enumerate(lines) if line.lstrip().startswith("for i in")]
+    loop = '    for tx in T.thread_binding(1, thread="threadIdx.x"):'
+    return parse("\n".join([*lines[:start], loop, *("    " + line for line in lines[start:])]))
+
+
 def versions(func: PrimFunc) -> dict[str, int]:
     """How many versions of each buffer the pipeline has."""
     after = inject_software_pipeline(ready(func))
@@ -136,6 +144,12 @@ def test_a_buffer_has_as_many_versions_as_iterations_need_it(stages, order, expe
     check_lowering(func, func)
 
 
+def test_a_cpu_has_no_asynchronous_copies():
+    func = chain([0, 1, 1], [0, 1, 2], more=', "software_pipeline_async_stages": [0]')
+    assert versions(func) == {"B": 2, "D": 1}
+    check_lowering(func, func)
+
+
 def test_a_buffer_that_is_marked_has_two_versions():
     func = chain([0, 0, 1], [1, 2, 0], mark='T.block_attr({"double_buffer_scope": 0})')
     assert versions(func) == {"B": 2, "D": 1}
@@ -208,16 +222,26 @@ def test_a_loop_of_any_length(n):
         (
             [0, 0, 1],
             [0, 1, 2],
+            ', "software_pipeline_async_stages": [2]',
+            "has the stage 2 in software_pipeline_async_stages, where no statement is",
+            "its stages are [0, 1]",
+        ),
+        (
+            [0, 0, 1],
+            [0, 1, 2],
             ', "software_pipeline_async_stages": [0]',
-            "has software_pipeline_async_stages",
-            "remove it: asynchronous copies are not supported",
+            "has statement 1 in the same stage as statement 0, whose copies are asynchronous and "
+            "which it needs",
+            "what needs asynchronous copies belongs to a later stage",
         ),
     ],
 )
 def test_annotations_that_do_not_fit(stages, order, more, why, hint):
-    func = ready(chain(stages, order, more=more))
+    func = chain(stages, order, more=more)
+    if "async" in more:  # which only a GPU has
+        func = on_a_thread(func)
     with pytest.raises(PassError) as error:
-        inject_software_pipeline(func)
+        inject_software_pipeline(ready(func))
     assert error.value.message == f"InjectSoftwarePipeline: loop i {why}"
     assert error.value.hint == hint
 

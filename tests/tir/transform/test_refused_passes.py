@@ -25,10 +25,6 @@ CASES = {
         "        B[0, 0] = A[0]",
         "TransformMmaBufferLayout: there are no scopes m16n8k8.matrix",
     ),
-    "InjectPTXAsyncCopy": (
-        '    with T.attr(0, "async_scope", 1):\n        A[0] = A[1]',
-        "InjectPTXAsyncCopy: no asynchronous copies are made of async_scope",
-    ),
     "InjectPermutedLayout": (
         '    with T.block("x"):\n        T.block_attr({"permuted_layout": "g2s_A"})\n'
         "        A[0] = A[1]",

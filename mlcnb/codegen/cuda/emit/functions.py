@@ -187,6 +187,32 @@ def _mma(em: Emitter, x: e.Call) -> str:
     return f"{em.helper(f'mma_m16n8k16_{short}')}({c}, {a}, {b})"
 
 
+def _load_matrices(em: Emitter, x: e.Call) -> str:
+    trans, count, kind, *places = x.args
+    if getattr(count, "value", 0) != 4 or getattr(kind, "value", "") != ".b16":
+        raise UnsupportedOpError("the cuda backend has no such ldmatrix", hint="4 of .b16")
+    own, shared = (f"{em.expr(data)} + {em.operand(at)}" for data, at in (places[:2], places[2:]))
+    name = "ldmatrix_x4_trans" if getattr(trans, "value", 0) else "ldmatrix_x4"
+    return f"{em.helper(name)}({own}, {shared})"
+
+
+def _async_copy(em: Emitter, x: e.Call) -> str:
+    to, start = (f"{em.expr(data)} + {em.operand(at)}" for data, at in (x.args[:2], x.args[2:4]))
+    size, *holds = (em.expr(a) for a in x.args[4:])
+    if size not in ("4", "8", "16"):
+        raise UnsupportedOpError(f"no cp.async of {size} bytes", hint="4, 8 or 16")
+    name = em.helper("cp_async_or_zeros" if holds else "cp_async")
+    return f"{name}<{size}>({', '.join([to, start, *holds])})"
+
+
+def _commit(em: Emitter, x: e.Call) -> str:
+    return f"{em.helper('cp_async_commit')}()"
+
+
+def _wait(em: Emitter, x: e.Call) -> str:
+    return f"{em.helper('cp_async_wait')}<{em.expr(x.args[0])}>()"
+
+
 def _left_over(em: Emitter, x: e.Call) -> str:
     raise CodegenError("tvm_thread_allreduce is left", hint="run LowerThreadAllreduce first")
 
@@ -216,6 +242,10 @@ _SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
     "tvm_warp_activemask": _activemask,
     "tvm_storage_sync": _barrier,
     "ptx_mma": _mma,
+    "ptx_ldmatrix": _load_matrices,
+    "ptx_cp_async": _async_copy,
+    "ptx_commit_group": _commit,
+    "ptx_wait_group": _wait,
     "tvm_thread_allreduce": _left_over,
     "tvm_call_packed": _refused,
     "tvm_call_cpacked": _refused,

@@ -24,6 +24,64 @@ def _mma(short: str) -> str:
     """)
 
 
+def _ldmatrix(way: str, taken: str) -> str:
+    """Four matrices from shared memory into the registers of a warp (PTX ISA, "ldmatrix")."""
+    name = "ldmatrix_x4" + way.replace(".", "_")
+    return _code(f"""
+        // each thread names a row of 8 halves, and gets two neighbours of a {taken} of each matrix
+        __device__ void {name}(void* registers, const void* row) {{
+          unsigned* r = (unsigned*)registers;
+          unsigned from = (unsigned)__cvta_generic_to_shared(row);
+          asm volatile("ldmatrix.sync.aligned.m8n8.x4{way}.shared.b16 {{%0, %1, %2, %3}}, [%4];"
+                       : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
+        }}
+    """)
+
+
+#: device functions that are instructions of PTX (PTX ISA, "cp.async", "ldmatrix")
+INSTRUCTIONS: dict[str, str] = {
+    "cp_async": _code("""
+        // these bytes go from global to shared memory while the thread goes on
+        template <int bytes>
+        __device__ void cp_async(void* shared, const void* global) {
+          unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+          if (bytes == 16)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global)
+                         : "memory");
+          else
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global),
+                         "n"(bytes == 16 ? 4 : bytes) : "memory");
+        }
+    """),
+    "cp_async_or_zeros": _code("""
+        // the same; where the condition does not hold, zeros are written and nothing is read
+        template <int bytes>
+        __device__ void cp_async_or_zeros(void* shared, const void* global, bool holds) {
+          unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+          int given = holds ? bytes : 0;
+          if (bytes == 16)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                         "r"(given) : "memory");
+          else
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global),
+                         "n"(bytes == 16 ? 4 : bytes), "r"(given) : "memory");
+        }
+    """),
+    "cp_async_commit": _code("""
+        // what the thread has begun to copy since the last time is a group
+        __device__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+    """),
+    "cp_async_wait": _code("""
+        // until all but the last n groups of the thread have arrived
+        template <int n>
+        __device__ void cp_async_wait() {
+          asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
+        }
+    """),
+    "ldmatrix_x4": _ldmatrix("", "row"),
+    "ldmatrix_x4_trans": _ldmatrix(".trans", "column"),
+    **{f"mma_m16n8k16_{short}": _mma(short) for short in ("f16", "bf16")},
+}
 #: name -> definition; the meaning is the reference interpreter's
 HELPERS: dict[str, str] = {
     "vec": _code("""
@@ -119,5 +177,5 @@ HELPERS: dict[str, str] = {
           return 0;
         }
     """),
-    **{f"mma_m16n8k16_{short}": _mma(short) for short in ("f16", "bf16")},
+    **INSTRUCTIONS,
 }

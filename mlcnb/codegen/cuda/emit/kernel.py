@@ -144,9 +144,9 @@ def warps_in_registers(body: s.Stmt, launch: Launch) -> s.Stmt:
         new = map_children(n, visit)
         if isinstance(new, BufferLoad | s.BufferStore) and _is_of_warp(new.buffer.data):
             return replace(new, indices=(own(new.buffer.data, new.indices[0]),))
-        if isinstance(new, e.Call) and new.op == "tir.ptx_mma":
+        if isinstance(new, e.Call) and new.op in _OWN:
             args: list[Any] = list(new.args)
-            for at in range(6, 12, 2):
+            for at in _OWN[new.op]:
                 args[at + 1] = own(args[at], args[at + 1])
             return replace(new, args=tuple(args))
         if isinstance(new, s.Allocate) and _is_of_warp(new.buffer_var):
@@ -155,6 +155,10 @@ def warps_in_registers(body: s.Stmt, launch: Launch) -> s.Stmt:
         return new
 
     return visit(body)  # type: ignore[no-any-return]
+
+
+#: calls that get registers: the arguments that are a pointer to some, before a place in them
+_OWN = {"tir.ptx_mma": (6, 8, 10), "tir.ptx_ldmatrix": (3,)}
 
 
 def _is_of_warp(data: Var) -> bool:
