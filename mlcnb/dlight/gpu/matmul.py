@@ -39,6 +39,7 @@ from mlcnb.dlight.gpu.axes import (
 from mlcnb.dlight.gpu.threads import most_threads, product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
+from mlcnb.tir.analysis.kernels import BLOCK_AXES
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
 
@@ -86,17 +87,20 @@ def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None
     if by is None:
         by = TILE if tiles_of(anchor, axes, TILE.side, TILE.side) >= MANY else SMALL
     block, rank = anchor.handle, len(anchor.extents)
+    batch = [axes.batch] if (product([anchor.extents[n] for n in axes.batch]) or 0) > 1 else []
+    ones = [] if batch else axes.batch
     ways = []
     for number, side in sorted(operands(anchor, axes)):  # as `padded` gives their copies
-        over_axes(sch, anchor, ("read", number), [axes.batch, axes.reduced, side])
+        over_axes(sch, anchor, ("read", number), [*batch, axes.reduced, [*ones, *side]])
         ways.append(lies(anchor, number, axes))
-    out = over_axes(sch, anchor, ("write", 0), [axes.batch, axes.rows, axes.columns])
-    sch.transform_block_layout(block, fused(anchor, range(rank), axes))
+    groups = [*batch, [*ones, *axes.rows], axes.columns, axes.reduced]
+    out = over_axes(sch, anchor, ("write", 0), groups[:-1])
+    sch.transform_block_layout(block, fused(anchor, range(rank), groups))
     for before in reversed(survey.before(anchor)):
         sch.compute_inline(before.handle)
     for after in survey.after(anchor):
         sch.reverse_compute_inline(after.handle)
-    copies = padded(sch, block, out, [1, by.side, by.side, by.step])
+    copies = padded(sch, block, out, [*(1 for _ in batch), by.side, by.side, by.step])
     _tiled(sch, block, out, copies, ways, in_groups(anchor, axes, EACH), by)
     return True
 
@@ -120,32 +124,35 @@ def _tiled(
     ways: how each operand lies in memory, see `lies`; by_vectors: so many columns of the result
     that lie side by side are stored at once.
     """
-    batch, rows, columns, reduced = sch.get_loops(block)
+    *batch, rows, columns, reduced = sch.get_loops(block)
     i_0, i_1, i_2, i_3 = sch.split(rows, [None, by.parts, THREADS, EACH])
     j_0, j_1, j_2, j_3 = sch.split(columns, [None, by.parts, THREADS, EACH])
     k_0, k_1 = sch.split(reduced, [None, by.step])
-    sch.reorder(batch, i_0, j_0, i_2, j_2, k_0, k_1, i_1, i_3, j_1, j_3)
+    sch.reorder(*batch, i_0, j_0, i_2, j_2, k_0, k_1, i_1, i_3, j_1, j_3)
     reads = [r.buffer for r in sch.get(block).reads]
     taken = [sch.cache_read(block, reads.index(sch.get(x).writes[0].buffer), "local")
              for x in copies]  # fmt: skip
     for made, scope in ((block, "local"), *((copy, "shared") for copy in copies)):
         sch.set_scope(made, 0, scope)
-    sch.transform_layout(block, ("write", 0), IndexMap.from_func(_of_threads, ndim=3))
+    of_thread, of_threads = (
+        IndexMap.from_func(x, ndim=len(batch) + 2) for x in (_of_thread, _of_threads)
+    )
+    sch.transform_layout(block, ("write", 0), of_threads)
     sch.reverse_compute_at(out, j_0)
     rows, columns = sch.get_loops(out)[-2:]
     y_1, y, y_2 = sch.split(rows, [by.parts, THREADS, EACH])
     x_1, x, x_2 = sch.split(columns, [by.parts, THREADS, EACH])
     sch.reorder(y, x, y_1, y_2, x_1, x_2)
     for made in taken:
-        sch.transform_layout(made, ("write", 0), IndexMap.from_func(_of_thread, ndim=3))
-        sch.transform_block_layout(made, IndexMap.from_func(_of_thread, ndim=3))
+        sch.transform_layout(made, ("write", 0), of_thread)
+        sch.transform_block_layout(made, of_thread)
         sch.compute_at(made, k_1)
         sch.vectorize(sch.get_loops(made)[-1])
     sch.decompose_reduction(block, k_0)
     if by_vectors:
         sch.vectorize(x_2)
     sch.merge(j_2, x)  # so that registers are those of one thread throughout
-    i_2, j_2 = sch.get_loops(out)[3:5]
+    i_2, j_2 = sch.get_loops(out)[len(batch) + 2 :][:2]
     # each step that moves what is in a bound loop has to prove anew that its threads are free: only
     # those that share a fetch are bound before it
     sch.bind(i_2, "threadIdx.y")
@@ -153,9 +160,7 @@ def _tiled(
     for copy, (along_k, lanes) in zip(copies, ways, strict=True):
         sch.compute_at(copy, k_0)
         _fetched(sch, copy, along_k, lanes)
-    for loop, place in zip(
-        (batch, i_0, j_0), ("blockIdx.z", "blockIdx.y", "blockIdx.x"), strict=True
-    ):
+    for loop, place in zip((j_0, i_0, *batch), BLOCK_AXES, strict=False):
         sch.bind(loop, place)
     sch.unroll(k_1)
     if all(sch.get(x).writes[0].buffer.dtype.nbytes >= LEAST_BYTES for x in copies):
@@ -169,15 +174,17 @@ def _parts(x: Any) -> list[Any]:
     return [x // EACH % THREADS, x // EACH // THREADS, x % EACH]
 
 
-def _of_thread(batch: Any, k: Any, side: Any) -> list[Any]:
+def _of_thread(*at: Any) -> list[Any]:
     """A tile of an operand with what one thread takes side by side: its registers."""
-    return [batch, k, *_parts(side)]
+    *before, side = at
+    return [*before, *_parts(side)]
 
 
-def _of_threads(batch: Any, i: Any, j: Any) -> list[Any]:
+def _of_threads(*at: Any) -> list[Any]:
     """A tile of the result with what one thread has side by side."""
+    *batch, i, j = at
     (row, *rows), (column, *columns) = _parts(i), _parts(j)
-    return [batch, row, column, *rows, *columns]
+    return [*batch, row, column, *rows, *columns]
 
 
 def _fetched(sch: Schedule, copy: Any, along_k: bool | None, lanes: int) -> None:
