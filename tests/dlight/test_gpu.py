@@ -124,6 +124,7 @@ def test_operands_of_products_go_through_shared_memory(make, shapes):
     script = text(sch)
     assert script.count('scope="shared"') == 2 and script.count('scope="local"') == 3
     assert script.count('T.thread_binding(16, thread="threadIdx.y")') == 3
+    assert '"software_pipeline_async_stages": [0]' in script
     kernel = mlc.compile(sch, target=SIM).kernels[0]
     assert kernel.source.count("__shared__") == 2 and "__syncthreads" in kernel.source
     out = np.empty_like(expected)

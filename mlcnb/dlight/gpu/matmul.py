@@ -24,6 +24,7 @@ that there are blocks for all multiprocessors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mlcnb.dlight.gpu.axes import (
@@ -40,6 +41,7 @@ from mlcnb.dlight.gpu.axes import (
 from mlcnb.dlight.gpu.threads import most_threads, on_elements, product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
+from mlcnb.tir.analysis.kernels import BLOCK_AXES
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
 
@@ -101,18 +103,21 @@ def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None
     sizes = [product([anchor.extents[n] for n in side]) or 0 for side in axes]
     by, parts = (by, 1) if by else tile_for(sizes)
     block, rank = anchor.handle, len(anchor.extents)
+    batch = [axes.batch] if (product([anchor.extents[n] for n in axes.batch]) or 0) > 1 else []
+    ones = [] if batch else axes.batch
     ways = []
     for number, side in sorted(operands(anchor, axes)):  # as `padded` gives their copies
-        over_axes(sch, anchor, ("read", number), [axes.batch, axes.reduced, side])
+        over_axes(sch, anchor, ("read", number), [*batch, axes.reduced, [*ones, *side]])
         ways.append(lies(anchor, number, axes))
-    out = over_axes(sch, anchor, ("write", 0), [axes.batch, axes.rows, axes.columns])
-    sch.transform_block_layout(block, fused(anchor, range(rank), axes))
+    groups = [*batch, [*ones, *axes.rows], axes.columns, axes.reduced]
+    out = over_axes(sch, anchor, ("write", 0), groups[:-1])
+    sch.transform_block_layout(block, fused(anchor, range(rank), groups))
     for before in reversed(survey.before(anchor)):
         sch.compute_inline(before.handle)
     for after in survey.after(anchor):
         sch.reverse_compute_inline(after.handle)
     side, other, step = by.sizes()
-    copies = padded(sch, block, out, [1, side, other, step * parts])
+    copies = padded(sch, block, out, [*(1 for _ in batch), side, other, step * parts])
     by_vectors = in_groups(anchor, axes, EACH)
     if parts > 1:
         block = _in_parts(sch, block, out, parts, target)
@@ -146,12 +151,12 @@ def tile_for(sizes: list[int]) -> tuple[Tile, int]:
 
 def _in_parts(sch: Schedule, block: Any, out: Any, parts: int, target: Target) -> Any:
     """Sums in parts of k, which a second kernel adds; the block of the parts, like a batch."""
-    *_, reduced = sch.get_loops(block)
-    k_0, _ = sch.split(reduced, [parts, None])
+    k_0, _ = sch.split(sch.get_loops(block)[-1], [parts, None])
     made = sch.rfactor(k_0, 0)
-    batch, rows, columns, k_0, k_1 = sch.get_loops(made)
-    sch.reorder(batch, k_0, rows, columns, k_1)
-    sch.fuse(batch, k_0)
+    *batch, rows, columns, k_0, k_1 = sch.get_loops(made)
+    sch.reorder(*batch, k_0, rows, columns, k_1)
+    if batch:
+        sch.fuse(*batch, k_0)
     loops = sch.get_loops(out)
     sch.compute_at(block, loops[-1])
     sch.set_scope(block, 0, "local")
@@ -178,33 +183,33 @@ def _tiled(
     ways: how each operand lies in memory, see `lies`; by_vectors: so many columns of the result
     that lie side by side are stored at once.
     """
-    batch, rows, columns, reduced = sch.get_loops(block)
+    *batch, rows, columns, reduced = sch.get_loops(block)
     i_0, i_1, i_2, i_3 = sch.split(rows, [None, by.rows, THREADS, EACH])
     j_0, j_1, j_2, j_3 = sch.split(columns, [None, by.columns, THREADS, EACH])
     k_0, k_1 = sch.split(reduced, [None, by.step])
-    sch.reorder(batch, i_0, j_0, i_2, j_2, k_0, k_1, i_1, i_3, j_1, j_3)
+    sch.reorder(*batch, i_0, j_0, i_2, j_2, k_0, k_1, i_1, i_3, j_1, j_3)
     reads = [r.buffer for r in sch.get(block).reads]
     taken = [sch.cache_read(block, reads.index(sch.get(x).writes[0].buffer), "local")
              for x in copies]  # fmt: skip
     for made, scope in ((block, "local"), *((copy, "shared") for copy in copies)):
         sch.set_scope(made, 0, scope)
-    rank = len(sch.get(block).writes[0].region)
-    sch.transform_layout(block, ("write", 0), IndexMap.from_func(_of_threads, ndim=rank))
+    sch.transform_layout(block, ("write", 0), _over(sch, block, _of_threads))
     sch.reverse_compute_at(out, j_0)
     rows, columns = sch.get_loops(out)[-2:]
     y_1, y, y_2 = sch.split(rows, [by.rows, THREADS, EACH])
     x_1, x, x_2 = sch.split(columns, [by.columns, THREADS, EACH])
     sch.reorder(y, x, y_1, y_2, x_1, x_2)
     for made in taken:
-        sch.transform_layout(made, ("write", 0), IndexMap.from_func(_of_thread, ndim=3))
-        sch.transform_block_layout(made, IndexMap.from_func(_of_thread, ndim=3))
+        of_thread = _over(sch, made, _of_thread)
+        sch.transform_layout(made, ("write", 0), of_thread)
+        sch.transform_block_layout(made, of_thread)
         sch.compute_at(made, k_1)
         sch.vectorize(sch.get_loops(made)[-1])
     sch.decompose_reduction(block, k_0)
     if by_vectors:
         sch.vectorize(x_2)
     sch.merge(j_2, x)  # so that registers are those of one thread throughout
-    i_2, j_2 = sch.get_loops(out)[3:5]
+    i_2, j_2 = sch.get_loops(out)[len(batch) + 2 :][:2]
     # each step that moves what is in a bound loop has to prove anew that its threads are free: only
     # those that share a fetch are bound before it
     sch.bind(i_2, "threadIdx.y")
@@ -212,9 +217,7 @@ def _tiled(
     for copy, (along_k, lanes) in zip(copies, ways, strict=True):
         sch.compute_at(copy, k_0)
         _fetched(sch, copy, along_k, lanes)
-    for loop, place in zip(
-        (batch, i_0, j_0), ("blockIdx.z", "blockIdx.y", "blockIdx.x"), strict=True
-    ):
+    for loop, place in zip((j_0, i_0, *batch), BLOCK_AXES, strict=False):
         sch.bind(loop, place)
     sch.unroll(k_1)
     if all(sch.get(x).writes[0].buffer.dtype.nbytes >= LEAST_BYTES for x in copies):
@@ -223,20 +226,27 @@ def _tiled(
         sch.annotate(k_0, "software_pipeline_async_stages", [0])
 
 
+def _over(sch: Schedule, block: Any, indices: Callable[..., Any]) -> IndexMap:
+    """An index map for what a block writes."""
+    return IndexMap.from_func(indices, ndim=len(sch.get(block).writes[0].region))
+
+
 def _parts(x: Any) -> list[Any]:
     """A row as the thread that has it, and its place in there: pieces of EACH."""
     return [x // EACH % THREADS, x // EACH // THREADS, x % EACH]
 
 
-def _of_thread(batch: Any, k: Any, side: Any) -> list[Any]:
+def _of_thread(*at: Any) -> list[Any]:
     """A tile of an operand with what one thread takes side by side: its registers."""
-    return [batch, k, *_parts(side)]
+    *before, side = at
+    return [*before, *_parts(side)]
 
 
 def _of_threads(*at: Any) -> list[Any]:
     """A tile of the result with what one thread has side by side."""
-    (row, *rows), (column, *columns) = map(_parts, at[-2:])
-    return [*at[:-2], row, column, *rows, *columns]
+    *batch, i, j = at
+    (row, *rows), (column, *columns) = _parts(i), _parts(j)
+    return [*batch, row, column, *rows, *columns]
 
 
 def _fetched(sch: Schedule, copy: Any, along_k: bool | None, lanes: int) -> None:

@@ -124,6 +124,8 @@ def warps_in_registers(body: s.Stmt, launch: Launch) -> s.Stmt:
     rows: dict[Var, int] = {}
 
     def own(data: Var, index: e.PrimExpr) -> e.PrimExpr:
+        if isinstance(index, e.Ramp) and p.is_const(index.stride, 1):  # side by side in one row
+            return e.Ramp(own(data, index.base), index.stride, index.lanes)
         zero = substitute(index, {lane.var: p.const(0, lane.var.dtype)})
         one = substitute(index, {lane.var: p.const(1, lane.var.dtype)})
         step = p.as_int(analyzer.simplify(one - zero)) or 0

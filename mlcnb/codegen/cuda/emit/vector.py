@@ -27,7 +27,7 @@ def is_block(em: Emitter, x: BufferLoad | BufferStore) -> bool:
     kind = x.buffer.dtype.with_lanes(index.dtype.lanes)
     if x.predicate is not None or not isinstance(index, e.Ramp) or not has_vector(kind):
         return False
-    if not p.is_const(index.stride, 1) or x.buffer.scope == "local":
+    if not p.is_const(index.stride, 1) or x.buffer.scope in ("local", "warp"):
         return False
     step, start = em.analyzer.modular_set(index.base)
     return step % index.lanes == 0 and start % index.lanes == 0
