@@ -86,17 +86,22 @@ def compact_buffers(func: PrimFunc, care: Care = Care()) -> PrimFunc:
 
 def _plain(body: s.Stmt) -> s.Stmt:
     """What a thread takes of its own memory, as simply as the ranges of loops and threads allow:
-    (i * 16 + tx) // 4 is of no use to who wants to know the part of one thread.
+    (i * 16 + tx) // 4 is of no use to who wants to know the part of one thread, nor is a loop of one
+    round that one access names and another does not.
     """
     analyzer = Analyzer()
+    once: set[Var] = set()
     for n in walk(body):
         if isinstance(n, s.For):
             analyzer.bind(n.loop_var, Range(n.min, n.extent))
+            if p.as_int(n.extent) == 1:
+                once.add(n.loop_var)
 
     def rule(n: Node) -> Node | None:
         if not isinstance(n, BufferLoad | s.BufferStore) or n.buffer.scope != "local":
             return None
-        if not any(isinstance(x, FloorDiv | FloorMod) for i in n.indices for x in walk(i)):
+        parts = [x for i in n.indices for x in walk(i)]
+        if not any(isinstance(x, FloorDiv | FloorMod) or x in once for x in parts):
             return None
         return replace(n, indices=tuple(map(analyzer.simplify, n.indices)))
 
