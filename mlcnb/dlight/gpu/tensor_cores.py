@@ -55,22 +55,43 @@ class Tile(NamedTuple):
     """What a block of threads computes at a time.
 
     Attributes:
-        warps: along rows, and along columns.
         rows, columns: fragments of a warp along each.
         steps: fragments along k that are fetched together.
         ahead: steps that a fetch is ahead of its use.
+        row_warps, column_warps: warps along each.
     """
 
-    warps: int = 2
     rows: int = 4
     columns: int = 4
     steps: int = 2
     ahead: int = 3
+    row_warps: int = 2
+    column_warps: int = 2
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.row_warps * self.column_warps * WARP
+
+    def fitting(self, rows: int, columns: int) -> Tile:
+        """A tile of which no warp is left without work in a result of one tile."""
+        by = self
+        while by.rows > 1 and by.sizes()[0] >= 2 * rows:
+            by = by._replace(rows=by.rows // 2)
+        while by.columns > 1 and by.sizes()[1] >= 2 * columns:
+            by = by._replace(columns=by.columns // 2)
+        return by._replace(
+            row_warps=1 if rows <= by.rows * SIDE else by.row_warps,
+            column_warps=1 if columns <= by.columns * SIDE else by.column_warps,
+        )
 
     def sizes(self) -> list[int]:
         """Rows, columns and k of what a block computes at a time."""
-        side = self.warps * SIDE
-        return [self.rows * side, self.columns * side, self.steps * SIDE]
+        return [
+            self.row_warps * self.rows * SIDE,
+            self.column_warps * self.columns * SIDE,
+            self.steps * SIDE,
+        ]
 
 
 #: what the default rule takes, and where that would give few blocks
@@ -81,7 +102,7 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None 
     """Apply to a product of halves that is summed in float32."""
     anchor = survey.anchor
     most = most_threads(target)
-    if anchor is None or None in anchor.extents or most < (by or TILE).warps ** 2 * WARP:
+    if anchor is None or None in anchor.extents or most < (by or TILE).threads:
         return False
     if not all(b.is_spatial for b in survey.blocks if b is not anchor):
         return False
@@ -94,17 +115,18 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None 
     swapped = operands(anchor, axes)[0][1] is not axes.rows
     if swapped:  # the first factor is what the instruction takes as rows
         axes = axes._replace(rows=axes.columns, columns=axes.rows)
-    by = by or _tile_for(anchor, axes)
+    sides = [product([anchor.extents[n] for n in x]) or 1 for x in (axes.rows, axes.columns)]
+    by = (by or _tile_for(anchor, axes)).fitting(*sides)
     batch = [axes.batch] if (product([anchor.extents[n] for n in axes.batch]) or 0) > 1 else []
     ones = [] if batch else axes.batch
-    sides = []
+    ways = []
     for number, side in operands(anchor, axes):
         rows = side is axes.rows
         along_k, lanes = lies(anchor, number, axes)
         turned = along_k is not None and along_k != rows
         pair = ([*ones, *side], axes.reduced) if rows else (axes.reduced, [*ones, *side])
         over_axes(sch, anchor, ("read", number), [*batch, *(pair[::-1] if turned else pair)])
-        sides.append((turned, lanes))
+        ways.append((turned, lanes))
     groups = [*batch, [*ones, *axes.rows], axes.columns, axes.reduced]
     out = over_axes(sch, anchor, ("write", 0), groups[:-1])
     sch.transform_block_layout(anchor.handle, fused(anchor, range(len(anchor.extents)), groups))
@@ -113,7 +135,7 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None 
     for after in survey.after(anchor):
         sch.reverse_compute_inline(after.handle)
     a, b = padded(sch, anchor.handle, out, [*(1 for _ in batch), *by.sizes()])
-    _on_warps(sch, anchor.handle, (a, b, out), by, SHORT[kind], sides, in_groups(anchor, axes, 2))
+    _on_warps(sch, anchor.handle, (a, b, out), by, SHORT[kind], ways, in_groups(anchor, axes, 2))
     return True
 
 
@@ -138,48 +160,50 @@ def _on_warps(
     moves: tuple[Any, Any, Any],
     by: Tile,
     short: str,
-    sides: list[tuple[bool, int]],
+    ways: list[tuple[bool, int]],
     by_vectors: bool,
 ) -> None:
     """The product in tiles of blocks, of warps, of fragments.
 
-    sides: of A and of B is it turned, and how many of its elements are moved at once. A is turned
+    ways: of A and of B is it turned, and how many of its elements are moved at once. A is turned
     where its rows lie side by side in memory, B where k does. by_vectors: a thread stores two
     columns at once.
     """
     a, b, out = moves
     *batch, rows, columns, reduced = sch.get_loops(block)
-    i_0, i_1, i_2, i_3 = sch.split(rows, [None, by.warps, by.rows, SIDE])
-    j_0, j_1, j_2, j_3 = sch.split(columns, [None, by.warps, by.columns, SIDE])
+    i_0, i_1, i_2, i_3 = sch.split(rows, [None, by.row_warps, by.rows, SIDE])
+    j_0, j_1, j_2, j_3 = sch.split(columns, [None, by.column_warps, by.columns, SIDE])
     k_0, k_1, k_2 = sch.split(reduced, [None, by.steps, SIDE])
     sch.reorder(*batch, i_0, j_0, i_1, j_1, k_0, k_1, i_2, j_2, i_3, j_3, k_2)
     reads = [r.buffer for r in sch.get(block).reads]
     written = [sch.get(x).writes[0].buffer for x in (a, b)]
     a_warp, b_warp = (sch.cache_read(block, reads.index(w), "warp") for w in written)
-    layouts = [layout_of(m, turned) for m, (turned, _) in zip("ab", sides, strict=True)]
+    layouts = [layout_of(m, turned) for m, (turned, _) in zip("ab", ways, strict=True)]
     for made, layout in ((a_warp, layouts[0]), (b_warp, layouts[1]), (block, layout_c)):
         sch.transform_layout(made, ("write", 0), _fragments(len(batch), layout))
     for made, scope in ((a, SHARED), (b, SHARED), (block, "warp")):
         sch.set_scope(made, 0, scope)
-    sch.reverse_compute_at(out, j_1)
+    sch.reverse_compute_at(out, j_0)
+    threads = _stored(sch, out, by, j_1, by_vectors)
+    i_1, j_1 = sch.get_loops(out)[len(batch) + 2 :][:2]
     sch.compute_at(a_warp, k_1)
     sch.compute_at(b_warp, k_1)
     start = sch.decompose_reduction(block, k_0)
     for loop, place in ((i_1, "threadIdx.y"), (j_1, "threadIdx.z")):
         sch.bind(loop, place)
-    for fetch, (_, lanes) in zip((a, b), sides, strict=True):
+    for fetch, (_, lanes) in zip((a, b), ways, strict=True):
         sch.compute_at(fetch, k_0)
         sch.storage_align(fetch, 0, -2, 2 * APART, APART)
-        _by_all(sch, fetch, by.warps, lanes)
-    _stored(sch, out, by_vectors)
+        _by_all(sch, fetch, by, lanes)
+    sch.bind(threads, "threadIdx.x")
     for loop, place in zip((j_0, i_0, *batch), BLOCK_AXES, strict=False):
         sch.bind(loop, place)
-    for made, matrix, (turned, _) in ((a_warp, "a", sides[0]), (b_warp, "b", sides[1])):
+    for made, matrix, (turned, _) in ((a_warp, "a", ways[0]), (b_warp, "b", ways[1])):
         dtype = {"f16": "float16", "bf16": "bfloat16"}[short]
         _tensorized(sch, made, ldmatrix.name_of_load(dtype, matrix, turned, SHARED))
     sch.tensorize(sch.get_loops(start)[-2], "mma_fill_16x16_f32")
     sch.tensorize(i_3, f"mma_{short}{short}f32")
-    if all(lanes * sch.get(b).reads[0].buffer.dtype.nbytes >= LEAST_BYTES for _, lanes in sides):
+    if all(lanes * sch.get(b).reads[0].buffer.dtype.nbytes >= LEAST_BYTES for _, lanes in ways):
         sch.annotate(k_0, "software_pipeline_stage", [0, 0, by.ahead])
         sch.annotate(k_0, "software_pipeline_order", [0, 1, 2])
         sch.annotate(k_0, "software_pipeline_async_stages", [0])
@@ -195,25 +219,29 @@ def _fragments(batch: int, layout: Callable[..., Any]) -> IndexMap:
     return IndexMap.from_func(indices, ndim=batch + 2)
 
 
-def _by_all(sch: Schedule, block: Any, warps: int, lanes: int) -> None:
+def _by_all(sch: Schedule, block: Any, by: Tile, lanes: int) -> None:
     """A tile that all threads of a block move together."""
     whole = sch.fuse(*sch.get_loops(block)[-2:])
-    _, z, y, x, vector = sch.split(whole, [None, warps, warps, WARP, lanes])
+    _, z, y, x, vector = sch.split(whole, [None, by.column_warps, by.row_warps, WARP, lanes])
     for loop, place in ((z, "threadIdx.z"), (y, "threadIdx.y"), (x, "threadIdx.x")):
         sch.bind(loop, place)
     if lanes > 1:
         sch.vectorize(vector)
 
 
-def _stored(sch: Schedule, block: Any, by_vectors: bool) -> None:
-    """Each thread stores what it has of a warp's result, as `layout_c` says."""
+def _stored(sch: Schedule, block: Any, by: Tile, along: Any, by_vectors: bool) -> Any:
+    """Each thread stores what it has of a warp's result, as `layout_c` says, in the loops of its
+    warp (`along`); the loop over the threads of a warp.
+    """
     i, j = sch.get_loops(block)[-2:]
-    i_0, i_1, i_2 = sch.split(i, [None, 2, 8])
-    j_0, j_1, j_2, j_3 = sch.split(j, [None, 2, 4, 2])
-    sch.reorder(i_0, j_0, i_2, j_2, i_1, j_1, j_3)
-    sch.bind(sch.fuse(i_2, j_2), "threadIdx.x")
+    i_w, i_0, i_1, i_2 = sch.split(i, [by.row_warps, by.rows, 2, 8])
+    j_w, j_0, j_1, j_2, j_3 = sch.split(j, [by.column_warps, by.columns, 2, 4, 2])
+    sch.reorder(i_w, j_w, i_0, j_0, i_2, j_2, i_1, j_1, j_3)
+    threads = sch.fuse(i_2, j_2)
     if by_vectors:
         sch.vectorize(j_3)
+    sch.merge(along, j_w)
+    return threads
 
 
 def _tensorized(sch: Schedule, block: Any, name: str) -> None:
