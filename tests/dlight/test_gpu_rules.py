@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -105,6 +107,22 @@ def expected_by_default(func, args, expected):
 @given(st.integers(16, 150), st.integers(16, 150), st.integers(16, 100), st.booleans())
 def test_matmul(rows, columns, length, turned):
     check(dl.gpu.Matmul, product(1, rows, columns, length, turned, True))
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_long_sums_are_cut_into_parts(batch):
+    """Few blocks of a long sum would leave multiprocessors idle: a second kernel adds the parts."""
+    source = check(dl.gpu.Matmul, product(batch, 40, 70, 2000, False, True))
+    assert source.count("__global__") == 2
+    short = check(dl.gpu.Matmul, product(batch, 40, 70, 64, False, True))
+    assert short.count("__global__") == 1
+
+
+def test_registers_are_those_of_one_thread():
+    """A side of one block, of which one access names the block and another does not."""
+    source = check(dl.gpu.Matmul, product(1, 64, 1000, 64, False, False))
+    sizes = re.findall(r"float \w+_local\[(\d+)\]", source)
+    assert sizes and all(n in ("4", "8") for n in sizes)
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -245,6 +263,8 @@ SHIPPED = {
     "low batch gemv": (dl.gpu.LowBatchGEMV, lambda: product(1, 8, 128, 256, False, True)),
     "low batch gemv, turned": (dl.gpu.LowBatchGEMV, lambda: product(1, 8, 128, 256, True, True)),
     "matmul": (dl.gpu.Matmul, lambda: product(2, 100, 90, 70, False, True)),
+    "matmul of one row of tiles": (dl.gpu.Matmul, lambda: product(1, 64, 2048, 64, False, False)),
+    "matmul in parts": (dl.gpu.Matmul, lambda: product(1, 100, 90, 2000, True, True)),
     "matmul of float16": (dl.gpu.Matmul, lambda: halves("float16", 0, 100, 90, 70)),
     "matmul of bfloat16": (dl.gpu.Matmul, lambda: halves("bfloat16", 2, 64, 64, 64)),
     "attention": (dl.gpu.Attention, lambda: attended(1, 8, 64, 2, 64, True)),

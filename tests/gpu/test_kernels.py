@@ -73,14 +73,25 @@ def test_rules(name):
     by_rule(rule, make())
 
 
-@pytest.mark.parametrize("sizes", [(1, 512, 512, 512), (2, 1000, 777, 333), (1, 17, 4096, 64)])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (1, 512, 512, 512),
+        (2, 1000, 777, 333),
+        (1, 17, 4096, 64),
+        (2, 257, 96, 1000),
+        (3, 40, 70, 2000),
+    ],
+)
 @pytest.mark.parametrize("turned", [False, True])
 def test_large_products(sizes, turned):
     by_rule(dl.gpu.Matmul, product(*sizes, turned, True))
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
-@pytest.mark.parametrize("sizes", [(0, 512, 512, 512), (3, 300, 200, 500)])
+@pytest.mark.parametrize(
+    "sizes", [(0, 512, 512, 512), (3, 300, 200, 500), (0, 1024, 256, 136), (0, 130, 200, 72)]
+)
 def test_large_products_on_tensor_cores(kind, sizes):
     by_rule(dl.gpu.Matmul, halves(kind, *sizes))
 
