@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 
 import mlcnb as mlc
 from mlcnb import dlight as dl
-from mlcnb import relax, te
+from mlcnb import relax, te, tir
 from mlcnb.codegen.cuda import nvrtc
+from mlcnb.codegen.races import races
 from mlcnb.core.errors import CodegenError
+from mlcnb.dlight.survey import Survey
 from mlcnb.ir import dtype as dtypes
 from mlcnb.ir.module import IRModule
 from mlcnb.script import tir as T
@@ -221,6 +224,32 @@ def test_what_tensor_cores_do_not_multiply_goes_elsewhere():
     assert scheduled(dl.gpu.Matmul, func) is None
 
 
+@pytest.mark.parametrize(
+    ("rule", "made"),
+    [
+        ("tensor_cores", "float16"), ("tensor_cores", "bfloat16"), ("matmul", False),
+        ("matmul", True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("sizes", [(2, 136, 250, 104), (1, 130, 128, 64)])
+def test_large_tiles_on_small_products(rule, made, sizes):
+    """Each tile of a rule, whole ones and those in part, asynchronous copies and others."""
+    module = import_module(f"mlcnb.dlight.gpu.{rule}")
+    is_half = isinstance(made, str)
+    tiles = (module.TILE, module.PARTLY, module.SMALL) if is_half else module.TILES
+    func, args, expected = halves(made, *sizes) if is_half else product(*sizes, made, True)
+    for tile in tiles:
+        sch = tir.Schedule(func)
+        assert getattr(module, rule)(sch, Survey.of(sch), SIM, tile)
+        ex = mlc.compile(sch, target=SIM)
+        out = np.full(expected.shape, np.nan, "float32")
+        ex(*args, out)
+        np.testing.assert_allclose(out, expected, rtol=2e-4, atol=2e-4)
+        source = ex.kernels[0].source
+        assert "cp_async" in source and ("ldmatrix_x4" in source) == is_half
+        assert races(sch.mod["main"]) == ()
+
+
 def test_memory_of_a_warp_that_threads_would_exchange_is_refused():
     @T.prim_func
     def func(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
@@ -267,6 +296,13 @@ SHIPPED = {
     "matmul in parts": (dl.gpu.Matmul, lambda: product(1, 100, 90, 2000, True, True)),
     "matmul of float16": (dl.gpu.Matmul, lambda: halves("float16", 0, 100, 90, 70)),
     "matmul of bfloat16": (dl.gpu.Matmul, lambda: halves("bfloat16", 2, 64, 64, 64)),
+    "large matmul": (dl.gpu.Matmul, lambda: product(1, 1300, 1400, 70, False, True)),
+    "large matmul, turned": (dl.gpu.Matmul, lambda: product(1, 1280, 1300, 64, True, True)),
+    "large matmul of float16": (dl.gpu.Matmul, lambda: halves("float16", 0, 1280, 1408, 96)),
+    "large matmul of float16, in part": (
+        dl.gpu.Matmul,
+        lambda: halves("float16", 0, 1301, 1402, 100),
+    ),
     "attention": (dl.gpu.Attention, lambda: attended(1, 8, 64, 2, 64, True)),
     "transpose": (dl.gpu.Transpose, lambda: copied((3, 64, 100), (0, 2, 1))),
 }

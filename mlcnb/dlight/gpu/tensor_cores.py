@@ -94,8 +94,9 @@ class Tile(NamedTuple):
         ]
 
 
-#: what the default rule takes, and where that would give few blocks
-TILE, SMALL = Tile(), Tile(rows=2, columns=2, ahead=2)
+#: what the default rule takes; where the last tiles are not full, so that what is to be known of
+#: them finds registers; and where few blocks would be left
+TILE, PARTLY, SMALL = Tile(), Tile(columns=2, column_warps=4), Tile(rows=2, columns=2, ahead=2)
 
 
 def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None) -> bool:
@@ -140,8 +141,12 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None 
 
 
 def _tile_for(block: BlockInfo, axes: Axes) -> Tile:
-    """The large tile where enough blocks are left, else the small one."""
-    return TILE if tiles_of(block, axes, *TILE.sizes()[:2]) >= MANY else SMALL
+    """A large tile where enough blocks are left, else the small one."""
+    if tiles_of(block, axes, *TILE.sizes()[:2]) < MANY:
+        return SMALL
+    lengths = [product([block.extents[n] for n in x]) or 1 for x in axes[1:]]
+    is_whole = all(n % tile == 0 for n, tile in zip(lengths, TILE.sizes(), strict=True))
+    return TILE if is_whole else PARTLY
 
 
 def _halves(block: BlockInfo) -> str | None:

@@ -79,40 +79,42 @@ def compact_buffers(func: PrimFunc, care: Care = Care()) -> PrimFunc:
     threads = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in IN_BLOCK_AXES}
     virtual = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in VIRTUAL_AXES}
     func = func.with_body(_plain(func.body)) if bound else func
-    return func.with_body(
-        rewrite_statements(func.body, lambda n: _compact(n, _Around(threads, virtual, care)))
-    )
+    loops = ((n.loop_var, _loop_range(n)) for n in walk(func.body) if isinstance(n, s.For))
+    single = {var: ends for var, ends in loops if ends is not None and ends[0] == ends[1]}
+    around = _Around({**single, **threads}, virtual, single, care)
+    return func.with_body(rewrite_statements(func.body, lambda n: _compact(n, around)))
 
 
 def _plain(body: s.Stmt) -> s.Stmt:
     """What a thread takes of its own memory, as simply as the ranges of loops and threads allow:
-    (i * 16 + tx) // 4 is of no use to who wants to know the part of one thread, nor is a loop of one
-    round that one access names and another does not.
+    (i * 16 + tx) // 4 is of no use to who wants to know the part of one thread.
     """
     analyzer = Analyzer()
-    once: set[Var] = set()
     for n in walk(body):
         if isinstance(n, s.For):
             analyzer.bind(n.loop_var, Range(n.min, n.extent))
-            if p.as_int(n.extent) == 1:
-                once.add(n.loop_var)
+
+    accesses = [n for n in walk(body) if isinstance(n, BufferLoad | s.BufferStore)]
+    wanted = {n.buffer for n in accesses if n.buffer.scope == "local" and _divides(n)}
 
     def rule(n: Node) -> Node | None:
-        if not isinstance(n, BufferLoad | s.BufferStore) or n.buffer.scope != "local":
-            return None
-        parts = [x for i in n.indices for x in walk(i)]
-        if not any(isinstance(x, FloorDiv | FloorMod) or x in once for x in parts):
-            return None
-        return replace(n, indices=tuple(map(analyzer.simplify, n.indices)))
+        if isinstance(n, BufferLoad | s.BufferStore) and n.buffer in wanted:
+            return replace(n, indices=tuple(map(analyzer.simplify, n.indices)))
+        return None
 
     return rewrite(body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
 
 
+def _divides(n: Any) -> bool:
+    return any(isinstance(x, FloorDiv | FloorMod) for i in n.indices for x in walk(i))
+
+
 class _Around(NamedTuple):
-    """Threads of a block, virtual ones, and how closely to look."""
+    """Threads of a block, virtual ones, loops of one iteration, and how closely to look."""
 
     threads: Ranges
     virtual: Ranges
+    single: Ranges
     care: Care
 
 
@@ -156,7 +158,10 @@ def _cuts(
     aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
     held = {x.data for x in escapes(body)}
     reading = Reading(body, allocated)
-    for buffers, ranges, wider in ((shared, around.threads, around.virtual), (own, {}, {})):
+    for buffers, ranges, wider in (
+        (shared, around.threads, around.virtual),
+        (own, around.single, {}),
+    ):
         uses = _Uses(buffers, ranges, around.care.tests, reading)
         aligned.update(uses.aligned)
         for key, buffer in buffers.items():
