@@ -228,6 +228,11 @@ class _Kernel:
             return self.seen(n)[0] if n.data in self.own else n
         if isinstance(n, e.Call) and n.op == ACTIVE:
             return active(n, self.threads)
+        if isinstance(n, s.Evaluate) and isinstance(n.value, e.Call):
+            if n.value.op == ASYNC_COPY:
+                return self.rewritten(as_store(n.value))
+            if n.value.op in ASYNC_QUEUE:
+                return s.Evaluate(p.const(0))
         new = map_children(n, self.rewritten)
         if isinstance(n, BufferLoad | s.BufferStore) and n.buffer.data in self.own:
             place = self.seen(n.buffer)[1].place
@@ -378,8 +383,6 @@ def _step(k: _Kernel, n: s.BufferStore | s.Evaluate, guards: _Guards) -> list[_P
         return []
     if call is not None and call.op in ASYNC_QUEUE:
         return []
-    if call is not None and call.op == ASYNC_COPY:
-        return k.each(as_store(call), guards)
     if call is not None and call.op == BARRIER:
         return _barrier(k, call, guards)
     if call is not None and call.op in (MMA, LDMATRIX):
