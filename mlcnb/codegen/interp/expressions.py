@@ -403,6 +403,7 @@ _CALLS: dict[str, str] = {
     "vectorcombine": "_combined",
     "get_active_lane_mask": "_lane_mask",
     "address_of": "address",
+    "atomic_add": "atomic",
     "check_index": "checked_index",
     "tvm_access_ptr": "_access_pointer",
     "tvm_storage_sync": "barrier",

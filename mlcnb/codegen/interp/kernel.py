@@ -221,7 +221,12 @@ class KernelCompiler(BlockCompiler):
         def write(f: Frame, at: int, value: Any = None) -> None:
             writes(f[agent], f[slot], at, site, value)
 
-        return read if what == "r" else write
+        def update(f: Frame, at: int, value: Any = None) -> None:
+            (Agent.updates if scope in _WATCHERS else Agent.updates_own)(
+                f[agent], f[slot], at, site
+            )
+
+        return {"r": read, "w": write, "u": update}[what]
 
     # meetings
 

@@ -77,7 +77,7 @@ class Reading:
 
     # what is found
 
-    def _access(self, node: Any, is_write: bool) -> None:
+    def _access(self, node: Any, is_write: bool, is_atomic: bool = False) -> None:
         buffer, indices = node.buffer, node.indices
         while buffer in self.matched:
             source = self.matched[buffer]
@@ -85,7 +85,7 @@ class Reading:
         pointer = self.pointer(buffer.data)
         if pointer is buffer.data:
             self.pointers.setdefault(pointer, buffer)
-            self._note(buffer, node, indices, is_write)
+            self._note(buffer, node, indices, is_write, is_atomic)
         else:
             self._whole(pointer, node, (is_write,))
 
@@ -96,9 +96,13 @@ class Reading:
             for is_write in writes:
                 self._note(buffer, node, None, is_write)
 
-    def _note(self, buffer: Buffer, node: Any, indices: Any, is_write: bool) -> None:
+    def _note(
+        self, buffer: Buffer, node: Any, indices: Any, is_write: bool, is_atomic: bool = False
+    ) -> None:
         path = tuple(self._path)
-        made = Access(buffer, node, indices, is_write, self._scope, path, self._stmt)
+        made = Access(
+            buffer, node, indices, is_write, self._scope, path, self._stmt, is_atomic=is_atomic
+        )
         self.accesses.append(made)
         self._next()
 
@@ -273,6 +277,16 @@ class Reading:
         else:
             self._visit(data)
 
+    def _atomic(self, n: e.Call) -> None:
+        """`atomic_add` of an element, which it reads and writes at once."""
+        address, *values = n.args
+        load: Any = address.args[0] if isinstance(address, e.Call) and address.args else None
+        if getattr(address, "op", None) != "tir.address_of" or not isinstance(load, BufferLoad):
+            self._visit_all(n.args)
+            return
+        self._visit_all((*load.indices, *values))
+        self._access(load, True, is_atomic=True)
+
     def _async_copy(self, n: e.Call) -> None:
         """`ptx_cp_async`: so many bytes here are read, as many there are written."""
         to, at, source, start, size, *holds = n.args
@@ -403,6 +417,7 @@ _CALLS: dict[str, Handler] = {
     "tir.if_then_else": Reading._conditional,
     "tir.address_of": Reading._address,
     "tir.tvm_access_ptr": Reading._access_pointer,
+    "tir.atomic_add": Reading._atomic,
     "tir.ptx_cp_async": Reading._async_copy,
     "tir.ptx_ldmatrix": Reading._matrices,
     "tir.ptx_mma": Reading._instruction,
