@@ -8,6 +8,7 @@
 Two accesses of one element by different threads, one of them a write, race unless a barrier stands
 between them; threads of different blocks wait for nothing. Decided exactly (isl) where indices and
 conditions are linear in threads and loops; elsewhere a race that is not excluded is told as such.
+Atomic updates (`tir.atomic_add`) do not race with each other, but with all else.
 Threads that do the same statement and store the same value do not race, as in the interpreter
 (`mlcnb.codegen.interp.agents`), which finds by running what this finds by asking.
 """
@@ -280,6 +281,8 @@ class _Finder(Planner):
         """Note a race of two accesses if there is one."""
         a, b = first.access, second.access
         if a.buffer.data is not b.buffer.data or not (a.is_write or b.is_write):
+            return
+        if a.is_atomic and b.is_atomic:
             return
         if self.is_synced and a.buffer.scope != "global" and a.stmt is not b.stmt:
             return

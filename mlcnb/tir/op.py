@@ -374,6 +374,20 @@ def tvm_storage_sync(scope: str) -> Call:
     return call_intrin("int32", "tir.tvm_storage_sync", StringImm(scope))
 
 
+def atomic_add(address: Any, value: Any) -> Call:
+    """An element goes up by a number, and no other thread comes in between.
+
+    Args:
+        address: `T.address_of(B[i])`.
+        value: the number, of the element's dtype.
+
+    Returns:
+        The call; its value is what the element was before.
+    """
+    term = p.as_expr(value)
+    return Call(term.dtype, "tir.atomic_add", (address, term))
+
+
 def ptx_commit_group() -> Call:
     """The asynchronous copies that a thread has issued since the last group are one group."""
     return Call(dtype("void"), "tir.ptx_commit_group", ())

@@ -1,5 +1,6 @@
 // Enough of CUDA C++ to run the kernels of the tests on a CPU: one std::thread for each thread of a
 // block, blocks one after the other. Shared memory is static, so that all threads of a block see it.
+#include <atomic>
 #include <barrier>
 #include <cmath>
 #include <cstdint>
@@ -25,6 +26,9 @@ using uint = unsigned int;
 VECTOR(float, 2) VECTOR(float, 4) VECTOR(int, 2) VECTOR(int, 4)
 
 inline float __int_as_float(unsigned x) { float y; std::memcpy(&y, &x, 4); return y; }
+
+template <typename T>
+T atomicAdd(T* place, T value) { return std::atomic_ref<T>(*place).fetch_add(value); }
 
 struct Block {
   explicit Block(int n) : size(n), all(n) {

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te, tir
+from mlcnb.script import parse
 from mlcnb.tir import PrimFunc
 
 RNG = np.random.default_rng(0)
@@ -146,6 +147,27 @@ def matmul_padded() -> Program:
     return made
 
 
+ATOMICS = """
+@T.prim_func
+def main(A: T.Buffer((256,), "float32"), B: T.Buffer((8,), "float32")):
+    for bx in T.thread_binding(4, thread="blockIdx.x"):
+        for tx in T.thread_binding(64, thread="threadIdx.x"):
+            with T.block("B"):
+                b, t = T.axis.remap("SS", [bx, tx])
+                T.reads(A[b * 64 + t], B[0:8])
+                T.writes(B[0:8])
+                T.evaluate(T.call_intrin(
+                    "float32", "tir.atomic_add", T.address_of(B[t % 8]), A[b * 64 + t]))
+"""
+
+
+def sums_by_atomics() -> Program:
+    """B[n] goes up by every eighth number of A, by threads of several blocks: each atomically."""
+    func = parse(ATOMICS)
+    a = RNG.integers(-9, 9, 256).astype("float32")
+    return Program(func, tir.Schedule(func), (a,), a.reshape(32, 8).sum(0) + 77)
+
+
 def row_sum(n: int = 6, m: int = 40, threads: int = 8, axis: str = "threadIdx.x") -> Program:
     """B[i] = sum of A[i, :], each row by the threads of a block."""
     A, k = te.placeholder((n, m), name="A"), te.reduce_axis((0, m), name="k")
@@ -226,6 +248,6 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     for f in (
         vector_add, matmul_naive, matmul_tiled, matmul_virtual, matmul_double_buffered,
         matmul_async, matmul_padded, row_sum, row_sum_in_memory,
-        row_sum_of_warps, softmax, transpose,
+        row_sum_of_warps, softmax, sums_by_atomics, transpose,
     )
 }  # fmt: skip

@@ -24,6 +24,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import SHARED_SCOPES, Launch
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
@@ -114,6 +115,29 @@ def refuse_chosen(n: Any, func: PrimFunc) -> None:
         )
 
 
+def refuse_barrier(call: e.Call, is_guarded: bool, func: PrimFunc) -> None:
+    """Refuse a barrier that a kernel has not, or that only some of its threads would come by.
+
+    Raises:
+        CodegenError: it is one.
+    """
+    scope = getattr(call.args[0], "value", "")
+    if scope not in (*SHARED_SCOPES, "warp"):
+        raise CodegenError(
+            f"a kernel has no barrier for {scope} memory: its blocks do not wait for each other",
+            where=call,
+            root=func,
+            hint="make it two kernels",
+        )
+    if is_guarded and scope != "warp":
+        raise CodegenError(
+            "a barrier stands under a condition that differs by thread: others do not come by",
+            where=call,
+            root=func,
+            hint="move it out of the condition",
+        )
+
+
 def is_collective(n: Node) -> bool:
     """True for what several threads have to come by."""
     return isinstance(n, e.Call) and (n.op in _SHUFFLES or n.op in (BARRIER, MMA, LDMATRIX))
@@ -177,6 +201,24 @@ def matrix_product(call: e.Call, thread: PrimExpr, lane_var: Var) -> s.Stmt:
             total = total + p.cast("float64", x) * p.cast("float64", y)
         stores.append(s.BufferStore(c, p.cast("float32", total), (at_c + n,)))
     return s.seq(*stores)
+
+
+def lane_of(call: e.Call, launch: Launch, func: PrimFunc) -> Var:
+    """The variable of threadIdx.x, the lanes of a warp that does something together.
+
+    Raises:
+        CodegenError: there are not as many.
+    """
+    axis = launch.in_block.get("threadIdx.x")
+    if axis is None or p.as_int(axis.dom.extent) != WARP:
+        raise CodegenError(
+            f"{str(call.op).removeprefix('tir.')} is done by a warp, and threadIdx.x is not its "
+            "lanes",
+            where=call,
+            root=func,
+            hint=f"bind a loop of {WARP} to threadIdx.x, and other threads to y and z",
+        )
+    return axis.var
 
 
 def _apart(place: PrimExpr, lane: Var) -> PrimExpr:

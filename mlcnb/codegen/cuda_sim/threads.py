@@ -33,8 +33,10 @@ from mlcnb.codegen.cuda_sim.registers import (
     is_collective,
     is_shuffle,
     is_taken_whole,
+    lane_of,
     loaded_matrices,
     matrix_product,
+    refuse_barrier,
     refuse_chosen,
     source,
 )
@@ -116,18 +118,6 @@ class _Kernel:
                 "split the loop by a number, and bind the inner loop",
             )
         return extent
-
-    def lane(self, call: e.Call) -> Var:
-        """The variable of threadIdx.x, the lanes of a warp that does something together."""
-        axis = self.launch.in_block.get("threadIdx.x")
-        if axis is None or p.as_int(axis.dom.extent) != WARP:
-            name = str(call.op).removeprefix("tir.")
-            raise self.refusal(
-                f"{name} is done by a warp, and threadIdx.x is not its lanes",
-                call,
-                f"bind a loop of {WARP} to threadIdx.x, and other threads to y and z",
-            )
-        return axis.var
 
     def refusal(self, message: str, where: Node, hint: str = "") -> CodegenError:
         return CodegenError(message, where=where, root=self.func, hint=hint or None)
@@ -384,29 +374,13 @@ def _step(k: _Kernel, n: s.BufferStore | s.Evaluate, guards: _Guards) -> list[_P
     if call is not None and call.op in ASYNC_QUEUE:
         return []
     if call is not None and call.op == BARRIER:
-        return _barrier(k, call, guards)
+        refuse_barrier(call, bool(guards), k.func)
+        return [_MET]
     if call is not None and call.op in (MMA, LDMATRIX):
         does = matrix_product if call.op == MMA else loaded_matrices
-        return [_MET, *k.each(does(call, k.thread, k.lane(call)), guards), _MET]
+        return [_MET, *k.each(does(call, k.thread, lane_of(call, k.launch, k.func)), guards), _MET]
     before, n = k.exchanged(n, guards)
     return [*before, *k.each(n, guards)]
-
-
-def _barrier(k: _Kernel, call: e.Call, guards: _Guards) -> list[_Piece]:
-    scope = getattr(call.args[0], "value", "")
-    if scope not in (*SHARED_SCOPES, "warp"):
-        raise k.refusal(
-            f"a kernel has no barrier for {scope} memory: its blocks do not wait for each other",
-            call,
-            "make it two kernels",
-        )
-    if guards and scope != "warp":
-        raise k.refusal(
-            "a barrier stands under a condition that differs by thread: others do not come by",
-            call,
-            "move it out of the condition",
-        )
-    return [_MET]
 
 
 _RULES: dict[type, Callable[[_Kernel, Any, _Guards], list[_Piece]]] = {

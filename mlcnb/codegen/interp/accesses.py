@@ -7,7 +7,8 @@ from typing import Any
 
 from mlcnb.codegen.interp.expressions import Closure, ExpressionCompiler, Frame
 from mlcnb.codegen.interp.memory import View
-from mlcnb.core.errors import ExecutionError
+from mlcnb.codegen.interp.numerics import binary
+from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
@@ -166,6 +167,25 @@ class AccessCompiler(ExpressionCompiler):
         load: Any = x.args[0]
         slot, position = self.view_slot(load.buffer), self.position(load, load.buffer, load.indices)
         return lambda f: f[slot].array[position(f) :]
+
+    def atomic(self, x: e.Call) -> Closure:
+        """`atomic_add`: an element goes up by a number; what it was before."""
+        load: Any = x.args[0].args[0] if isinstance(x.args[0], e.Call) else None
+        if not isinstance(load, BufferLoad) or any(a.dtype.lanes != 1 for a in x.args[1:]):
+            raise UnsupportedOpError("atomic_add needs T.address_of(B[i]) and a number")
+        position, slot = self.position(load, load.buffer, load.indices), self.view_slot(load.buffer)
+        value, tell = self.compile(x.args[1]), self.recorder(load.buffer, "u")
+        add = binary(e.Add, load.buffer.dtype)
+
+        def run(f: Frame) -> Any:
+            term, at = value(f), position(f)
+            if tell is not None:
+                tell(f, at)
+            old = f[slot].read(at)
+            f[slot].write(at, add(old, term))
+            return old
+
+        return run
 
     def _store(self, x: s.BufferStore) -> Closure:
         if any(i.dtype.lanes != 1 for i in x.indices):

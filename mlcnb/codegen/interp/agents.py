@@ -77,6 +77,19 @@ class Agent:
             for arrive in self.copies.pop(0):
                 arrive()
 
+    def updates(self, view: View, at: int, site: Stmt) -> None:
+        """It updates an element that other threads may touch, with none of them in between."""
+        element = self.element(view, at)
+        if view.buffer.scope != "global" and not element.ever_written:
+            self.block.unwritten.append((self, view, at, site))
+        other = element.written_by(self, site, None, is_atomic=True)
+        if other is not None:
+            raise race(view, at, other, Event(self, site, self.warp_epoch, True))
+
+    def updates_own(self, view: View, at: int, site: Stmt) -> None:
+        """It updates an element of its own memory."""
+        self.reads_own(view, at, site)
+
     def element(self, view: View, at: int) -> Element:
         """What is known of an element."""
         is_global = view.buffer.scope == "global"
@@ -146,6 +159,7 @@ class Event:
     site: Stmt
     warp_epoch: int
     is_write: bool
+    is_atomic: bool = False
 
     def before(self, agent: Agent) -> bool:
         """True if a barrier of the warp, or the order of the program, stands between."""
@@ -197,20 +211,26 @@ class Element:
             known.append(Event(agent, site, agent.warp_epoch, False))
         return None
 
-    def written_by(self, agent: Agent, site: Stmt, value: Any) -> Event | None:
-        """Note a write; gives the access that it races with."""
+    def written_by(
+        self, agent: Agent, site: Stmt, value: Any, is_atomic: bool = False
+    ) -> Event | None:
+        """Note a write; gives the access that it races with: no atomic one, if it is atomic."""
         self.enter(agent)
-        if not self.is_repeated(agent, site, value):
-            if self.write is not None and not self.write.before(agent):
+        if is_atomic or not self.is_repeated(agent, site, value):
+            both = is_atomic and self.write is not None and self.write.is_atomic
+            if self.write is not None and not both and not self.write.before(agent):
                 return self.write
-            if self.foreign_write is not None or self.foreign_read is not None:
-                return self.foreign_write or self.foreign_read
+            foreign = self.foreign_write
+            if foreign is not None and not (is_atomic and foreign.is_atomic):
+                return foreign
+            if self.foreign_read is not None:
+                return self.foreign_read
             for readers in self.readers.values():
                 for reader in readers:
                     if not reader.before(agent):
                         return reader
             self.writers.clear()
-        self.write = Event(agent, site, agent.warp_epoch, True)
+        self.write = Event(agent, site, agent.warp_epoch, True, is_atomic)
         self.value = value
         self.writers.add(agent)
         self.ever_written = True
@@ -219,7 +239,7 @@ class Element:
     def is_repeated(self, agent: Agent, site: Stmt, value: Any) -> bool:
         """True if others did the very same: the same statement stored the same value."""
         last = self.write or self.foreign_write
-        if last is None or last.site is not site or last.agent is agent:
+        if last is None or last.is_atomic or last.site is not site or last.agent is agent:
             return False
         return bool(value == self.value or (value != value and self.value != self.value))
 

@@ -16,10 +16,10 @@ from random import Random
 from typing import Any
 
 from mlcnb.codegen.interp.agents import Agent, ThreadBlock
-from mlcnb.codegen.interp.blocks import BlockCompiler
+from mlcnb.codegen.interp.copies import COPIES, OF_WARPS, WATCHERS, CopyCompiler
 from mlcnb.codegen.interp.expressions import Closure, Frame
 from mlcnb.codegen.interp.meeting import Arrival, Thread, run_threads, run_virtual, shuffled
-from mlcnb.codegen.interp.memory import View, allocate, typed
+from mlcnb.codegen.interp.memory import allocate
 from mlcnb.codegen.interp.statements import Code
 from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.core.node import Node, children
@@ -27,21 +27,14 @@ from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis import kernels
-from mlcnb.tir.buffer import Buffer, MatchBufferRegion, decl_buffer
-from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_COPY, ASYNC_QUEUE
+from mlcnb.tir.buffer import Buffer, MatchBufferRegion
 
 _AGENT = "the thread that runs"
 _ORDER = "the order of blocks and threads"
-#: instructions that the threads of a warp do together
-_OF_WARPS = ("tir.ptx_mma", "tir.ptx_ldmatrix")
-#: of asynchronous copies: one, a group, a wait
-_COPIES = (ASYNC_COPY, *ASYNC_QUEUE)
-#: what an asynchronous copy writes before it has arrived
-_ANYTHING = float("nan")
 _SHUFFLES = frozenset(f"tir.tvm_warp_shuffle{direction}" for direction in ("", "_up", "_down"))
 
 
-class KernelCompiler(BlockCompiler):
+class KernelCompiler(CopyCompiler):
     """Turns programs into closures whose kernels run on many threads."""
 
     def __init__(self, record: Any) -> None:
@@ -64,21 +57,6 @@ class KernelCompiler(BlockCompiler):
         code = super().stmt(x)
         self.site = outer
         return code
-
-    def look(self, x: e.Call) -> Callable[[Frame, Any, int], Any]:
-        """Reads shared memory for a call; races are looked for."""
-        data: Any = x.args[5]
-        if not self.in_kernel or data.pointee is None or data.pointee[1] not in _WATCHERS:
-            return super().look(x)
-        buffer = decl_buffer((0,), str(x.dtype), data.name, data=data)
-        (read, _), agent, site = _WATCHERS[buffer.scope], self.agent, self.site
-
-        def run(f: Frame, array: Any, place: int) -> Any:
-            view, _ = _part(buffer, array, place, 1, site)
-            read(f[agent], view, place, site)
-            return view.read(place)
-
-        return run
 
     # launches
 
@@ -212,7 +190,7 @@ class KernelCompiler(BlockCompiler):
                 hint="memory of threads and blocks ends with the kernel: compute_at or "
                 "reverse_compute_at brings all uses into one",
             )
-        reads, writes = _WATCHERS.get(scope, _OWN)
+        reads, writes = WATCHERS.get(scope, _OWN)
         agent, slot, site = self.agent, self.view_slot(buffer), self.site
 
         def read(f: Frame, at: int, value: Any = None) -> None:
@@ -221,7 +199,10 @@ class KernelCompiler(BlockCompiler):
         def write(f: Frame, at: int, value: Any = None) -> None:
             writes(f[agent], f[slot], at, site, value)
 
-        return read if what == "r" else write
+        def update(f: Frame, at: int, value: Any = None) -> None:
+            (Agent.updates if scope in WATCHERS else Agent.updates_own)(f[agent], f[slot], at, site)
+
+        return {"r": read, "w": write, "u": update}[what]
 
     # meetings
 
@@ -235,61 +216,11 @@ class KernelCompiler(BlockCompiler):
                 yield arrival
 
             return wait, True
-        if self.in_kernel and isinstance(call, e.Call) and call.op in _OF_WARPS:
+        if self.in_kernel and isinstance(call, e.Call) and call.op in OF_WARPS:
             return self.together(call), True
-        if self.in_kernel and isinstance(call, e.Call) and call.op in _COPIES:
+        if self.in_kernel and isinstance(call, e.Call) and call.op in COPIES:
             return self.copies(call), False
         return self.with_exchange(x, lambda: super(KernelCompiler, self)._evaluate(x))
-
-    def together(self, x: e.Call) -> Callable[[Frame], Iterator[Any]]:
-        """What a warp does together, when all its threads have come."""
-        run = self.compile(x)
-        name = str(x.op).removeprefix("tir.")
-
-        def settle(agents: list[Agent], frames: list[Frame]) -> list[Any]:
-            return [run(f) for f in frames]
-
-        def arrive(f: Frame) -> Iterator[Any]:
-            yield Arrival(x, name, f, of_warp=True, settle=settle)
-
-        return arrive
-
-    def copies(self, x: e.Call) -> Closure:
-        """An asynchronous copy, a group of them, or a wait for some."""
-        agent = self.agent
-        if x.op == "tir.ptx_commit_group":
-            return lambda f: f[agent].commit()
-        if x.op == "tir.ptx_wait_group":
-            number = self.compile(x.args[0])
-            return lambda f: f[agent].wait(number(f))
-        to, at, source, start, size, *holds = map(self.compile, x.args)
-        made = [decl_buffer((0,), str(x.dtype), y.name, data=y) for y in (x.args[0], x.args[2])]
-        (_, write), (read, _) = (_WATCHERS[buffer.scope] for buffer in made)
-        site = self.site
-
-        def issue(f: Frame) -> None:
-            me: Agent = f[agent]
-            count = size(f) // x.dtype.nbytes
-            there, here = (_part(b, m(f), first(f), count, site) for b, m, first in (
-                (made[0], to, at), (made[1], source, start)))  # fmt: skip
-            given = [0] * count
-            if not holds or holds[0](f):
-                for place in here[1]:
-                    read(me, here[0], place, site)
-            else:
-                here = None
-
-            def arrive() -> None:
-                values = given if here is None else [here[0].read(place) for place in here[1]]
-                for place, value in zip(there[1], values, strict=True):
-                    write(me, there[0], place, site, value)
-                    there[0].write(place, value)
-
-            for place in there[1]:  # from now on it may be written at any time
-                write(me, there[0], place, site, _ANYTHING)
-            me.copies[-1].append(arrive)
-
-        return issue
 
     def _stored(self, x: s.BufferStore) -> Code:
         return self.with_exchange(x, lambda: super(KernelCompiler, self)._stored(x))
@@ -400,23 +331,7 @@ class KernelCompiler(BlockCompiler):
         return combine
 
 
-_WATCHERS = {
-    "global": (Agent.reads, Agent.writes),
-    **dict.fromkeys((*kernels.SHARED_SCOPES, "warp"), (Agent.reads_shared, Agent.writes)),
-}
 _OWN = (Agent.reads_own, Agent.writes_own)
-
-
-def _part(buffer: Buffer, array: Any, first: int, count: int, site: Any) -> tuple[View, range]:
-    """Some elements of memory that is known by its pointer."""
-    memory = typed(array, buffer.dtype)
-    if not 0 <= first <= first + count <= len(memory):
-        raise ExecutionError(
-            f"out of bounds: {count} elements from {buffer.name}[{first}] on are copied, and there "
-            f"are {len(memory)}",
-            where=site,
-        )
-    return View(buffer, memory, (len(memory),)), range(first, first + count)
 
 
 def _own_memory(agent: int) -> Callable[..., Any]:

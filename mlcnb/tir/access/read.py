@@ -21,15 +21,15 @@ from typing import Any
 from mlcnb.core.node import children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.instructions import INSTRUCTIONS
 from mlcnb.tir.access.scope import ROOT, Access, Indices, Placed, Scope, parts
-from mlcnb.tir.analysis.effects import POINTERS
 from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.analysis.leaving import leaves
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import heads, substitute
+from mlcnb.tir.functor import heads
 
 
 def read(func: PrimFunc) -> Reading:
@@ -77,7 +77,7 @@ class Reading:
 
     # what is found
 
-    def _access(self, node: Any, is_write: bool) -> None:
+    def _access(self, node: Any, is_write: bool, is_atomic: bool = False) -> None:
         buffer, indices = node.buffer, node.indices
         while buffer in self.matched:
             source = self.matched[buffer]
@@ -85,7 +85,7 @@ class Reading:
         pointer = self.pointer(buffer.data)
         if pointer is buffer.data:
             self.pointers.setdefault(pointer, buffer)
-            self._note(buffer, node, indices, is_write)
+            self._note(buffer, node, indices, is_write, is_atomic)
         else:
             self._whole(pointer, node, (is_write,))
 
@@ -96,9 +96,13 @@ class Reading:
             for is_write in writes:
                 self._note(buffer, node, None, is_write)
 
-    def _note(self, buffer: Buffer, node: Any, indices: Any, is_write: bool) -> None:
+    def _note(
+        self, buffer: Buffer, node: Any, indices: Any, is_write: bool, is_atomic: bool = False
+    ) -> None:
         path = tuple(self._path)
-        made = Access(buffer, node, indices, is_write, self._scope, path, self._stmt)
+        made = Access(
+            buffer, node, indices, is_write, self._scope, path, self._stmt, is_atomic=is_atomic
+        )
         self.accesses.append(made)
         self._next()
 
@@ -273,74 +277,6 @@ class Reading:
         else:
             self._visit(data)
 
-    def _async_copy(self, n: e.Call) -> None:
-        """`ptx_cp_async`: so many bytes here are read, as many there are written."""
-        to, at, source, start, size, *holds = n.args
-        self._visit_all((at, start, size, *holds))
-        self._elements(source, start, p.as_int(size), n, False)
-        self._elements(to, at, p.as_int(size), n, True)
-
-    def _instruction(self, n: e.Call) -> None:
-        """What gets pointers, and is known to read or to write what is behind them."""
-        known = {at: (reads, writes) for at, reads, writes in POINTERS[str(n.op)]}
-        for at, arg in enumerate(n.args):
-            if at in known and isinstance(arg, Var):
-                reads, writes = known[at]
-                self._whole(arg, n, [False] * reads + [True] * writes)
-            else:
-                self._visit(arg)
-
-    def _matrices(self, n: e.Call) -> None:
-        """`ptx_ldmatrix`: any lane of the warp reads what any of them names."""
-        own, at, memory, row = n.args[3:7]
-        self._visit_all((at, row))
-        lane = self._lane
-        buffer = self._behind(self.pointer(memory)) if isinstance(memory, Var) else None
-        steps = None if buffer is None else _steps(buffer)
-        if lane is None or steps is None or buffer.dtype != n.dtype:  # type: ignore[union-attr]
-            self._instruction(n)
-            return
-        other, place = Var("lane", lane.dtype), Var("element", row.dtype)
-        outer = self._scope
-        for var, extent in ((other, WARP), (place, ROW)):
-            domain = Range(p.const(0, var.dtype), p.const(extent, var.dtype))
-            loop = s.For(var, domain.min, domain.extent, s.ForKind.SERIAL, s.Evaluate(p.const(0)))
-            self._scope = self._scope.loop(loop, var, domain)
-            self._path.append(0)
-        rest = substitute(row, {lane: other}) + place
-        indices = []
-        for step in steps:
-            indices.append(p.floordiv(rest, step))
-            rest = p.floormod(rest, step)
-        self._note(buffer, n, tuple(indices), False)  # type: ignore[arg-type]
-        del self._path[-2:]
-        self._scope = outer
-        self._whole(own, n, (True,))
-
-    @cached_property
-    def _lane(self) -> Var | None:
-        """What counts the lanes of a warp, where threadIdx.x does."""
-        for n in walk(self.root):
-            if isinstance(n, s.AttrStmt) and isinstance(n.node, s.IterVar):
-                if n.node.thread_tag == "threadIdx.x" and p.is_const(n.value, WARP):
-                    return n.node.var
-        return None
-
-    def _elements(
-        self, pointer: Any, first: PrimExpr, size: int | None, n: e.Call, is_write: bool
-    ) -> None:
-        """So many bytes from an offset on; of memory of several dimensions any of them."""
-        if not isinstance(pointer, Var):
-            self._visit(pointer)
-            return
-        buffer = self._behind(self.pointer(pointer))
-        if buffer is None or buffer.ndim != 1 or buffer.dtype != n.dtype or not size:
-            self._whole(pointer, n, (is_write,))
-            return
-        lanes = size // n.dtype.nbytes
-        index = first if lanes == 1 else e.Ramp(first, p.const(1, first.dtype), lanes)
-        self._note(buffer, n, (index,), is_write)
-
     def _variable(self, n: Var) -> None:
         """A bare pointer: whoever gets it may read and write."""
         if n.dtype.is_handle:
@@ -377,35 +313,13 @@ def _shifted(start: PrimExpr, index: PrimExpr) -> PrimExpr:
     return p.add(start, index)
 
 
-def _steps(buffer: Buffer) -> list[int] | None:
-    """How far neighbours along each dimension lie apart; None where that is not known, or is less
-    than what the dimensions behind it reach over.
-    """
-    if buffer.elem_offset is not None and not p.is_const(buffer.elem_offset, 0):
-        return None
-    extents = [p.as_int(x) or 0 for x in buffer.shape]
-    steps = [p.as_int(x) or 0 for x in buffer.strides]
-    reach, made = 1, []
-    for extent, step in zip(reversed(extents), reversed(steps or [0] * len(extents)), strict=True):
-        step = step if steps else reach
-        if extent < 1 or step < reach:
-            return None
-        made.append(step)
-        reach += (extent - 1) * step
-    return made[::-1] if made and made[0] == 1 else None
-
-
-#: threads of a warp, elements of a row of a matrix that it loads
-WARP, ROW = 32, 8
 Handler = Callable[[Reading, Any], None]
 
 _CALLS: dict[str, Handler] = {
     "tir.if_then_else": Reading._conditional,
     "tir.address_of": Reading._address,
     "tir.tvm_access_ptr": Reading._access_pointer,
-    "tir.ptx_cp_async": Reading._async_copy,
-    "tir.ptx_ldmatrix": Reading._matrices,
-    "tir.ptx_mma": Reading._instruction,
+    **INSTRUCTIONS,
 }
 
 _HANDLERS: dict[type, Handler] = {

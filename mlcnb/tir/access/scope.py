@@ -11,7 +11,7 @@ A scope knows its own thing and the scope outside; places in one body share it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlcnb.ir import prim_ops as p
@@ -185,6 +185,7 @@ class Access:
         scope: what stands around it.
         path: its place among the statements outside of the loops, and in each loop.
         stmt: the statement that it is a part of.
+        is_atomic: it is an update that no other one comes in between.
     """
 
     buffer: Buffer
@@ -194,6 +195,7 @@ class Access:
     scope: Scope
     path: tuple[int, ...]
     stmt: s.Stmt | None
+    is_atomic: bool = field(default=False, kw_only=True)
 
     @property
     def loops(self) -> tuple[Loop, ...]:

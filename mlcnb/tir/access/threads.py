@@ -68,6 +68,8 @@ class Threads:
         a, b = first.access, second.access
         if a.buffer.data is not b.buffer.data or not (a.is_write or b.is_write):
             return False
+        if a.is_atomic and b.is_atomic:
+            return False
         if a.indices is None or b.indices is None or a.buffer is not b.buffer:
             return True
         key = first, second

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mlcnb.arith import Analyzer
 from mlcnb.arith.extremes import interval
 from mlcnb.arith.reading import of
 from mlcnb.arith.sum import Sum
@@ -30,8 +29,6 @@ from mlcnb.ir.expr import (
     LT,
     NE,
     Call,
-    FloorDiv,
-    FloorMod,
     Not,
     PrimExpr,
     Ramp,
@@ -54,6 +51,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.constants import is_plain
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements
+from mlcnb.tir.transform.plain_indices import plain_indices
 from mlcnb.tir.transform.simplify_known import conjuncts
 
 #: for one dimension: where the used part begins, and how long it is
@@ -78,35 +76,11 @@ def compact_buffers(func: PrimFunc, care: Care = Care()) -> PrimFunc:
     bound = [n for n in walk(func.body) if isinstance(n, s.For) and bound_axis(n) is not None]
     threads = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in IN_BLOCK_AXES}
     virtual = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in VIRTUAL_AXES}
-    func = func.with_body(_plain(func.body)) if bound else func
+    func = func.with_body(plain_indices(func.body)) if bound else func
     loops = ((n.loop_var, _loop_range(n)) for n in walk(func.body) if isinstance(n, s.For))
-    single = {var: ends for var, ends in loops if ends is not None and ends[0] == ends[1]}
+    single: Ranges = {var: ends for var, ends in loops if ends is not None and ends[0] == ends[1]}
     around = _Around({**single, **threads}, virtual, single, care)
     return func.with_body(rewrite_statements(func.body, lambda n: _compact(n, around)))
-
-
-def _plain(body: s.Stmt) -> s.Stmt:
-    """What a thread takes of its own memory, as simply as the ranges of loops and threads allow:
-    (i * 16 + tx) // 4 is of no use to who wants to know the part of one thread.
-    """
-    analyzer = Analyzer()
-    for n in walk(body):
-        if isinstance(n, s.For):
-            analyzer.bind(n.loop_var, Range(n.min, n.extent))
-
-    accesses = [n for n in walk(body) if isinstance(n, BufferLoad | s.BufferStore)]
-    wanted = {n.buffer for n in accesses if n.buffer.scope == "local" and _divides(n)}
-
-    def rule(n: Node) -> Node | None:
-        if isinstance(n, BufferLoad | s.BufferStore) and n.buffer in wanted:
-            return replace(n, indices=tuple(map(analyzer.simplify, n.indices)))
-        return None
-
-    return rewrite(body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
-
-
-def _divides(n: Any) -> bool:
-    return any(isinstance(x, FloorDiv | FloorMod) for i in n.indices for x in walk(i))
 
 
 class _Around(NamedTuple):

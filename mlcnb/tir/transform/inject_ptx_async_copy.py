@@ -23,7 +23,7 @@ from mlcnb.tir.analysis.kernels import SHARED_SCOPES
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.op import ptx_cp_async
-from mlcnb.tir.transform.inject_software_pipeline import ASYNC_SCOPE
+from mlcnb.tir.transform.async_pipeline import ASYNC_SCOPE
 
 ASYNC_COPY = "tir.ptx_cp_async"
 #: what orders a thread's asynchronous copies
@@ -48,7 +48,7 @@ def inject_ptx_async_copy(func: PrimFunc) -> PrimFunc:
             return (_copied(n, analyzer) or n) if inside else n
         if not isinstance(n, s.Stmt):
             return n
-        if _is_scope(n):
+        if isinstance(n, s.AttrStmt) and _is_scope(n):
             return visit(n.body, True)
         return map_children(n, lambda child: visit(child, inside))
 

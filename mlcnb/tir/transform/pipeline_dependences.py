@@ -67,13 +67,13 @@ def touched_by(stmt: Stmt) -> Touched:
             found.pointers.add(n)
         elif isinstance(n, e.Call) and n.op in POINTERS:
             handed = {at: how for at, *how in POINTERS[n.op]}
-            for at, part in enumerate(n.args):
-                if at in handed and isinstance(part, Var):
+            for at, arg in enumerate(n.args):
+                if at in handed and isinstance(arg, Var):
                     reads, writes = handed[at]
-                    found.reads |= {part} if reads else set()
-                    found.writes |= {part} if writes else set()
+                    found.reads |= {arg} if reads else set()
+                    found.writes |= {arg} if writes else set()
                 else:
-                    visit(part)
+                    visit(arg)
             return
         elif isinstance(n, e.Call) and n.op not in PURE:
             found.writes.add(_ELSEWHERE)

@@ -213,6 +213,23 @@ def _wait(em: Emitter, x: e.Call) -> str:
     return f"{em.helper('cp_async_wait')}<{em.expr(x.args[0])}>()"
 
 
+#: dtypes that `atomicAdd` of CUDA knows, and those that it knows by another one's name
+_ATOMIC = {
+    **dict.fromkeys(("int32", "uint32", "float32", "float64", "float16", "bfloat16"), ""),
+    **dict.fromkeys(("int64", "uint64"), "unsigned long long"),
+}
+
+
+def _atomic_add(em: Emitter, x: e.Call) -> str:
+    kind, other = str(x.dtype), _ATOMIC.get(str(x.dtype))
+    if other is None:
+        raise UnsupportedOpError(f"no atomicAdd of {kind}", hint=", ".join(_ATOMIC))
+    address, value = (em.expr(a) for a in x.args)
+    if not other:
+        return f"atomicAdd({address}, {value})"
+    return f"({ctype(x.dtype)})atomicAdd(({other}*){address}, ({other})({value}))"
+
+
 def _left_over(em: Emitter, x: e.Call) -> str:
     raise CodegenError("tvm_thread_allreduce is left", hint="run LowerThreadAllreduce first")
 
@@ -241,6 +258,7 @@ _SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
     "tvm_warp_shuffle_down": _shuffle("__shfl_down_sync"),
     "tvm_warp_activemask": _activemask,
     "tvm_storage_sync": _barrier,
+    "atomic_add": _atomic_add,
     "ptx_mma": _mma,
     "ptx_ldmatrix": _load_matrices,
     "ptx_cp_async": _async_copy,

@@ -306,6 +306,16 @@ def _address_of(em: Emitter, x: e.Call) -> str:
     return address(em, load.buffer, index(em, load.indices[0]))
 
 
+def _atomic_add(em: Emitter, x: e.Call) -> str:
+    """T.atomic_add(address, value): what the element was before."""
+    kind = x.dtype.element
+    if x.dtype.lanes != 1 or kind.is_bool or kind.bits < 32:
+        raise CodegenError(f"no atomic_add of {x.dtype}", hint="numbers of 32 or 64 bits")
+    place, value = (em.expr(a) for a in x.args)
+    how = "fadd" if kind.is_float else "add"
+    return em.f.emit(f"atomicrmw {how} ptr {place}, {t.scalar_type(kind)} {value} monotonic")
+
+
 def _access_pointer(em: Emitter, x: e.Call) -> str:
     """A pointer to an element of a buffer's data."""
     kind, data, offset = x.args[:3]
@@ -354,6 +364,7 @@ _SPECIAL: dict[str, Callable[[Any, e.Call], str]] = {
     "clz": _clz,
     "prefetch": _prefetch,
     "address_of": _address_of,
+    "atomic_add": _atomic_add,
     "tvm_storage_sync": _nothing,
     "assume": _nothing,
     "type_annotation": _nothing,

@@ -1,0 +1,122 @@
+"""Instructions of a GPU on simulated threads: what warps do together, and asynchronous copies.
+
+A copy arrives where its thread waits for its group, and not before; from where it is issued on its
+element counts as written, so that who reads or writes it too early, or without a barrier after the
+wait, races with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mlcnb.codegen.interp.agents import Agent
+from mlcnb.codegen.interp.blocks import BlockCompiler
+from mlcnb.codegen.interp.expressions import Closure, Frame
+from mlcnb.codegen.interp.meeting import Arrival
+from mlcnb.codegen.interp.memory import View, typed
+from mlcnb.core.errors import ExecutionError
+from mlcnb.ir import expr as e
+from mlcnb.tir.analysis import kernels
+from mlcnb.tir.buffer import Buffer, decl_buffer
+from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_COPY, ASYNC_QUEUE
+
+#: instructions that the threads of a warp do together
+OF_WARPS = ("tir.ptx_mma", "tir.ptx_ldmatrix")
+#: of asynchronous copies: one, a group, a wait
+COPIES = (ASYNC_COPY, *ASYNC_QUEUE)
+#: what an asynchronous copy writes before it has arrived
+ANYTHING = float("nan")
+#: what looks at reads and at writes of memory that several threads see
+WATCHERS = {
+    "global": (Agent.reads, Agent.writes),
+    **dict.fromkeys((*kernels.SHARED_SCOPES, "warp"), (Agent.reads_shared, Agent.writes)),
+}
+
+
+class CopyCompiler(BlockCompiler):
+    """Adds what only threads do; `kernel` says on which."""
+
+    #: the slot of the thread that runs
+    agent: int
+    in_kernel: bool
+    #: the statement that is compiled
+    site: Any
+
+    def look(self, x: e.Call) -> Callable[[Frame, Any, int], Any]:
+        """Reads shared memory for a call; races are looked for."""
+        data: Any = x.args[5]
+        if not self.in_kernel or data.pointee is None or data.pointee[1] not in WATCHERS:
+            return super().look(x)
+        buffer = decl_buffer((0,), str(x.dtype), data.name, data=data)
+        (read, _), agent, site = WATCHERS[buffer.scope], self.agent, self.site
+
+        def run(f: Frame, array: Any, place: int) -> Any:
+            view, _ = _part(buffer, array, place, 1, site)
+            read(f[agent], view, place, site)
+            return view.read(place)
+
+        return run
+
+    def together(self, x: e.Call) -> Callable[[Frame], Iterator[Any]]:
+        """What a warp does together, when all its threads have come."""
+        run = self.compile(x)
+        name = str(x.op).removeprefix("tir.")
+
+        def settle(agents: list[Agent], frames: list[Frame]) -> list[Any]:
+            return [run(f) for f in frames]
+
+        def arrive(f: Frame) -> Iterator[Any]:
+            yield Arrival(x, name, f, of_warp=True, settle=settle)
+
+        return arrive
+
+    def copies(self, x: e.Call) -> Closure:
+        """An asynchronous copy, a group of them, or a wait for some."""
+        agent = self.agent
+        if x.op == "tir.ptx_commit_group":
+            return lambda f: f[agent].commit()
+        if x.op == "tir.ptx_wait_group":
+            number = self.compile(x.args[0])
+            return lambda f: f[agent].wait(number(f))
+        to, at, source, start, size, *holds = map(self.compile, x.args)
+        pointers: list[Any] = [x.args[0], x.args[2]]
+        made = [decl_buffer((0,), str(x.dtype), y.name, data=y) for y in pointers]
+        (_, write), (read, _) = (WATCHERS[buffer.scope] for buffer in made)
+        site = self.site
+
+        def issue(f: Frame) -> None:
+            me: Agent = f[agent]
+            count = size(f) // x.dtype.nbytes
+            there, here = (_part(b, m(f), first(f), count, site) for b, m, first in (
+                (made[0], to, at), (made[1], source, start)))  # fmt: skip
+            given = [0] * count
+            if not holds or holds[0](f):
+                for place in here[1]:
+                    read(me, here[0], place, site)
+            else:
+                here = None
+
+            def arrive() -> None:
+                values = given if here is None else [here[0].read(place) for place in here[1]]
+                for place, value in zip(there[1], values, strict=True):
+                    write(me, there[0], place, site, value)
+                    there[0].write(place, value)
+
+            for place in there[1]:  # from now on it may be written at any time
+                write(me, there[0], place, site, ANYTHING)
+            me.copies[-1].append(arrive)
+
+        return issue
+
+
+def _part(buffer: Buffer, array: Any, first: int, count: int, site: Any) -> tuple[View, range]:
+    """Some elements of memory that is known by its pointer."""
+    memory = typed(array, buffer.dtype)
+    if not 0 <= first <= first + count <= len(memory):
+        raise ExecutionError(
+            f"out of bounds: {count} elements from {buffer.name}[{first}] on are copied, and there "
+            f"are {len(memory)}",
+            where=site,
+        )
+    return View(buffer, memory, (len(memory),)), range(first, first + count)
