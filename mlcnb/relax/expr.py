@@ -23,11 +23,12 @@ from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
 from mlcnb.core.text import kind_of
 from mlcnb.ir import prim_ops
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import FloatImm, GlobalVar, PrimExpr
+from mlcnb.ir.expr import FloatImm, GlobalVar, IntImm, PrimExpr
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.memory import mapped_empty
 from mlcnb.ir.span import Span
 from mlcnb.ir.structural import named
+from mlcnb.relax.inplace import checked_inplace, inplace_places
 from mlcnb.relax.struct_info import (
     ObjectStructInfo,
     PrimStructInfo,
@@ -81,9 +82,15 @@ class Expr(Node):
     def __neg__(self) -> Expr:
         return Call(Op("relax.negative"), (self,))
 
-    def astype(self, dtype: str) -> Expr:
-        """The call of `relax.astype`: this value in another dtype."""
-        return Call(Op("relax.astype"), (self,), FrozenDict(dtype=dtype))
+    def astype(self, dtype: Any) -> Expr:
+        """The call of `relax.astype`: this tensor, of any shape, in another dtype.
+
+        Raises:
+            UnsupportedDtypeError: there is no such dtype.
+        """
+        from mlcnb.relax.operator import declaration, make_call
+
+        return make_call(declaration("relax.astype"), self, dtype=str(_dtype(dtype)))
 
     def __lt__(self, other: Any) -> Expr:
         return _binary("relax.less", self, other)
@@ -480,6 +487,9 @@ def const(value: Any, dtype: Any = None) -> Constant:
 
 def _as_array(value: Any, kind: Any) -> np.ndarray:
     to = None if kind is None else _dtype(kind).numpy
+    if isinstance(value, PrimExpr) and not isinstance(value, IntImm | FloatImm):
+        why = "it is a scalar that the run finds out"
+        raise ArgumentError(_no_constant(value, kind, why), hint="R.prim_value(n)")
     try:
         array = np.asarray(value, dtype=to)
     except (TypeError, ValueError, OverflowError) as error:
@@ -558,10 +568,13 @@ def call_tir_inplace(
 
     That argument has the shape and dtype of the output, and is not read afterwards; refused as
     call_tir is.
+
+    Raises:
+        ArgumentError: the places are not one an output, lie outside of the arguments, or repeat.
     """
     call = _dps("relax.call_tir_inplace", (func, _as_tuple(args)), out_sinfo, tir_vars)
-    attrs = FrozenDict(inplace_indices=tuple(inplace_indices))
-    return Call(call.op, call.args, attrs, call.sinfo_args, call.struct_info)
+    attrs = FrozenDict(inplace_indices=inplace_places(inplace_indices))
+    return checked_inplace(Call(call.op, call.args, attrs, call.sinfo_args, call.struct_info))
 
 
 def call_tir_with_grad(

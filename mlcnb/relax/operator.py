@@ -20,9 +20,11 @@ of the declaration only. `R.nn.leakyrelu` and `relax.op.nn.leakyrelu` are derive
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar
+
+import numpy as np
 
 from mlcnb.core import above
 from mlcnb.core.errors import (
@@ -115,7 +117,7 @@ class OpDecl(Traits, Node):
     sugar: ClassVar[str] = ""
     #: argument name -> kind (one of ARGUMENTS), in order
     arguments: ClassVar[dict[str, str]] = {}
-    #: attributes that are one number -> what they may be
+    #: attributes that are one number, or True or False -> what they may be
     numbers: ClassVar[dict[str, Any]] = {}
     #: the argument that is the result's shape, where one is
     shape_argument: ClassVar[str] = ""
@@ -155,8 +157,8 @@ class OpDecl(Traits, Node):
 _declared: dict[str, type[OpDecl]] = {}
 #: names that TVM has for a form of an operator -> the operator's name
 _also: dict[str, str] = {}
-#: annotation of an attribute that is one number -> what it may be
-_NUMBERS: dict[str, Any] = {"int": Integral, "float": Real}
+#: annotation of an attribute that is one number, or True or False -> what it may be
+_NUMBERS: dict[str, Any] = {"int": Integral, "float": Real, "bool": (Integral, np.bool_)}
 
 
 def operator(
@@ -174,8 +176,7 @@ def operator(
         cls.__annotations__ = {n: a for n, a in annotations.items() if n not in arguments}
         made: Any = node(cls)
         made.op_name, made.op, made.arguments = name, rx.Op(name), arguments
-        kinds = ((n, _NUMBERS.get(str(a).removesuffix(" | None"))) for n, a in annotations.items())
-        made.numbers = {n: kind for n, kind in kinds if kind is not None}
+        made.numbers = _numbers_of(cls)
         made.sugar = name.removeprefix("relax.") if sugar is None else sugar
         if name in _declared and _declared[name].__module__ != made.__module__:
             raise MLCError(f"operator {name!r} is declared twice")
@@ -184,6 +185,21 @@ def operator(
         return made
 
     return declare
+
+
+def _numbers_of(cls: type) -> dict[str, Any]:
+    """The attributes that are one number, or True or False, those of base classes included."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        for name, annotation in inspect.get_annotations(base).items():
+            kind = _NUMBERS.get(
+                str(getattr(annotation, "__name__", annotation)).removesuffix(" | None")
+            )
+            if kind is not None:
+                found[name] = kind
+            else:
+                found.pop(name, None)
+    return found
 
 
 def _kind(annotation: Any) -> str:
@@ -224,7 +240,9 @@ def called(value: Any) -> type[OpDecl]:
 
 def attrs_of(call: rx.Call) -> OpDecl:
     """The attribute object of a call (made with the defaults where there is none)."""
-    return call.attrs if isinstance(call.attrs, OpDecl) else declaration(call.op)()
+    if isinstance(call.attrs, OpDecl):
+        return call.attrs
+    return attributes_of(declaration(call.op), call.attrs or {})
 
 
 def with_operand(call: rx.Call, before: rx.Call) -> rx.Call:
@@ -287,6 +305,22 @@ def of_another_kind(name: str, error: Exception, hint: str) -> OperatorArgumentE
     return OperatorArgumentError(f"{name}: an argument is of another kind: {said}", hint=hint)
 
 
+def attributes_of(decl: type[OpDecl], given: Mapping[str, Any]) -> OpDecl:
+    """The attribute object of a call whose attributes are given by name.
+
+    Raises:
+        OperatorArgumentError: the operator has no such attribute, or one is of another kind.
+    """
+    unknown = next((n for n in given if n not in decl.node_fields), None)
+    if unknown is not None:
+        raise OperatorArgumentError(
+            f"{decl.sugar}: no attribute {unknown!r}", hint=signature_text(decl)
+        )
+    made = decl(**{n: _attribute(decl, n, v) for n, v in given.items()})
+    made.validate()
+    return made
+
+
 def signature_text(decl: type[OpDecl]) -> str:
     """`conv2d(data, weight, strides=(1, 1))`: what to call."""
     parts = list(decl.arguments)
@@ -306,8 +340,9 @@ def _attribute(decl: type[OpDecl], name: str, value: Any) -> Any:
     if kind is None or found is None:
         return found
     if not isinstance(found, kind):
+        what = "one number" if kind in (Integral, Real) else "True or False"
         raise OperatorArgumentError(
-            f"{decl.sugar}: {name} is one number, not {value!r}", hint=signature_text(decl)
+            f"{decl.sugar}: {name} is {what}, not {value!r}", hint=signature_text(decl)
         )
     return float(found) if kind is Real and type(found) is int else found
 

@@ -20,7 +20,7 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis.calls import HINT, Misfit
+from mlcnb.relax.analysis.calls import HINT, Misfit, wrong_places
 from mlcnb.relax.analysis.purity import has_effects
 from mlcnb.relax.analysis.struct_info import (
     BaseCheckResult,
@@ -333,6 +333,13 @@ class _Checker:
             self.fail(f"call_tir of {key.name_hint}, which is a graph function", call)
         if isinstance(func, PrimFunc):
             self.prim_func_arguments(call, func)
+        self.places(call)
+
+    def places(self, call: rx.Call) -> None:
+        """Outputs that are written over arguments, each over one of its own."""
+        found = wrong_places(call)
+        if found is not None:
+            self.fail(found, call, "an output that has no place of its own: -1")
 
     def prim_func_arguments(self, call: rx.Call, func: PrimFunc) -> None:
         """What the PrimFunc takes."""
@@ -388,13 +395,14 @@ _CONVENTIONS: dict[str, Callable[[_Checker, rx.Call], None]] = {
     "relax.call_tir": _Checker.call_tir,
     "relax.call_tir_inplace": _Checker.call_tir,
     "relax.call_tir_with_grad": _Checker.call_tir,
+    "relax.call_inplace_packed": _Checker.places,
 }
 
 _BASE = frozenset(
     f"relax.{name}"
     for name in (
-        "call_dps_packed call_inplace_packed call_pure_packed call_py_func "
-        "call_builtin_with_ctx invoke_closure invoke_pure_closure make_closure null_value "
+        "call_dps_packed call_pure_packed call_py_func call_builtin_with_ctx "
+        "invoke_closure invoke_pure_closure make_closure null_value "
         "print assert_op"
     ).split()
 )

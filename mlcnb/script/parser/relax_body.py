@@ -167,6 +167,8 @@ class BodyParser:
             found = info or infer(value, self.function.functions) or ObjectStructInfo()
             if info is not None and isinstance(value, rx.Call):
                 self.check(name, value, info)
+            elif info is not None and isinstance(value, rx.Expr) and is_leaf(value):
+                self.agree(name, info, infer(value, self.function.functions))
         self.add(rx.VarBinding(self.variable(name, found, node), value))
 
     def check(self, name: str, call: rx.Call, info: StructInfo) -> None:
@@ -178,7 +180,14 @@ class BodyParser:
             inferred = infer_call(call, self.function.functions)
         except UnsupportedError:
             return
-        if struct_info_base_check(info, inferred) is BaseCheckResult.FAIL_L0:
+        self.agree(name, info, inferred)
+
+    def agree(self, name: str, info: StructInfo, inferred: StructInfo | None) -> None:
+        """Two struct infos of one value must not contradict each other."""
+        if (
+            inferred is not None
+            and struct_info_base_check(info, inferred) is BaseCheckResult.FAIL_L0
+        ):
             raise MLCError(
                 f"{name} is said to be {describe(info)}, this gives {describe(inferred)}",
                 hint="leave the annotation out, and it is inferred",

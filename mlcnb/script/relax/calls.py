@@ -11,6 +11,8 @@ from mlcnb.core.node import FrozenDict
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.relax import expr as rx
+from mlcnb.relax.inplace import checked_inplace, inplace_places
+from mlcnb.relax.operator import attributes_of, declaration
 from mlcnb.relax.struct_info import StructInfo, told_by
 from mlcnb.script.frames import FromTe, Matched, Output
 from mlcnb.script.relax.convert import as_relax
@@ -71,10 +73,10 @@ def call_tir_inplace(
     """As call_tir, where output i is written into argument inplace_indices[i] (-1: allocated)."""
     result = _out(out_sinfo, out_ty, "R.call_tir_inplace")
     inputs, extra = _inputs(args, tir_vars)
-    given = [inplace_indices] if isinstance(inplace_indices, int) else inplace_indices
-    attrs = FrozenDict(inplace_indices=tuple(given))
+    attrs = FrozenDict(inplace_indices=inplace_places(inplace_indices))
     op = rx.Op("relax.call_tir_inplace")
-    return rx.Call(op, (func, inputs, *extra), attrs, (result,), result)
+    made = rx.Call(op, (func, inputs, *extra), attrs, (result,), result)
+    return checked_inplace(made)
 
 
 def call_dps_packed(func: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = None) -> rx.Call:
@@ -170,10 +172,9 @@ def call_inplace_packed(
     Both have one shape and dtype. The run raises MLCError if no function has the name.
     """
     call = call_pure_packed(func, *args, sinfo_args=sinfo_args, ty_args=ty_args)
-    where = [inplace_indices] if isinstance(inplace_indices, int) else inplace_indices
-    attrs = FrozenDict(inplace_indices=tuple(where))
+    attrs = FrozenDict(inplace_indices=inplace_places(inplace_indices))
     op = rx.Op("relax.call_inplace_packed")
-    return rx.Call(op, call.args, attrs, call.sinfo_args, call.struct_info)
+    return checked_inplace(rx.Call(op, call.args, attrs, call.sinfo_args, call.struct_info))
 
 
 #: what closures are, for those that are no operators
@@ -211,7 +212,8 @@ def generic_call(
 ) -> rx.Call:
     """Any call, part by part: `R.Call(R.Op("relax.add"), (x, y), attrs={…}, sinfo_args=(…,))`."""
     infos = _infos(sinfo_args, ty_args)
-    held = _attrs(attrs)
+    decl = declaration(op, missing_ok=True) if attrs and isinstance(op, rx.Op) else None
+    held = _attrs(attrs) if decl is None else attributes_of(decl, attrs)
     result = told_by(infos) if infos else None
     return rx.Call(op, tuple(map(as_relax, args)), held, infos, result)
 
