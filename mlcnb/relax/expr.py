@@ -546,7 +546,7 @@ def _as_tuple(args: Any) -> Tuple:
     return Tuple(tuple(args) if isinstance(args, list | tuple) else (args,))
 
 
-def call_tir(func: GlobalVar, args: Any, out_sinfo: Any, tir_vars: ShapeExpr | None = None) -> Call:
+def call_tir(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: ShapeExpr | None = None) -> Call:
     """Call a PrimFunc: inputs, then outputs that are allocated as `out_sinfo` (one or a list) says.
 
     tir_vars: values of the PrimFunc's trailing scalar parameters.
@@ -554,11 +554,11 @@ def call_tir(func: GlobalVar, args: Any, out_sinfo: Any, tir_vars: ShapeExpr | N
     Shapes and dtypes of the inputs and of `out_sinfo` are those of the PrimFunc's buffers:
     `well_formed` finds, and `compile` refuses with WellFormedError, what differs.
     """
-    return _dps("relax.call_tir", (func, _as_tuple(args)), out_sinfo, tir_vars)
+    return _dps("relax.call_tir", (gvar, _as_tuple(args)), out_sinfo, tir_vars)
 
 
 def call_tir_inplace(
-    func: GlobalVar,
+    gvar: GlobalVar,
     args: Any,
     inplace_indices: Sequence[int],
     out_sinfo: Any,
@@ -572,13 +572,13 @@ def call_tir_inplace(
     Raises:
         ArgumentError: the places are not one an output, lie outside of the arguments, or repeat.
     """
-    call = _dps("relax.call_tir_inplace", (func, _as_tuple(args)), out_sinfo, tir_vars)
+    call = _dps("relax.call_tir_inplace", (gvar, _as_tuple(args)), out_sinfo, tir_vars)
     attrs = FrozenDict(inplace_indices=inplace_places(inplace_indices))
     return checked_inplace(Call(call.op, call.args, attrs, call.sinfo_args, call.struct_info))
 
 
 def call_tir_with_grad(
-    func: GlobalVar,
+    gvar: GlobalVar,
     args: Any,
     out_sinfo: Any,
     tir_vars: ShapeExpr | None = None,
@@ -589,7 +589,7 @@ def call_tir_with_grad(
 
     te_grad_name: that function's; te_grad_kwargs: what it is called with besides tensors.
     """
-    call = _dps("relax.call_tir_with_grad", (func, _as_tuple(args)), out_sinfo, tir_vars)
+    call = _dps("relax.call_tir_with_grad", (gvar, _as_tuple(args)), out_sinfo, tir_vars)
     attrs = FrozenDict(te_grad_name=te_grad_name, te_grad_kwargs=FrozenDict(te_grad_kwargs or {}))
     return Call(call.op, call.args, attrs, call.sinfo_args, call.struct_info)
 

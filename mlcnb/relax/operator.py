@@ -20,7 +20,7 @@ of the declaration only. `R.nn.leakyrelu` and `relax.op.nn.leakyrelu` are derive
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -269,6 +269,7 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> rx.Call:
     values: dict[str, Any] = dict(zip([*names, *decl.node_fields], args, strict=False))
     if len(args) > len(names) + len(decl.node_fields) or values.keys() & attrs.keys():
         raise OperatorArgumentError(f"{decl.sugar}: too many arguments", hint=signature_text(decl))
+    attrs = first_by_name(attrs, (*names, *decl.node_fields), values)
     values.update(attrs)
     unknown = [n for n in values if n not in names and n not in decl.node_fields]
     missing = [n for n in names if n not in values and "Optional" not in decl.arguments[n]]
@@ -303,6 +304,24 @@ def of_another_kind(name: str, error: Exception, hint: str) -> OperatorArgumentE
         return None
     said = error.message if isinstance(error, MLCError) else f"{type(error).__name__}: {error}"
     return OperatorArgumentError(f"{name}: an argument is of another kind: {said}", hint=hint)
+
+
+#: what TVM calls the first operand, in one operator or another
+_FIRST = ("x", "data", "input_tensor", "expr", "input", "tensor")
+
+
+def first_by_name(
+    given: dict[str, Any], names: Sequence[str], known: Container[str] = ()
+) -> dict[str, Any]:
+    """Arguments given by name, where the first operand has whichever name TVM has for one:
+    `R.nn.relu(data=x)`, `R.reshape(x=y, shape=s)`.
+
+    names: those of the function, in order; known: those that are given already.
+    """
+    other = next((n for n in given if n in _FIRST and n not in names), None)
+    if other is None or names[0] in given or names[0] in known:
+        return given
+    return {names[0] if n == other else n: value for n, value in given.items()}
 
 
 def attributes_of(decl: type[OpDecl], given: Mapping[str, Any]) -> OpDecl:

@@ -53,16 +53,16 @@ def _inputs(args: Any, tir_vars: Any) -> tuple[rx.Tuple, tuple[rx.Expr, ...]]:
 
 
 def call_tir(
-    func: Any, args: Any, out_sinfo: Any = None, tir_vars: Any = None, *, out_ty: Any = None
+    gvar: Any, args: Any, out_sinfo: Any = None, tir_vars: Any = None, *, out_ty: Any = None
 ) -> rx.Call:
     """Call a PrimFunc: inputs, then outputs that are allocated as `out_sinfo` says."""
     result = _out(out_sinfo, out_ty, "R.call_tir")
     inputs, extra = _inputs(args, tir_vars)
-    return rx.Call(rx.Op("relax.call_tir"), (func, inputs, *extra), None, (result,), result)
+    return rx.Call(rx.Op("relax.call_tir"), (gvar, inputs, *extra), None, (result,), result)
 
 
 def call_tir_inplace(
-    func: Any,
+    gvar: Any,
     args: Any,
     inplace_indices: Any,
     out_sinfo: Any = None,
@@ -75,7 +75,7 @@ def call_tir_inplace(
     inputs, extra = _inputs(args, tir_vars)
     attrs = FrozenDict(inplace_indices=inplace_places(inplace_indices))
     op = rx.Op("relax.call_tir_inplace")
-    made = rx.Call(op, (func, inputs, *extra), attrs, (result,), result)
+    made = rx.Call(op, (gvar, inputs, *extra), attrs, (result,), result)
     return checked_inplace(made)
 
 
@@ -132,7 +132,7 @@ def call_builtin_with_ctx(
 
 
 def call_tir_with_grad(
-    func: Any,
+    gvar: Any,
     args: Any,
     out_sinfo: Any = None,
     te_grad_name: str = "",
@@ -146,11 +146,11 @@ def call_tir_with_grad(
     Shapes and dtypes are those of call_tir, and it is refused as that is; `te_grad_name` is looked
     up by Gradient.
     """
-    call = call_tir(func, args, out_sinfo, tir_vars, out_ty=out_ty)
-    func, args, *scalars = call.args
+    call = call_tir(gvar, args, out_sinfo, tir_vars, out_ty=out_ty)
+    gvar, args, *scalars = call.args
     shape: Any = scalars[0] if scalars else None
     infos = call.sinfo_args[0]
-    return rx.call_tir_with_grad(func, args, infos, shape, te_grad_name, te_grad_kwargs)
+    return rx.call_tir_with_grad(gvar, args, infos, shape, te_grad_name, te_grad_kwargs)
 
 
 def call_py_func(func: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = None) -> rx.Call:
@@ -190,10 +190,23 @@ _CLOSURES = {
 }
 
 
+#: names of the arguments that may be given by name; then come the struct infos
+_NAMED = {
+    "make_closure": ("func", "args"),
+    "invoke_closure": ("closure", "args"),
+    "invoke_pure_closure": ("closure", "args"),
+}
+
+
 def plain_call(name: str) -> Any:
     """The function that makes the call `R.name(args, sinfo_args=…, attribute=…)`."""
 
+    named = _NAMED.get(name, ())
+
     def build(*args: Any, sinfo_args: Any = None, ty_args: Any = None, **attrs: Any) -> rx.Call:
+        args = (*args, *(attrs.pop(n) for n in named[len(args) :] if n in attrs))
+        if named and len(args) > len(named) and sinfo_args is None:
+            *args, sinfo_args = args  # type: ignore[assignment]
         infos = _infos(sinfo_args, ty_args)
         frozen = {k: tuple(v) if isinstance(v, list) else v for k, v in attrs.items()}
         given = tuple(map(as_relax, args))
