@@ -11,7 +11,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar
 
-from mlcnb.relax.operator import OF_ANOTHER_KIND, first_by_name, of_another_kind
+from mlcnb.relax.operands import OF_ANOTHER_KIND, first_by_name, of_another_kind
 
 F = TypeVar("F", bound=Callable[..., Any])
 _functions: dict[str, Callable[..., Any]] = {}

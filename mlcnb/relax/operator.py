@@ -20,7 +20,7 @@ of the declaration only. `R.nn.leakyrelu` and `relax.op.nn.leakyrelu` are derive
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -40,6 +40,7 @@ from mlcnb.ir.prim_ops import as_expr
 from mlcnb.ir.prim_ops import const as prim_const
 from mlcnb.ir.span import merge
 from mlcnb.relax import expr as rx
+from mlcnb.relax.operands import OF_ANOTHER_KIND, first_by_name, of_another_kind
 from mlcnb.relax.traits import Traits
 
 #: the words that mark an argument in a declaration
@@ -290,38 +291,6 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> rx.Call:
         exprs.pop()
     args_given = tuple(NULL if e is None else e for e in exprs)
     return rx.Call(decl.op, args_given, made if decl.node_fields else None)
-
-
-#: what is said of a value that is no such thing as was asked for: by Python and NumPy, by us
-OF_ANOTHER_KIND = (TypeError, ValueError, AttributeError, LookupError, OverflowError)
-
-
-def of_another_kind(name: str, error: Exception, hint: str) -> OperatorArgumentError | None:
-    """What a call of an operator raises where its arguments made that error; None: the error
-    itself, which is ours and says what is wrong.
-    """
-    if isinstance(error, MLCError) and not isinstance(error, ArgumentError):
-        return None
-    said = error.message if isinstance(error, MLCError) else f"{type(error).__name__}: {error}"
-    return OperatorArgumentError(f"{name}: an argument is of another kind: {said}", hint=hint)
-
-
-#: what TVM calls the first operand, in one operator or another
-_FIRST = ("x", "data", "input_tensor", "expr", "input", "tensor")
-
-
-def first_by_name(
-    given: dict[str, Any], names: Sequence[str], known: Container[str] = ()
-) -> dict[str, Any]:
-    """Arguments given by name, where the first operand has whichever name TVM has for one:
-    `R.nn.relu(data=x)`, `R.reshape(x=y, shape=s)`.
-
-    names: those of the function, in order; known: those that are given already.
-    """
-    other = next((n for n in given if n in _FIRST and n not in names), None)
-    if other is None or names[0] in given or names[0] in known:
-        return given
-    return {names[0] if n == other else n: value for n, value in given.items()}
 
 
 def attributes_of(decl: type[OpDecl], given: Mapping[str, Any]) -> OpDecl:

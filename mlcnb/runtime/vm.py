@@ -85,6 +85,23 @@ class VirtualMachine:
         """A function that times a graph function (`mlcnb.runtime.evaluator`)."""
         return evaluator(self[func_name], number, repeat, **options)
 
+    def profile(self, func_name: str, *args: Any, **options: Any) -> Any:
+        """The time of each kernel of a graph function on inputs: as `mlcnb.profile`, by name.
+
+        Raises:
+            RuntimeInputError: there is no such graph function, or inputs do not fit.
+        """
+        from mlcnb.runtime.profile import profile
+
+        self._function(func_name)
+        entered = copy(self.executable)
+        entered.entry = func_name
+        return profile(entered, *args, **options)
+
+    def invoke_closure(self, closure: Any, *args: Any) -> Any:
+        """Call a closure that a graph function gave."""
+        return closure(*args)
+
     def save_function(
         self, func_name: str, saved_name: str, *args: Any, include_return: bool = True
     ) -> None:

@@ -331,19 +331,11 @@ class _Checker:
             self.fail("the arguments of call_tir are no tuple", call, "R.call_tir(f, (x, y), …)")
         if isinstance(func, rx.Function):
             self.fail(f"call_tir of {key.name_hint}, which is a graph function", call)
-        if isinstance(func, PrimFunc):
-            self.prim_func_arguments(call, func)
-        self.places(call)
+        self.takes(call, func)
 
-    def places(self, call: rx.Call) -> None:
-        """Outputs that are written over arguments, each over one of its own."""
-        found = wrong_places(call)
-        if found is not None:
-            self.fail(found, call, "an output that has no place of its own: -1")
-
-    def prim_func_arguments(self, call: rx.Call, func: PrimFunc) -> None:
-        """What the PrimFunc takes."""
-        found = Misfit.of(call, func)
+    def takes(self, call: rx.Call, func: Any = None) -> None:
+        """What the PrimFunc takes, where it is known; outputs have places of their own."""
+        found = Misfit.of(call, func) if isinstance(func, PrimFunc) else wrong_places(call)
         if found is not None:
             self.fail(found, call, HINT)
 
@@ -395,7 +387,7 @@ _CONVENTIONS: dict[str, Callable[[_Checker, rx.Call], None]] = {
     "relax.call_tir": _Checker.call_tir,
     "relax.call_tir_inplace": _Checker.call_tir,
     "relax.call_tir_with_grad": _Checker.call_tir,
-    "relax.call_inplace_packed": _Checker.places,
+    "relax.call_inplace_packed": _Checker.takes,
 }
 
 _BASE = frozenset(
