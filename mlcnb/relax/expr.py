@@ -46,6 +46,11 @@ class Expr(Node):
     __slots__ = ()
     struct_info: Any
 
+    @property
+    def ty(self) -> Any:
+        """TVM 0.27's name of `struct_info`."""
+        return self.struct_info
+
     def __add__(self, other: Any) -> Expr:
         return _binary("relax.add", self, other)
 
@@ -338,6 +343,11 @@ class Call(Expr):
         if type(self.args) is not tuple or type(self.sinfo_args) is not tuple:
             _as_tuples(self, "args", "sinfo_args")
 
+    @property
+    def ty_args(self) -> tuple[StructInfo, ...]:
+        """TVM 0.27's name of `sinfo_args`."""
+        return self.sinfo_args
+
 
 @node
 class If(Expr):
@@ -444,6 +454,11 @@ class Function(BaseFunc):
 
         params = tuple(p.struct_info or ObjectStructInfo() for p in self.params)
         return FuncStructInfo(params, self.ret_struct_info or ObjectStructInfo(), self.is_pure)
+
+    @property
+    def ret_ty(self) -> Any:
+        """TVM 0.27's name of `ret_struct_info`."""
+        return self.ret_struct_info
 
     def bind_params(self, params: Mapping[Any, Any]) -> Function:
         """This function with constants in place of parameters, by name or Var (`BindParams`)."""
