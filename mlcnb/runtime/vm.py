@@ -34,10 +34,19 @@ builtin.register()
 class VirtualMachine:
     """Runs the functions of an executable. TVM's name and calling convention.
 
-    native: False, and what is straight runs step by step too.
+    native: False, and what is straight runs step by step too. memory_cfg and profile are TVM's, and
+    change nothing: memory is planned before, and every machine can `profile`.
     """
 
-    def __init__(self, executable: Any, device: Any = None, *, native: bool = True) -> None:
+    def __init__(
+        self,
+        executable: Any,
+        device: Any = None,
+        memory_cfg: Any = None,
+        profile: bool = False,
+        *,
+        native: bool = True,
+    ) -> None:
         self.executable = executable
         self.device = device
         self.native = native
@@ -48,6 +57,19 @@ class VirtualMachine:
         self._captured: dict[rx.Function, list[rx.Var]] = {}
         #: whether Python functions that a program calls are handed Tensors, as its caller did
         self.tensors = False
+        #: what is called before and after every kernel; None: nobody looks on
+        self.instrument: Callable[..., Any] | None = None
+
+    def set_instrument(self, instrument: Callable[..., Any] | None) -> None:
+        """Look on: `instrument(kernel, name, before_run, None, *args)` is called before and after
+        every kernel of a graph function, with its inputs and then its outputs, Tensors that lie
+        where the kernel works. What it gives before (`relax.VMInstrumentReturnKind`) may skip the
+        kernel, whose outputs are then what their memory held. None: nobody looks on.
+
+        The program runs step by step from then on. Any shapes and dtypes; nothing is refused.
+        """
+        self.instrument = instrument
+        self.native = instrument is None
 
     def handing(self, args: tuple[Any, ...]) -> VirtualMachine:
         """The machine that hands on the caller's kind of array: this one, or one with Tensors."""

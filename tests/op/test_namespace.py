@@ -161,3 +161,12 @@ def test_an_operand_is_given_once() -> None:
     for wrong in ({"data": x}, {"dta": x}):
         with pytest.raises(OperatorArgumentError, match="nn.relu: no argument"):
             relax.op.nn.relu(x, **wrong)
+
+
+def test_what_does_not_fit_is_a_value_error_as_with_tvm() -> None:
+    x, y = (relax.Var(n, relax.TensorStructInfo((d,), "float32")) for n, d in (("x", 3), ("y", 4)))
+    for kind in (ValueError, mlcnb.TVMError, TypeInferError):
+        with pytest.raises(kind, match="add: the shapes"):
+            relax.BlockBuilder().normalize(relax.op.add(x, y))
+    with pytest.raises(TypeError, match="no argument 'z'"):
+        relax.op.add(x, z=y)
