@@ -15,10 +15,15 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.op.grad.rules import register_te_gradient
-from mlcnb.relax.analysis.struct_info import BaseCheckResult, struct_info_base_check
+from mlcnb.relax.analysis.struct_info import (
+    BaseCheckResult,
+    match_vars,
+    struct_info_base_check,
+    substitute,
+)
 from mlcnb.relax.expr import DataflowBlock, Function, SeqExpr, Tuple, Var
 from mlcnb.relax.infer import describe
-from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import TupleStructInfo
 from mlcnb.relax.utils import copy_with_new_vars
 
 __all__ = ["AppendLoss", "register_te_gradient"]
@@ -104,11 +109,8 @@ def _fit(param: Var, value: Any, sizes: dict[Any, Any]) -> None:
     """What the model gives is what the loss takes; sizes of the loss are those of the model."""
     wanted: Any = param.struct_info
     given = value.struct_info
-    if isinstance(wanted, TensorStructInfo) and isinstance(given, TensorStructInfo):
-        if wanted.dims is not None and given.dims is not None:
-            pairs = zip(wanted.dims, given.dims, strict=False)
-            sizes.update({d: e for d, e in pairs if isinstance(d, PrimVar) and d not in sizes})
-    there: Any = rewrite(wanted, lambda n: sizes.get(n) if isinstance(n, PrimVar) else None)
+    match_vars(wanted, given, sizes)
+    there: Any = substitute(wanted, sizes)
     if struct_info_base_check(there, given) is BaseCheckResult.FAIL_L0:
         raise PassError(
             f"AppendLoss: the loss takes {param.name_hint}: {describe(wanted)}, the model gives "
