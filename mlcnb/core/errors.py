@@ -120,8 +120,8 @@ class IntegerRangeError(MLCError):
     """An integer that the dtype it stands in, or is computed in, cannot hold."""
 
 
-class TypeInferError(MLCError):
-    """Arguments of an operator whose shapes or dtypes do not fit."""
+class TypeInferError(MLCError, ValueError):
+    """Arguments of an operator whose shapes or dtypes do not fit. A ValueError, as with TVM."""
 
 
 class OperatorArgumentError(TypeInferError, TypeError):

@@ -11,7 +11,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar
 
-from mlcnb.relax.operator import OF_ANOTHER_KIND, of_another_kind
+from mlcnb.relax.operands import OF_ANOTHER_KIND, first_by_name, of_another_kind
 
 F = TypeVar("F", bound=Callable[..., Any])
 _functions: dict[str, Callable[..., Any]] = {}
@@ -30,10 +30,12 @@ def sugar(name: str) -> Callable[[F], F]:
 def _telling(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which says so of an argument of another kind than it takes."""
 
+    names = tuple(signature(fn).parameters)
+
     @wraps(fn)
     def told(*args: Any, **options: Any) -> Any:
         try:
-            return fn(*args, **options)
+            return fn(*args, **first_by_name(options, names, names[: len(args)]))
         except OF_ANOTHER_KIND as error:
             if (said := of_another_kind(name, error, f"{name}{signature(fn)}")) is None:
                 raise

@@ -17,11 +17,13 @@ import numpy as np
 
 from mlcnb.core.errors import OperatorArgumentError
 from mlcnb.core.node import replace
+from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.global_info import VDevice
 from mlcnb.op._sugar import sugar
 from mlcnb.relax.expr import Call, Expr, Op, StringImm
 from mlcnb.relax.expr import const as constant
-from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.relax.infer import describe
+from mlcnb.relax.operator import OpDecl, Tensor, as_argument, make_call, operator
 from mlcnb.relax.struct_info import TupleStructInfo
 
 _NOTHING = TupleStructInfo(())
@@ -40,21 +42,42 @@ def print_(*values: Any, format: Any = "") -> Call:
     format: a text with `{}` for each value; the values side by side where it is "".
     """
     given = values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
-    return Call(Op("relax.print"), (_words(format), *given), None, (), _NOTHING)
+    return Call(Op("relax.print"), (_words(format), *map(_shown, given)), None, (), _NOTHING)
 
 
 @sugar("assert_op")
 def assert_op(condition: Any, format_args: Any = (), *more: Any, format: Any = "") -> Call:
     """Stop the run where `condition`, a boolean scalar, does not hold.
 
-    The run raises ExecutionError with that text. The condition has shape () and dtype bool.
+    The run raises ExecutionError with that text. The condition has shape () and dtype bool: a
+    tensor, a scalar of the program (`n % 16 == 0`), or a bool of Python.
 
     format: what the error says, a text with `{}` for each further value.
+
+    Raises:
+        OperatorArgumentError: the condition is no such thing.
     """
     first = list(format_args) if isinstance(format_args, list | tuple) else [format_args]
-    test = condition if isinstance(condition, Expr) else constant(bool(condition))
-    args = (test, _words(format), *first, *more)
+    test = constant(condition) if isinstance(condition, bool | np.bool_) else _shown(condition)
+    _refuse_no_boolean(test)
+    args = (test, _words(format), *map(_shown, (*first, *more)))
     return Call(Op("relax.assert_op"), args, None, (), _NOTHING)
+
+
+def _shown(value: Any) -> Expr:
+    """A value of such a call: a scalar of the program stays what it says."""
+    return as_argument(value, "Scalar" if isinstance(value, PrimExpr) else "Tensor")
+
+
+def _refuse_no_boolean(test: Expr) -> None:
+    """What is known of a condition must not say that it is something else."""
+    info = test.struct_info
+    kind, is_scalar = getattr(info, "dtype", None), getattr(info, "ndim", 0) in (0, -1)
+    if info is not None and not (is_scalar and (kind is None or kind.is_bool)):
+        raise OperatorArgumentError(
+            f"assert_op: the condition has to be a boolean scalar, it is {describe(info)}",
+            hint="compare it: R.assert_op(n % 16 == 0)",
+        )
 
 
 @operator("relax.to_vdevice")

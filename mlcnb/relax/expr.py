@@ -23,11 +23,12 @@ from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
 from mlcnb.core.text import kind_of
 from mlcnb.ir import prim_ops
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import FloatImm, GlobalVar, PrimExpr
+from mlcnb.ir.expr import FloatImm, GlobalVar, IntImm, PrimExpr
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.memory import mapped_empty
 from mlcnb.ir.span import Span
 from mlcnb.ir.structural import named
+from mlcnb.relax.inplace import checked_inplace, inplace_places
 from mlcnb.relax.struct_info import (
     ObjectStructInfo,
     PrimStructInfo,
@@ -44,6 +45,11 @@ class Expr(Node):
 
     __slots__ = ()
     struct_info: Any
+
+    @property
+    def ty(self) -> Any:
+        """TVM 0.27's name of `struct_info`."""
+        return self.struct_info
 
     def __add__(self, other: Any) -> Expr:
         return _binary("relax.add", self, other)
@@ -81,9 +87,15 @@ class Expr(Node):
     def __neg__(self) -> Expr:
         return Call(Op("relax.negative"), (self,))
 
-    def astype(self, dtype: str) -> Expr:
-        """The call of `relax.astype`: this value in another dtype."""
-        return Call(Op("relax.astype"), (self,), FrozenDict(dtype=dtype))
+    def astype(self, dtype: Any) -> Expr:
+        """The call of `relax.astype`: this tensor, of any shape, in another dtype.
+
+        Raises:
+            UnsupportedDtypeError: there is no such dtype.
+        """
+        from mlcnb.relax.operator import declaration, make_call
+
+        return make_call(declaration("relax.astype"), self, dtype=str(_dtype(dtype)))
 
     def __lt__(self, other: Any) -> Expr:
         return _binary("relax.less", self, other)
@@ -331,6 +343,11 @@ class Call(Expr):
         if type(self.args) is not tuple or type(self.sinfo_args) is not tuple:
             _as_tuples(self, "args", "sinfo_args")
 
+    @property
+    def ty_args(self) -> tuple[StructInfo, ...]:
+        """TVM 0.27's name of `sinfo_args`."""
+        return self.sinfo_args
+
 
 @node
 class If(Expr):
@@ -438,6 +455,11 @@ class Function(BaseFunc):
         params = tuple(p.struct_info or ObjectStructInfo() for p in self.params)
         return FuncStructInfo(params, self.ret_struct_info or ObjectStructInfo(), self.is_pure)
 
+    @property
+    def ret_ty(self) -> Any:
+        """TVM 0.27's name of `ret_struct_info`."""
+        return self.ret_struct_info
+
     def bind_params(self, params: Mapping[Any, Any]) -> Function:
         """This function with constants in place of parameters, by name or Var (`BindParams`)."""
         made: Function = above.ask("bind_params")(self, params)
@@ -480,6 +502,9 @@ def const(value: Any, dtype: Any = None) -> Constant:
 
 def _as_array(value: Any, kind: Any) -> np.ndarray:
     to = None if kind is None else _dtype(kind).numpy
+    if isinstance(value, PrimExpr) and not isinstance(value, IntImm | FloatImm):
+        why = "it is a scalar that the run finds out"
+        raise ArgumentError(_no_constant(value, kind, why), hint="R.prim_value(n)")
     try:
         array = np.asarray(value, dtype=to)
     except (TypeError, ValueError, OverflowError) as error:
@@ -536,7 +561,7 @@ def _as_tuple(args: Any) -> Tuple:
     return Tuple(tuple(args) if isinstance(args, list | tuple) else (args,))
 
 
-def call_tir(func: GlobalVar, args: Any, out_sinfo: Any, tir_vars: ShapeExpr | None = None) -> Call:
+def call_tir(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: ShapeExpr | None = None) -> Call:
     """Call a PrimFunc: inputs, then outputs that are allocated as `out_sinfo` (one or a list) says.
 
     tir_vars: values of the PrimFunc's trailing scalar parameters.
@@ -544,11 +569,11 @@ def call_tir(func: GlobalVar, args: Any, out_sinfo: Any, tir_vars: ShapeExpr | N
     Shapes and dtypes of the inputs and of `out_sinfo` are those of the PrimFunc's buffers:
     `well_formed` finds, and `compile` refuses with WellFormedError, what differs.
     """
-    return _dps("relax.call_tir", (func, _as_tuple(args)), out_sinfo, tir_vars)
+    return _dps("relax.call_tir", (gvar, _as_tuple(args)), out_sinfo, tir_vars)
 
 
 def call_tir_inplace(
-    func: GlobalVar,
+    gvar: GlobalVar,
     args: Any,
     inplace_indices: Sequence[int],
     out_sinfo: Any,
@@ -558,14 +583,17 @@ def call_tir_inplace(
 
     That argument has the shape and dtype of the output, and is not read afterwards; refused as
     call_tir is.
+
+    Raises:
+        ArgumentError: the places are not one an output, lie outside of the arguments, or repeat.
     """
-    call = _dps("relax.call_tir_inplace", (func, _as_tuple(args)), out_sinfo, tir_vars)
-    attrs = FrozenDict(inplace_indices=tuple(inplace_indices))
-    return Call(call.op, call.args, attrs, call.sinfo_args, call.struct_info)
+    call = _dps("relax.call_tir_inplace", (gvar, _as_tuple(args)), out_sinfo, tir_vars)
+    attrs = FrozenDict(inplace_indices=inplace_places(inplace_indices))
+    return checked_inplace(Call(call.op, call.args, attrs, call.sinfo_args, call.struct_info))
 
 
 def call_tir_with_grad(
-    func: GlobalVar,
+    gvar: GlobalVar,
     args: Any,
     out_sinfo: Any,
     tir_vars: ShapeExpr | None = None,
@@ -576,7 +604,7 @@ def call_tir_with_grad(
 
     te_grad_name: that function's; te_grad_kwargs: what it is called with besides tensors.
     """
-    call = _dps("relax.call_tir_with_grad", (func, _as_tuple(args)), out_sinfo, tir_vars)
+    call = _dps("relax.call_tir_with_grad", (gvar, _as_tuple(args)), out_sinfo, tir_vars)
     attrs = FrozenDict(te_grad_name=te_grad_name, te_grad_kwargs=FrozenDict(te_grad_kwargs or {}))
     return Call(call.op, call.args, attrs, call.sinfo_args, call.struct_info)
 

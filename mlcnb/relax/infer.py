@@ -227,6 +227,19 @@ def _hashes(values: list[Any]) -> bool:
         return False
 
 
+def derive_call_ret_struct_info(func_sinfo: Any, call: rx.Call, ctx: Any = None) -> StructInfo:
+    """What a call gives of a function that is known by its struct info; `ctx` is TVM's.
+
+    Sizes are those of the arguments, whose struct infos are known.
+
+    Raises:
+        TypeInferError: it is no function's, or the arguments do not fit.
+    """
+    if not isinstance(func_sinfo, FuncStructInfo):
+        raise TypeInferError(f"{describe(func_sinfo)} is no function", where=call)
+    return _infer_function(call, "the function", func_sinfo)
+
+
 def _infer_function(call: rx.Call, name: str, info: Any) -> StructInfo:
     if not isinstance(info, FuncStructInfo):
         return told_by(call.sinfo_args) if call.sinfo_args else ObjectStructInfo()

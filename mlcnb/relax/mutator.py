@@ -303,4 +303,5 @@ def _same(a: tuple, b: tuple) -> bool:
 
 
 def _same_known(new: Any, old: Any) -> bool:
-    return new is old or same_info(new.struct_info, old.struct_info)
+    told = (getattr(x, "struct_info", None) for x in (new, old))  # a GlobalVar has none
+    return new is old or same_info(*told)

@@ -20,9 +20,11 @@ of the declaration only. `R.nn.leakyrelu` and `relax.op.nn.leakyrelu` are derive
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar
+
+import numpy as np
 
 from mlcnb.core import above
 from mlcnb.core.errors import (
@@ -38,6 +40,7 @@ from mlcnb.ir.prim_ops import as_expr
 from mlcnb.ir.prim_ops import const as prim_const
 from mlcnb.ir.span import merge
 from mlcnb.relax import expr as rx
+from mlcnb.relax.operands import OF_ANOTHER_KIND, first_by_name, of_another_kind
 from mlcnb.relax.traits import Traits
 
 #: the words that mark an argument in a declaration
@@ -115,7 +118,7 @@ class OpDecl(Traits, Node):
     sugar: ClassVar[str] = ""
     #: argument name -> kind (one of ARGUMENTS), in order
     arguments: ClassVar[dict[str, str]] = {}
-    #: attributes that are one number -> what they may be
+    #: attributes that are one number, or True or False -> what they may be
     numbers: ClassVar[dict[str, Any]] = {}
     #: the argument that is the result's shape, where one is
     shape_argument: ClassVar[str] = ""
@@ -155,8 +158,8 @@ class OpDecl(Traits, Node):
 _declared: dict[str, type[OpDecl]] = {}
 #: names that TVM has for a form of an operator -> the operator's name
 _also: dict[str, str] = {}
-#: annotation of an attribute that is one number -> what it may be
-_NUMBERS: dict[str, Any] = {"int": Integral, "float": Real}
+#: annotation of an attribute that is one number, or True or False -> what it may be
+_NUMBERS: dict[str, Any] = {"int": Integral, "float": Real, "bool": (Integral, np.bool_)}
 
 
 def operator(
@@ -174,8 +177,7 @@ def operator(
         cls.__annotations__ = {n: a for n, a in annotations.items() if n not in arguments}
         made: Any = node(cls)
         made.op_name, made.op, made.arguments = name, rx.Op(name), arguments
-        kinds = ((n, _NUMBERS.get(str(a).removesuffix(" | None"))) for n, a in annotations.items())
-        made.numbers = {n: kind for n, kind in kinds if kind is not None}
+        made.numbers = _numbers_of(cls)
         made.sugar = name.removeprefix("relax.") if sugar is None else sugar
         if name in _declared and _declared[name].__module__ != made.__module__:
             raise MLCError(f"operator {name!r} is declared twice")
@@ -184,6 +186,21 @@ def operator(
         return made
 
     return declare
+
+
+def _numbers_of(cls: type) -> dict[str, Any]:
+    """The attributes that are one number, or True or False, those of base classes included."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        for name, annotation in inspect.get_annotations(base).items():
+            kind = _NUMBERS.get(
+                str(getattr(annotation, "__name__", annotation)).removesuffix(" | None")
+            )
+            if kind is not None:
+                found[name] = kind
+            else:
+                found.pop(name, None)
+    return found
 
 
 def _kind(annotation: Any) -> str:
@@ -224,7 +241,9 @@ def called(value: Any) -> type[OpDecl]:
 
 def attrs_of(call: rx.Call) -> OpDecl:
     """The attribute object of a call (made with the defaults where there is none)."""
-    return call.attrs if isinstance(call.attrs, OpDecl) else declaration(call.op)()
+    if isinstance(call.attrs, OpDecl):
+        return call.attrs
+    return attributes_of(declaration(call.op), call.attrs or {})
 
 
 def with_operand(call: rx.Call, before: rx.Call) -> rx.Call:
@@ -251,6 +270,7 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> rx.Call:
     values: dict[str, Any] = dict(zip([*names, *decl.node_fields], args, strict=False))
     if len(args) > len(names) + len(decl.node_fields) or values.keys() & attrs.keys():
         raise OperatorArgumentError(f"{decl.sugar}: too many arguments", hint=signature_text(decl))
+    attrs = first_by_name(attrs, (*names, *decl.node_fields), values)
     values.update(attrs)
     unknown = [n for n in values if n not in names and n not in decl.node_fields]
     missing = [n for n in names if n not in values and "Optional" not in decl.arguments[n]]
@@ -273,18 +293,20 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> rx.Call:
     return rx.Call(decl.op, args_given, made if decl.node_fields else None)
 
 
-#: what is said of a value that is no such thing as was asked for: by Python and NumPy, by us
-OF_ANOTHER_KIND = (TypeError, ValueError, AttributeError, LookupError, OverflowError)
+def attributes_of(decl: type[OpDecl], given: Mapping[str, Any]) -> OpDecl:
+    """The attribute object of a call whose attributes are given by name.
 
-
-def of_another_kind(name: str, error: Exception, hint: str) -> OperatorArgumentError | None:
-    """What a call of an operator raises where its arguments made that error; None: the error
-    itself, which is ours and says what is wrong.
+    Raises:
+        OperatorArgumentError: the operator has no such attribute, or one is of another kind.
     """
-    if isinstance(error, MLCError) and not isinstance(error, ArgumentError):
-        return None
-    said = error.message if isinstance(error, MLCError) else f"{type(error).__name__}: {error}"
-    return OperatorArgumentError(f"{name}: an argument is of another kind: {said}", hint=hint)
+    unknown = next((n for n in given if n not in decl.node_fields), None)
+    if unknown is not None:
+        raise OperatorArgumentError(
+            f"{decl.sugar}: no attribute {unknown!r}", hint=signature_text(decl)
+        )
+    made = decl(**{n: _attribute(decl, n, v) for n, v in given.items()})
+    made.validate()
+    return made
 
 
 def signature_text(decl: type[OpDecl]) -> str:
@@ -306,8 +328,9 @@ def _attribute(decl: type[OpDecl], name: str, value: Any) -> Any:
     if kind is None or found is None:
         return found
     if not isinstance(found, kind):
+        what = "one number" if kind in (Integral, Real) else "True or False"
         raise OperatorArgumentError(
-            f"{decl.sugar}: {name} is one number, not {value!r}", hint=signature_text(decl)
+            f"{decl.sugar}: {name} is {what}, not {value!r}", hint=signature_text(decl)
         )
     return float(found) if kind is Real and type(found) is int else found
 

@@ -20,6 +20,12 @@ class StructInfo(Node):
 
     __slots__ = ()
 
+    def is_base_of(self, derived: StructInfo) -> bool:
+        """True if every value of `derived` is known to be one of this."""
+        from mlcnb.relax.analysis.struct_info import BaseCheckResult, struct_info_base_check
+
+        return struct_info_base_check(self, derived) is BaseCheckResult.PASS
+
 
 def _plain(info: StructInfo, field: str, kind: type, make: Callable[[Any], Any]) -> None:
     """Put `make(value)` into a field that was given as plain Python."""

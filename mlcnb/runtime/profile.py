@@ -10,6 +10,9 @@ each counted once.
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import statistics
 import time
 from collections.abc import Mapping
@@ -57,6 +60,9 @@ class Row:
         return None if not self.nbytes or not self.seconds else self.nbytes / self.seconds / 1e9
 
 
+_COLUMNS = ("name", "kernel", "seconds", "share", "flops", "nbytes")
+
+
 @dataclass(frozen=True, repr=False)
 class Profile(display.Shown):
     """The result of `profile`: a row for each call, in order; the total; the settings.
@@ -87,6 +93,20 @@ class Profile(display.Shown):
         for row in self.rows:
             rows.setdefault(row.kernel, []).append(row)
         return tuple(sorted(map(_together, rows.values()), key=lambda row: -row.seconds))
+
+    def csv(self) -> str:
+        """The calls in order as comma-separated text, a line of names first; seconds, not us."""
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerow(_COLUMNS)
+        rows.writerows([getattr(row, name) for name in _COLUMNS] for row in self.rows)
+        return text.getvalue()
+
+    def json(self) -> str:
+        """The calls in order, and the settings, as the text of a JSON object."""
+        calls = [{name: getattr(row, name) for name in _COLUMNS} for row in self.rows]
+        settings = {"seconds": self.seconds, "repeat": self.repeat, "threads": self.threads}
+        return json.dumps({"calls": calls, "configuration": settings})
 
     def of_roof(self, row: Row) -> float | None:
         """The least time that the roofline allows for a row's work, by the time it took."""

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import RuntimeInputError
+from mlcnb.ir.dtype import dtype
+from mlcnb.runtime.shapes import is_number_of
 
 
 class MatchShapeCode(IntEnum):
@@ -116,9 +118,10 @@ def check_func_info(value: Any, context: str) -> tuple[()]:
 
 
 def check_prim_value_info(value: Any, kind: str, context: str) -> tuple[()]:
-    """A number of that dtype's kind."""
-    if not isinstance(value, int | float | np.generic):
-        raise _wrong(context, f"expected a scalar of {kind}, got {type(value).__name__}")
+    """A number of that dtype."""
+    if not is_number_of(value, dtype(str(kind))):
+        found = value if isinstance(value, int | float) else type(value).__name__
+        raise _wrong(context, f"expected a scalar of {kind}, got {found}")
     return ()
 
 

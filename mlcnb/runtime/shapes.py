@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.core.node import walk
+from mlcnb.core.text import kind_of
 from mlcnb.ir import expr as e
+from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax import expr as rx
+from mlcnb.relax.numpy_call import scalar_of
 from mlcnb.relax.struct_info import (
     PrimStructInfo,
     ShapeStructInfo,
@@ -115,13 +119,32 @@ class Deferred:
             )
 
 
+@dataclass(frozen=True)
+class DeferredScalar:
+    """A scalar that cannot be checked yet, because the sizes that it is made of are not bound."""
+
+    got: Any
+    expected: PrimExpr
+    name: str
+
+    def check(self, dims: Dims) -> None:
+        """Check it now; what is still not bound is left."""
+        if _free(self.expected, dims):
+            return
+        wanted = scalar_of(self.expected, dims)
+        if wanted != self.got:
+            known = isinstance(self.expected, e.IntImm | e.FloatImm)
+            of = "" if known else f"{self.expected} = "
+            raise RuntimeInputError(f"{self.name} is {self.got}, expected {of}{wanted}")
+
+
 def match_all(values: Iterable[tuple[Any, StructInfo | None, str]], dims: Dims) -> None:
     """`match` for several (value, struct info, name): sizes that one binds are checked in all.
 
     Raises:
         RuntimeInputError: as `match`.
     """
-    later: list[Deferred] = []
+    later: list[Deferred | DeferredScalar] = []
     for value, info, name in values:
         match(value, info, dims, name, later)
     for deferred in later:
@@ -132,7 +155,7 @@ def match_shapes(
     shapes: Iterable[tuple[tuple[int, ...], tuple[PrimExpr, ...], str]], dims: Dims
 ) -> None:
     """`match_shape` for several (shape, dimensions, name): what one binds is checked in all."""
-    later: list[Deferred] = []
+    later: list[Deferred | DeferredScalar] = []
     for shape, wanted, name in shapes:
         match_shape(shape, wanted, dims, name, later)
     for deferred in later:
@@ -144,7 +167,7 @@ def match(
     info: StructInfo | None,
     dims: Dims,
     name: str,
-    later: list[Deferred] | None = None,
+    later: list[Deferred | DeferredScalar] | None = None,
 ) -> None:
     """Check a value against its struct info, binding symbolic dimensions that are still free.
 
@@ -162,12 +185,60 @@ def match(
             match(item, field, dims, f"{name}[{i}]", later)
     elif isinstance(info, ShapeStructInfo) and info.values is not None:
         match_shape(tuple(value), info.values, dims, name, later)
-    elif isinstance(info, PrimStructInfo) and isinstance(info.value, e.Var):
-        dims.setdefault(info.value, int(value))
+    elif isinstance(info, PrimStructInfo):
+        _match_scalar(value, info, dims, name, later)
+
+
+def _match_scalar(
+    value: Any,
+    info: PrimStructInfo,
+    dims: Dims,
+    name: str,
+    later: list[Deferred | DeferredScalar] | None,
+) -> None:
+    """A number of the dtype, and the value that the struct info says; a free variable is bound."""
+    kind = info.dtype
+    if not is_number_of(value, kind):
+        raise RuntimeInputError(f"{name}: expected a number of {kind}, got {_kind_of(value)}")
+    found = value[()] if isinstance(value, np.ndarray) else value
+    expected = info.value
+    if expected is None:
+        return
+    if isinstance(expected, e.Var) and expected not in dims:
+        if not kind.is_float:
+            dims[expected] = int(found)
+        return
+    deferred = DeferredScalar(found, expected, name)
+    if later is not None and _free(expected, dims):
+        later.append(deferred)
+    else:
+        deferred.check(dims)
+
+
+def is_number_of(value: Any, kind: DType) -> bool:
+    """True for a number, or an array of shape (), that a scalar of that dtype can be."""
+    found = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    if kind.is_float:
+        return isinstance(found, Real | np.generic)
+    if not (kind.is_integer or kind.is_bool):
+        return True
+    whole = isinstance(found, Integral | np.bool_)
+    return whole and (kind.is_bool or kind.holds(int(found)))
+
+
+def _kind_of(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    if shape:
+        return f"a tensor of shape {tuple(shape)}"
+    return str(value) if isinstance(value, Real | np.generic) else kind_of(value)
 
 
 def _match_tensor(
-    value: Any, info: TensorStructInfo, dims: Dims, name: str, later: list[Deferred] | None
+    value: Any,
+    info: TensorStructInfo,
+    dims: Dims,
+    name: str,
+    later: list[Deferred | DeferredScalar] | None,
 ) -> None:
     if not isinstance(value, np.ndarray) and not hasattr(value, "__cuda_array_interface__"):
         raise RuntimeInputError(f"{name}: expected a tensor, got {type(value).__name__}")
@@ -187,7 +258,7 @@ def match_shape(
     wanted: tuple[PrimExpr, ...],
     dims: Dims,
     name: str,
-    later: list[Deferred] | None = None,
+    later: list[Deferred | DeferredScalar] | None = None,
 ) -> None:
     """Check the lengths of a shape against dimensions, binding those that are free variables."""
     if len(shape) != len(wanted):

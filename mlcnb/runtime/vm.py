@@ -34,10 +34,19 @@ builtin.register()
 class VirtualMachine:
     """Runs the functions of an executable. TVM's name and calling convention.
 
-    native: False, and what is straight runs step by step too.
+    native: False, and what is straight runs step by step too. memory_cfg and profile are TVM's, and
+    change nothing: memory is planned before, and every machine can `profile`.
     """
 
-    def __init__(self, executable: Any, device: Any = None, *, native: bool = True) -> None:
+    def __init__(
+        self,
+        executable: Any,
+        device: Any = None,
+        memory_cfg: Any = None,
+        profile: bool = False,
+        *,
+        native: bool = True,
+    ) -> None:
         self.executable = executable
         self.device = device
         self.native = native
@@ -48,6 +57,19 @@ class VirtualMachine:
         self._captured: dict[rx.Function, list[rx.Var]] = {}
         #: whether Python functions that a program calls are handed Tensors, as its caller did
         self.tensors = False
+        #: what is called before and after every kernel; None: nobody looks on
+        self.instrument: Callable[..., Any] | None = None
+
+    def set_instrument(self, instrument: Callable[..., Any] | None) -> None:
+        """Look on: `instrument(kernel, name, before_run, None, *args)` is called before and after
+        every kernel of a graph function, with its inputs and then its outputs, Tensors that lie
+        where the kernel works. What it gives before (`relax.VMInstrumentReturnKind`) may skip the
+        kernel, whose outputs are then what their memory held. None: nobody looks on.
+
+        The program runs step by step from then on. Any shapes and dtypes; nothing is refused.
+        """
+        self.instrument = instrument
+        self.native = instrument is None
 
     def handing(self, args: tuple[Any, ...]) -> VirtualMachine:
         """The machine that hands on the caller's kind of array: this one, or one with Tensors."""
@@ -84,6 +106,23 @@ class VirtualMachine:
     ) -> Callable[..., BenchmarkResult]:
         """A function that times a graph function (`mlcnb.runtime.evaluator`)."""
         return evaluator(self[func_name], number, repeat, **options)
+
+    def profile(self, func_name: str, *args: Any, **options: Any) -> Any:
+        """The time of each kernel of a graph function on inputs: as `mlcnb.profile`, by name.
+
+        Raises:
+            RuntimeInputError: there is no such graph function, or inputs do not fit.
+        """
+        from mlcnb.runtime.profile import profile
+
+        self._function(func_name)
+        entered = copy(self.executable)
+        entered.entry = func_name
+        return profile(entered, *args, **options)
+
+    def invoke_closure(self, closure: Any, *args: Any) -> Any:
+        """Call a closure that a graph function gave."""
+        return closure(*args)
 
     def save_function(
         self, func_name: str, saved_name: str, *args: Any, include_return: bool = True

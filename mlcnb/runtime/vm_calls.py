@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,15 +63,31 @@ def naming(span: Span | None) -> Iterator[None]:
         raise
 
 
+class VMInstrumentReturnKind(IntEnum):
+    """What `VirtualMachine.set_instrument`'s function says before a kernel runs: go on, or not."""
+
+    NO_OP = 0
+    SKIP_RUN = 1
+
+
+def _run(frame: Frame, name: str, values: list[Any]) -> None:
+    """Run a kernel; who looks on is asked before and told after."""
+    kernel, look = frame.vm.executable.kernels[name], frame.vm.instrument
+    seen = () if look is None else tuple(map(as_tensors, values))
+    if look is None or look(kernel, name, True, None, *seen) != VMInstrumentReturnKind.SKIP_RUN:
+        kernel_call.run(kernel, values)
+    if look is not None:
+        look(kernel, name, False, None, *seen)
+    frame.kernel = name
+
+
 def _call_tir(frame: Frame, x: rx.Call) -> Any:
     name = x.args[0].name_hint  # type: ignore[attr-defined]
-    kernel = frame.vm.executable.kernels[name]
     inputs = _inputs(frame, x.args[1])
     outputs = _outputs(frame, x.sinfo_args[0])
     scalars = list(frame.value(x.args[2])) if len(x.args) > 2 else []
     with naming(x.span):
-        kernel_call.run(kernel, [*inputs, *outputs, *scalars])
-    frame.kernel = name
+        _run(frame, name, [*inputs, *outputs, *scalars])
     return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
 
 
@@ -81,8 +98,7 @@ def _call_tir_dyn(frame: Frame, x: rx.Call) -> Any:
     for value in _inputs(frame, x.args[1]):
         values.extend(value if isinstance(value, tuple) else (value,))
     with naming(x.span):
-        kernel_call.run(frame.vm.executable.kernels[name], values)
-    frame.kernel = name
+        _run(frame, name, values)
     return ()
 
 
@@ -98,9 +114,8 @@ def _call_tir_inplace(frame: Frame, x: rx.Call) -> Any:
     fresh = _outputs(frame, x.sinfo_args[0])
     where = attrs["inplace_indices"]
     new = [out for out, i in zip(fresh, where, strict=True) if i < 0]
-    kernel_call.run(frame.vm.executable.kernels[name], [*inputs, *new])
+    _run(frame, name, [*inputs, *new])
     results = [out if i < 0 else inputs[i] for out, i in zip(fresh, where, strict=True)]
-    frame.kernel = name
     return results[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(results)
 
 

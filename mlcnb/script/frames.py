@@ -376,8 +376,9 @@ class DimString(PrimExpr):
     """`"n * 2"` in a signature, until the parser has read it."""
 
     text: str
+    kind: DType | None = None
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
-        """int64, as all dimensions."""
-        return dtype("int64")
+        """What `kind` says, else int64, as all dimensions."""
+        return self.kind or dtype("int64")

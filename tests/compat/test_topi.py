@@ -7,6 +7,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+import mlcnb as mlc
 from mlcnb import te, topi
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core.errors import MLCError
@@ -129,3 +130,15 @@ def test_numbers_out_of_expressions():
 def test_every_public_name_is_there(module):
     package = import_module(module)
     assert all(hasattr(package, name) for name in package.__all__)
+
+
+@pytest.mark.parametrize("is_ascend", [False, True])
+def test_topk_gives_values_and_places(is_ascend: bool) -> None:
+    x = np.random.default_rng(0).normal(size=(3, 7)).astype("float32")
+    A = te.placeholder((3, 7), name="A")
+    values, places = topi.topk(A, k=2, is_ascend=is_ascend, dtype="int32")
+    made = np.zeros((3, 2), "float32"), np.zeros((3, 2), "int32")
+    mlc.compile(te.create_prim_func([A, values, places]), "llvm")(x, *made)
+    order = np.argsort(x if is_ascend else -x, axis=-1)[:, :2]
+    np.testing.assert_array_equal(made[1], order)
+    np.testing.assert_array_equal(made[0], np.take_along_axis(x, order, -1))

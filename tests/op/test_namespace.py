@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mlcnb
 from mlcnb import relax
-from mlcnb.core.errors import TypeInferError
+from mlcnb.core.errors import OperatorArgumentError, TypeInferError
 from mlcnb.op import namespace
 from mlcnb.relax.expr import Call, Constant, PrimValue, Var, tensor_info
 from mlcnb.relax.operator import declaration, declarations
@@ -123,3 +124,49 @@ def test_a_form_that_tvm_has_as_an_operator():
     same = relax.op.nn.attention(QUERY, QUERY, QUERY, QUERY, scale=0.5)
     mlcnb.ir.assert_structural_equal(biased, same)
     assert declaration("relax.nn.attention_bias") is declaration("relax.nn.attention")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (lambda op, x: op.nn.relu(data=x), "R.nn.relu(x)"),
+        (lambda op, x: op.nn.softmax(data=x, axis=0), "R.nn.softmax(x, axis=0)"),
+        (lambda op, x: op.flip(data=x, axis=0), "R.flip(x, axis=0)"),
+        (lambda op, x: op.sum(x=x, axis=[0]), "R.sum(x, axis=[0])"),
+        (lambda op, x: op.concat(tensors=(x, x), axis=0), "R.concat((x, x))"),
+        (lambda op, x: op.shape_of(expr=x), "R.shape_of(x)"),
+        (lambda op, x: op.tile(data=x, repeats=(2,)), "R.tile(x, repeats=[2])"),
+        (
+            lambda op, x: op.collapse_sum_like(data=x, collapse_target=x),
+            "R.collapse_sum_like(x, x)",
+        ),
+        (lambda op, x: op.make_closure(func=x, args=(x,)), "R.make_closure(x, (x,))"),
+    ],
+)
+def test_operands_by_the_names_that_tvm_has(given: Any, text: str) -> None:
+    x = relax.Var("x", relax.TensorStructInfo((4, 4), "float32"))
+    assert str(given(relax.op, x)) == text
+
+
+def test_closures_take_their_arguments_as_in_tvm() -> None:
+    x = relax.Var("x", relax.TensorStructInfo((4,), "float32"))
+    by_name = relax.op.invoke_closure(closure=x, args=(x,), sinfo_args=x.struct_info)
+    by_place = relax.op.invoke_closure(x, (x,), x.struct_info)
+    text = 'R.invoke_closure(x, (x,), sinfo_args=(R.Tensor((4,), dtype="float32"),))'
+    assert str(by_name) == str(by_place) == text
+
+
+def test_an_operand_is_given_once() -> None:
+    x = relax.Var("x", relax.TensorStructInfo((4,), "float32"))
+    for wrong in ({"data": x}, {"dta": x}):
+        with pytest.raises(OperatorArgumentError, match="nn.relu: no argument"):
+            relax.op.nn.relu(x, **wrong)
+
+
+def test_what_does_not_fit_is_a_value_error_as_with_tvm() -> None:
+    x, y = (relax.Var(n, relax.TensorStructInfo((d,), "float32")) for n, d in (("x", 3), ("y", 4)))
+    for kind in (ValueError, mlcnb.TVMError, TypeInferError):
+        with pytest.raises(kind, match="add: the shapes"):
+            relax.BlockBuilder().normalize(relax.op.add(x, y))
+    with pytest.raises(TypeError, match="no argument 'z'"):
+        relax.op.add(x, z=y)

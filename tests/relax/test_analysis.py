@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mlcnb.core.errors import MLCError
+from mlcnb import relax, tir
+from mlcnb.core.errors import MLCError, TypeInferError
+from mlcnb.ir import assert_structural_equal
 from mlcnb.ir.expr import SizeVar
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import analysis as A
@@ -268,3 +270,18 @@ def test_bindings_of_branches_come_before_their_if() -> None:
     order = [b.var.name_hint for b in bindings_of(MAIN)]
     assert order.index("w") < len(order) - 1 and order[-1].startswith("z")
     assert np.all([isinstance(name, str) for name in order])
+
+
+def test_what_a_call_gives_follows_from_the_struct_info_of_the_function() -> None:
+    n, m = (tir.Var(name, "int64") for name in "nm")
+    of_any = relax.TensorStructInfo((n, 4), "float32")
+    func = relax.FuncStructInfo((of_any,), relax.TensorStructInfo((n * 2,), "float32"))
+    x = relax.Var("x", relax.TensorStructInfo((m, 4), "float32"))
+    call = relax.Call(relax.Var("f", func), [x])
+    ret = A.derive_call_ret_struct_info(func, call, None)
+    assert_structural_equal(ret, relax.TensorStructInfo((m * 2,), "float32"))
+    y = relax.Var("y", relax.TensorStructInfo((m, 5), "float32"))
+    with pytest.raises(TypeInferError):
+        A.derive_call_ret_struct_info(func, relax.Call(call.op, [y]))
+    with pytest.raises(TypeInferError):
+        A.derive_call_ret_struct_info(of_any, call)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,8 @@ from mlcnb.core.errors import ExecutionError, MLCError, RuntimeInputError
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
 from mlcnb.relax.transform import LegalizeOps
-from mlcnb.runtime.vm import Frame
+from mlcnb.runtime.device import cpu
+from mlcnb.runtime.vm import Frame, VirtualMachine
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
 from tests.runtime.programs import HEAD, chain, compiled, module, random
@@ -293,3 +296,53 @@ def test_the_stateful_way_gives_tensors_whatever_came_in():
     first, second = vm.get_outputs("main")
     np.testing.assert_array_equal(first.numpy(), x)
     np.testing.assert_array_equal(second.numpy(), 2 * x)
+
+
+@I.ir_module
+class TwoKernels:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 2), "float32")):
+        with R.dataflow():
+            y = R.matmul(x, w)
+            z = R.sum(y)
+            R.output(z)
+        return z
+
+
+def test_who_looks_on_sees_every_kernel():
+    vm = VirtualMachine(relax.build(TwoKernels, "llvm"), cpu(), profile=True)
+    x, w = np.ones((2, 3), "float32"), np.full((3, 2), 2, "float32")
+    seen = []
+
+    def look(kernel, name, before_run, ret_value, *args):
+        seen.append((name, before_run, [a.shape for a in args], float(args[-1].numpy().sum())))
+        return relax.VMInstrumentReturnKind.NO_OP
+
+    vm.set_instrument(look)
+    assert vm["main"](x, w) == 24
+    names = [name for name, before, _, _ in seen if before]
+    assert [name for name, before, _, _ in seen if not before] == names and len(names) == 2
+    assert seen[1][2:] == ([(2, 3), (3, 2), (2, 2)], 24.0)
+
+    def skip(kernel, name, before_run, ret_value, *args):
+        args[-1].numpy()[...] = 5
+        return relax.VMInstrumentReturnKind.SKIP_RUN
+
+    vm.set_instrument(skip)
+    assert vm["main"](x, w) == 5
+    vm.set_instrument(None)
+    assert vm["main"](x, w) == 24 and vm.native
+
+
+def test_a_function_is_profiled_by_name():
+    vm = VirtualMachine(relax.build(TwoKernels, "llvm"), cpu(), profile=True)
+    found = vm.profile("main", np.ones((2, 3), "float32"), np.ones((3, 2), "float32"))
+    rows = found.rows
+    head, *lines = found.csv().splitlines()
+    assert head == "name,kernel,seconds,share,flops,nbytes"
+    calls = json.loads(found.json())["calls"]
+    assert [line.split(",")[1] for line in lines] == [call["kernel"] for call in calls]
+    assert [call["seconds"] for call in calls] == [row.seconds for row in rows]
+    assert len(rows) == 2 and all(row.seconds > 0 for row in rows)
+    with pytest.raises(MLCError):
+        vm.profile("other", np.ones(3, "float32"))

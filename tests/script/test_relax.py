@@ -484,3 +484,20 @@ def test_ranks_that_contradict(given: str, message: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse(f"@R.function\ndef main(x: R.Tensor({given})):\n    return x")
     assert caught.value.message.startswith(message)
+
+
+def test_types_by_the_names_of_0_27() -> None:
+    func = parse(
+        """
+@R.function
+def main(x: R.Tensor((4,), "float32")):
+    y = R.call_packed("f", x, sinfo_args=R.Tensor((4,), "float32"))
+    return x
+""",
+        check_well_formed=False,
+    )
+    [x], call = func.params, func.body.blocks[0].bindings[0].value
+    assert x.ty is x.struct_info and func.ret_ty is func.ret_struct_info
+    assert call.ty_args is call.sinfo_args
+    assert TensorStructInfo(dtype="float32").is_base_of(x.ty)
+    assert not x.ty.is_base_of(TensorStructInfo(dtype="float32"))

@@ -27,7 +27,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.compat.topi.transform": (
             "transpose reshape expand_dims squeeze concatenate stack split take strided_slice flip "
             "tile repeat broadcast_to full full_like matmul einsum cumsum gather gather_nd "
-            "layout_transform argsort sort ndarray_size trilu arange one_hot"
+            "layout_transform argsort sort topk ndarray_size trilu arange one_hot"
         ),
     },
     submodules=("nn", "utils", "tag", "testing"),

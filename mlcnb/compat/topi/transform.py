@@ -163,6 +163,22 @@ def argsort(data: te.Tensor, axis: int = -1, is_ascend: bool = True, dtype: str 
     return run("argsort", data, axis=axis, descending=not is_ascend, dtype=dtype)
 
 
+def topk(
+    data: te.Tensor,
+    k: int = 1,
+    axis: int = -1,
+    ret_type: str = "both",
+    is_ascend: bool = False,
+    dtype: str = "int64",
+) -> Any:
+    """The k largest (or smallest) elements along an axis, a pair with where they stood.
+
+    ret_type: both, values or indices; dtype: that of the indices.
+    """
+    options = {"k": k, "axis": axis, "ret_type": ret_type, "dtype": dtype}
+    return run("topk", data, largest=not is_ascend, **options)
+
+
 def ndarray_size(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
     """The number of elements, as a tensor without dimensions."""
 

@@ -146,25 +146,25 @@ class CollapseSumTo(OpDecl):
 
 @operator("relax.collapse_sum_like")
 class CollapseSumLike(OpDecl):
-    """collapse_sum_to the shape of `target`."""
+    """collapse_sum_to the shape of `collapse_target`."""
 
     tir_name = "collapse_sum"
 
     x: Tensor
-    target: Tensor
+    collapse_target: Tensor
 
-    def infer(self, x: Any, target: Any) -> Any:
-        """Tensor of target's shape and x's dtype."""
-        return _collapsed(self, x, target.dims, target.ndim)
+    def infer(self, x: Any, collapse_target: Any) -> Any:
+        """Tensor of collapse_target's shape and x's dtype."""
+        return _collapsed(self, x, collapse_target.dims, collapse_target.ndim)
 
-    def numpy(self, x: Any, target: Any) -> Any:
+    def numpy(self, x: Any, collapse_target: Any) -> Any:
         """numpy.sum over those axes"""
-        return _collapse(x, target.shape)
+        return _collapse(x, collapse_target.shape)
 
-    def compute(self, x: Any, target: Any) -> Any:
+    def compute(self, x: Any, collapse_target: Any) -> Any:
         """One sum."""
-        return _collapse_sum(x, target.shape, "collapse_sum_like")
+        return _collapse_sum(x, collapse_target.shape, "collapse_sum_like")
 
-    def flops(self, x: Any, target: Any) -> Any:
+    def flops(self, x: Any, collapse_target: Any) -> Any:
         """One addition for each element read."""
         return size(x)

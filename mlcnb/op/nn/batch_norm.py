@@ -55,11 +55,11 @@ class BatchNorm(OpDecl):
 
     @rule("DecomposeOpsForInference", "batch_norm")
     def for_inference(self, call: Call, emit: Any) -> Any:
-        """x * s + b, where s and b have one number for each channel."""
+        """x * s + b, where s and b have one number for each channel: by the moving statistics."""
         data, gamma, beta, mean, var = call.args
         info, stats = data.struct_info, var.struct_info
         known = isinstance(info, TensorStructInfo) and info.ndim > 0 and info.dtype is not None
-        if self.training or not known or stats.dims is None or stats.dtype != info.dtype:
+        if not known or stats.dims is None or stats.dtype != info.dtype:
             return None
         deviation = op.sqrt(op.add(var, constant(self.epsilon, info.dtype)))
         scale = emit(op.divide(gamma if self.scale else constant(1.0, info.dtype), deviation))

@@ -22,6 +22,8 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.relax.transform.rewrite_dataflow_reshape": "has_reshape_pattern",
         "mlcnb.relax.analysis.calls": "check_calls",
         "mlcnb.relax.analysis.compile_time": "computable_at_compile_time",
+        "mlcnb.relax.infer": "derive_call_ret_struct_info",
+        "mlcnb.relax.analysis.layout_transforms": "suggest_layout_transforms",
         "mlcnb.relax.analysis.purity": "contains_impure_call is_impure_op",
         "mlcnb.relax.analysis.cost": "estimate_memory_usage flops call_flops call_bytes",
     },

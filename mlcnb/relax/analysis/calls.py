@@ -26,10 +26,12 @@ from mlcnb.ir.module import IRModule
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
 from mlcnb.relax.infer import describe
+from mlcnb.relax.inplace import inplace_problem
 from mlcnb.relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 
+INPLACE = ("relax.call_tir_inplace", "relax.call_inplace_packed")
 CALLS = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad")
 
 
@@ -59,6 +61,11 @@ def is_call_tir(call: Call) -> bool:
     return isinstance(call.op, Op) and call.op.name in CALLS
 
 
+def wrong_places(call: Call) -> str | None:
+    """What is wrong with the arguments that a call writes over, if it writes over some."""
+    return inplace_problem(call) if call.op.name in INPLACE else None  # type: ignore[attr-defined]
+
+
 class Misfit:
     """Compares a call with its PrimFunc: `of` gives the first thing that is wrong, in words.
 
@@ -79,6 +86,10 @@ class Misfit:
 
     def problems(self) -> Iterator[str]:
         """All that is wrong, kinds and ranks before sizes."""
+        problem = wrong_places(self.call)
+        if problem is not None:
+            yield problem
+            return
         pairs = list(self.given())
         scalars: Any = self.call.args[2] if len(self.call.args) > 2 else None
         values = tuple(getattr(scalars, "values", None) or ())

@@ -20,7 +20,7 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis.calls import HINT, Misfit
+from mlcnb.relax.analysis.calls import HINT, Misfit, wrong_places
 from mlcnb.relax.analysis.purity import has_effects
 from mlcnb.relax.analysis.struct_info import (
     BaseCheckResult,
@@ -331,12 +331,11 @@ class _Checker:
             self.fail("the arguments of call_tir are no tuple", call, "R.call_tir(f, (x, y), …)")
         if isinstance(func, rx.Function):
             self.fail(f"call_tir of {key.name_hint}, which is a graph function", call)
-        if isinstance(func, PrimFunc):
-            self.prim_func_arguments(call, func)
+        self.takes(call, func)
 
-    def prim_func_arguments(self, call: rx.Call, func: PrimFunc) -> None:
-        """What the PrimFunc takes."""
-        found = Misfit.of(call, func)
+    def takes(self, call: rx.Call, func: Any = None) -> None:
+        """What the PrimFunc takes, where it is known; outputs have places of their own."""
+        found = Misfit.of(call, func) if isinstance(func, PrimFunc) else wrong_places(call)
         if found is not None:
             self.fail(found, call, HINT)
 
@@ -388,13 +387,14 @@ _CONVENTIONS: dict[str, Callable[[_Checker, rx.Call], None]] = {
     "relax.call_tir": _Checker.call_tir,
     "relax.call_tir_inplace": _Checker.call_tir,
     "relax.call_tir_with_grad": _Checker.call_tir,
+    "relax.call_inplace_packed": _Checker.takes,
 }
 
 _BASE = frozenset(
     f"relax.{name}"
     for name in (
-        "call_dps_packed call_inplace_packed call_pure_packed call_py_func "
-        "call_builtin_with_ctx invoke_closure invoke_pure_closure make_closure null_value "
+        "call_dps_packed call_pure_packed call_py_func call_builtin_with_ctx "
+        "invoke_closure invoke_pure_closure make_closure null_value "
         "print assert_op"
     ).split()
 )

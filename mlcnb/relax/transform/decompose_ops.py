@@ -27,15 +27,18 @@ class DecomposeOpsForInference(FunctionPass):
     """Replace operators that only matter in training, such as batch_norm, by what they compute.
 
     By each declaration's `for_inference`; dtypes stay, shapes may be symbolic. An operator without
-    one stays, none is refused.
+    one stays, none is refused. As TVM's: from here on the program is for inference, so a batch_norm
+    that was asked to train normalises by its moving statistics too.
     """
 
     #: only in the function of this name (as TVM's option); None: in all
     func_name: str | None = None
+    #: leave what says that it trains (`training=True`): the program means the same after it
+    keep_training: bool = False
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """All rules, once."""
-        return _decomposed(func, self.func_name, mod, False)
+        return _decomposed(func, self.func_name, mod, _Inference(mod.functions, self.keep_training))
 
 
 class DecomposeOpsForTraining(FunctionPass):
@@ -50,31 +53,45 @@ class DecomposeOpsForTraining(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """All rules, once."""
-        return _decomposed(func, self.func_name, mod, True)
+        return _decomposed(func, self.func_name, mod, _Training(mod.functions))
 
 
-def _decomposed(func: Function, name: str | None, mod: IRModule, training: bool) -> Function:
+def _decomposed(func: Function, name: str | None, mod: IRModule, way: _Decomposer) -> Function:
     names = [k.name_hint for k, f in mod.items() if f is func]
     if name is not None and name not in names:
         return func
-    made = _Decomposer(mod.functions, training).rewrite(func)
+    made = way.rewrite(func)
     return func if made is func else remove_unused_bindings(made, mod.functions)
 
 
 class _Decomposer(Mutator):
-    def __init__(self, functions: Functions, training: bool) -> None:
-        super().__init__(functions)
-        self.training = training
-
     def visit_call(self, call: Call, var: Var) -> Any:
         """As the operator's declaration says."""
-        if called(call) is OpDecl:
-            return None
-        attrs = attrs_of(call)
-        made = attrs.for_training if self.training else attrs.for_inference
-        return made(call, self.emit)
+        return None if called(call) is OpDecl else self.made_of(attrs_of(call), call)
+
+    def made_of(self, attrs: Any, call: Call) -> Any:
+        """What the operator is made of; None where it stays."""
+        raise NotImplementedError
 
     def visit_item(self, item: TupleGetItem, var: Var) -> Any:
         """A field of a tuple that a rule made."""
         value = self.value_of(item.tuple_value)
         return value.fields[item.index] if isinstance(value, Tuple) else None
+
+
+class _Training(_Decomposer):
+    def made_of(self, attrs: Any, call: Call) -> Any:
+        """For training."""
+        return attrs.for_training(call, self.emit)
+
+
+class _Inference(_Decomposer):
+    def __init__(self, functions: Functions, keep_training: bool) -> None:
+        super().__init__(functions)
+        self.keep_training = keep_training
+
+    def made_of(self, attrs: Any, call: Call) -> Any:
+        """For inference."""
+        if self.keep_training and getattr(attrs, "training", False):
+            return None
+        return attrs.for_inference(call, self.emit)

@@ -138,7 +138,7 @@ def clean_up_passes(target: Any = None) -> list[Pass]:
         FoldConstant(),
         FoldPad(),
         FoldBatchNorm(),
-        DecomposeOpsForInference(),
+        DecomposeOpsForInference(keep_training=True),
         FoldConstant(),
         SimplifyOps(),
         EliminateCommonSubexpr(),
@@ -340,7 +340,7 @@ def static_shape_tuning_pipeline(
         )
     apply = above.ask("MetaScheduleApplyDatabase")
     return [
-        DecomposeOpsForInference(),
+        DecomposeOpsForInference(keep_training=True),
         CanonicalizeBindings(),
         *zero_pipeline(target),
         apply(work_dir),

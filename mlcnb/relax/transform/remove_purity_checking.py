@@ -4,6 +4,7 @@
 def main(x):                                 def main(x):
     R.func_attr({…})               ->            R.func_attr({"relax.force_pure": True, …})
     lv = R.call_pure_packed("f", x)              lv = R.call_packed("f", x)
+    lv1 = R.invoke_pure_closure(c, (lv,))        lv1 = R.invoke_closure(c, (lv,))
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class RemovePurityChecking(FunctionPass):
     """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """The function, marked; `call_pure_packed` becomes `call_packed`."""
+        """The function, marked; pure calls of packed functions and closures become plain ones."""
         return _marked(_Unwrap(mod.functions).rewrite(func))
 
 
@@ -44,7 +45,10 @@ class _Unwrap(Mutator):
         return made if func is self.func else _marked(made)
 
     def visit_call(self, call: Call, var: Var) -> Any:
-        """`R.call_pure_packed(f, x)` -> `f(x)`."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.call_pure_packed":
+        """`R.call_pure_packed(f, x)` -> `f(x)`; a closure is called as any."""
+        name = call.op.name if isinstance(call.op, Op) else ""
+        if name == "relax.invoke_pure_closure":
+            return replace(call, op=Op("relax.invoke_closure"))
+        if name != "relax.call_pure_packed":
             return None
         return Call(call.args[0], call.args[1:], None, call.sinfo_args, call.struct_info, call.span)

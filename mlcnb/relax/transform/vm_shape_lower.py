@@ -264,7 +264,8 @@ class _Lowerer(Mutator):
         stores: list[Any] = []
         for slot in ready:
             slot.is_known = True
-            stores.append(BufferStore(buffer, rewrite(slot.expr, read), (_place(slot),)))  # type: ignore[arg-type]
+            found = p.cast("int64", rewrite(slot.expr, read))  # type: ignore[arg-type]
+            stores.append(BufferStore(buffer, found, (_place(slot),)))
         body = stores[0] if len(stores) == 1 else SeqStmt(tuple(stores))
         attrs = FrozenDict({"tir.is_host_func": True})
         func = PrimFunc((heap,), body, buffer_map=FrozenDict({heap: buffer}), attrs=attrs)

@@ -41,7 +41,7 @@ from mlcnb.script.parser.operate import is_prim
 from mlcnb.script.parser.scope import MISSING, Scope
 from mlcnb.script.parser.source import Source, SourceError
 from mlcnb.script.relax.convert import is_stored, stored_constant
-from mlcnb.script.relax.tensor_attributes import TENSOR_ATTRIBUTES
+from mlcnb.script.relax.tensor_attributes import TENSOR_ATTRIBUTES, TENSOR_METHODS
 from mlcnb.script.tir.buffer_methods import METHODS
 from mlcnb.script.tir.layouts import index_map_of
 from mlcnb.tir import op as tir_op
@@ -55,6 +55,7 @@ _BUILTINS = {
 #: what they mean for scalars of the program
 _ON_SCALARS: dict[Any, Callable[..., Any]] = {
     abs: tir_op.abs,
+    bool: operate.truth,
     min: lambda *xs: reduce(build.binary(e.Min), xs),
     max: lambda *xs: reduce(build.binary(e.Max), xs),
 }
@@ -163,6 +164,8 @@ class Evaluator:
             return self.word(owner, node)
         if isinstance(owner, Buffer) and node.attr in METHODS:
             return partial(METHODS[node.attr], owner)
+        if isinstance(owner, Expr) and node.attr in TENSOR_METHODS:
+            return partial(TENSOR_METHODS[node.attr], owner)
         if isinstance(owner, Expr) and node.attr in TENSOR_ATTRIBUTES:
             with self.blame(node):
                 return TENSOR_ATTRIBUTES[node.attr](owner)
@@ -290,7 +293,7 @@ class Evaluator:
         if isinstance(op, ast.Is | ast.IsNot):
             return (left is right) == isinstance(op, ast.Is)
         if isinstance(op, ast.In | ast.NotIn):
-            if is_prim(left) or isinstance(left, Expr):
+            if isinstance(left, Expr) or operate.holds_symbol(left, right):
                 raise self.error(node, "`in` works on Python values only")
             return (left in right) == isinstance(op, ast.In)
         with self.blame(node):
@@ -418,7 +421,7 @@ def _attributes_of(owner: Any) -> tuple[str, ...]:
     if isinstance(owner, PrimExpr):
         return ("dtype", "astype")
     if isinstance(owner, Expr):
-        return ("struct_info", *TENSOR_ATTRIBUTES)
+        return ("struct_info", *TENSOR_ATTRIBUTES, *TENSOR_METHODS)
     return words.attributes(owner)
 
 

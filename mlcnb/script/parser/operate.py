@@ -47,12 +47,36 @@ def _of_python(name: str, left: Any, right: Any, trusted: bool) -> Any:
     made = build.PYTHON.get(name)
     if made is None:
         raise MLCError(f"no operator {name} here")
+    if name in _COMPARE and holds_symbol(left, right):
+        raise MLCError(
+            "what holds a symbolic expression is not compared as a whole",
+            hint="compare the parts: a[0] == b[0] and a[1] == b[1]",
+        )
     if name in ("Pow", "LShift") and isinstance(right, int) and right > _MAX_BITS:
         raise MLCError("this number is too big")
     numbers = isinstance(left, int | float) and isinstance(right, int | float)
     if name == "Mult" and not (trusted or numbers):
         raise MLCError("only numbers can be multiplied")
     return made(left, right)
+
+
+def holds_symbol(*values: Any) -> bool:
+    """True if a scalar that only the run knows is, or stands inside, one of these values: Python
+    would compare it by identity.
+    """
+    for value in values:
+        if isinstance(value, dict):
+            value = (*value.keys(), *value.values())
+        if isinstance(value, tuple | list) and holds_symbol(*value):
+            return True
+        if is_prim(value) and not isinstance(value, e.IntImm | e.FloatImm | e.StringImm):
+            return True
+    return False
+
+
+def truth(value: PrimExpr) -> PrimExpr:
+    """`bool(x)` of a scalar: itself where it is a bool, else `x != 0`."""
+    return value if value.dtype.is_bool else build.OPERATORS["NotEq"](value, 0)
 
 
 def _of_graph(name: str, left: Any, right: Any) -> Expr:
@@ -72,6 +96,7 @@ _RELAX_METHODS = {
     "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv",
     "Mod": "mod", "Pow": "pow", "Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge",
 }  # fmt: skip
+_COMPARE = ("Eq", "NotEq", "Lt", "LtE", "Gt", "GtE")
 _HINTS = {"Pow": "T.pow(a, b)", "MatMult": "write the loops"}
 
 

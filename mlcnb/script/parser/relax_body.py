@@ -165,24 +165,23 @@ class BodyParser:
         with self.ev.blame(node.value):
             value = self.normal(value, info)
             found = info or infer(value, self.function.functions) or ObjectStructInfo()
-            if info is not None and isinstance(value, rx.Call):
+            if info is not None and (isinstance(value, rx.Call) or is_leaf(value)):
                 self.check(name, value, info)
         self.add(rx.VarBinding(self.variable(name, found, node), value))
 
-    def check(self, name: str, call: rx.Call, info: StructInfo) -> None:
-        """What the text says of a result must not contradict what the operator says."""
-        is_op = isinstance(call.op, rx.Op)
-        if is_op and (call.op.name in GIVEN or declaration(call.op, missing_ok=True) is None):
+    def check(self, name: str, value: Any, info: StructInfo) -> None:
+        """What the text says of a value must not contradict what its operator says."""
+        op = getattr(value, "op", None)
+        if isinstance(op, rx.Op) and (op.name in GIVEN or not declaration(op, missing_ok=True)):
             return
         try:
-            inferred = infer_call(call, self.function.functions)
+            find: Any = infer_call if isinstance(value, rx.Call) else infer
+            inferred = find(value, self.function.functions)
         except UnsupportedError:
             return
-        if struct_info_base_check(info, inferred) is BaseCheckResult.FAIL_L0:
-            raise MLCError(
-                f"{name} is said to be {describe(info)}, this gives {describe(inferred)}",
-                hint="leave the annotation out, and it is inferred",
-            )
+        if inferred and struct_info_base_check(info, inferred) is BaseCheckResult.FAIL_L0:
+            message = f"{name} is said to be {describe(info)}, this gives {describe(inferred)}"
+            raise MLCError(message, hint="leave the annotation out, and it is inferred")
 
     def normal(self, value: Any, info: StructInfo | None) -> Any:
         """A value in A-normal form; a call says the struct info that its binding says."""

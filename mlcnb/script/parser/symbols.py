@@ -12,7 +12,7 @@ from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Var
 from mlcnb.ir.global_info import VDevice, find_vdevice
-from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.struct_info import PrimStructInfo, TensorStructInfo
 from mlcnb.script.frames import DimString, NewVar
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.tir.dtypes import DTypeWord
@@ -37,9 +37,20 @@ def _resolved(ev: Evaluator, value: Any, kind: DType, place: ast.expr) -> Any:
     def rule(n: Node) -> Node | None:
         if isinstance(n, TensorStructInfo) and isinstance(n.vdevice, str):
             return replace(n, vdevice=read_vdevice(ev, n.vdevice, place))
-        return _read(ev, n.text, kind, place) if isinstance(n, DimString) else None
+        if isinstance(n, PrimStructInfo):
+            return _of_its_value(ev, n, place)
+        return _read(ev, n.text, n.kind or kind, place) if isinstance(n, DimString) else None
 
     return rewrite(value, rule) if isinstance(value, Node) else value
+
+
+def _of_its_value(ev: Evaluator, info: PrimStructInfo, place: ast.expr) -> PrimStructInfo | None:
+    """A scalar's type, of the dtype that its value was found to have."""
+    if info.value is None or info.value.dtype == info.dtype:
+        return None
+    if info.dtype != DIM:
+        raise ev.error(place, f"the value of R.Prim({str(info.dtype)!r}) is of {info.value.dtype}")
+    return replace(info, dtype=info.value.dtype)
 
 
 def read_vdevice(ev: Evaluator, name: str, place: ast.expr) -> VDevice:

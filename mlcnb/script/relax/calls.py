@@ -11,6 +11,8 @@ from mlcnb.core.node import FrozenDict
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.relax import expr as rx
+from mlcnb.relax.inplace import checked_inplace, inplace_places
+from mlcnb.relax.operator import attributes_of, declaration
 from mlcnb.relax.struct_info import StructInfo, told_by
 from mlcnb.script.frames import FromTe, Matched, Output
 from mlcnb.script.relax.convert import as_relax
@@ -51,16 +53,16 @@ def _inputs(args: Any, tir_vars: Any) -> tuple[rx.Tuple, tuple[rx.Expr, ...]]:
 
 
 def call_tir(
-    func: Any, args: Any, out_sinfo: Any = None, tir_vars: Any = None, *, out_ty: Any = None
+    gvar: Any, args: Any, out_sinfo: Any = None, tir_vars: Any = None, *, out_ty: Any = None
 ) -> rx.Call:
     """Call a PrimFunc: inputs, then outputs that are allocated as `out_sinfo` says."""
     result = _out(out_sinfo, out_ty, "R.call_tir")
     inputs, extra = _inputs(args, tir_vars)
-    return rx.Call(rx.Op("relax.call_tir"), (func, inputs, *extra), None, (result,), result)
+    return rx.Call(rx.Op("relax.call_tir"), (gvar, inputs, *extra), None, (result,), result)
 
 
 def call_tir_inplace(
-    func: Any,
+    gvar: Any,
     args: Any,
     inplace_indices: Any,
     out_sinfo: Any = None,
@@ -71,10 +73,10 @@ def call_tir_inplace(
     """As call_tir, where output i is written into argument inplace_indices[i] (-1: allocated)."""
     result = _out(out_sinfo, out_ty, "R.call_tir_inplace")
     inputs, extra = _inputs(args, tir_vars)
-    given = [inplace_indices] if isinstance(inplace_indices, int) else inplace_indices
-    attrs = FrozenDict(inplace_indices=tuple(given))
+    attrs = FrozenDict(inplace_indices=inplace_places(inplace_indices))
     op = rx.Op("relax.call_tir_inplace")
-    return rx.Call(op, (func, inputs, *extra), attrs, (result,), result)
+    made = rx.Call(op, (gvar, inputs, *extra), attrs, (result,), result)
+    return checked_inplace(made)
 
 
 def call_dps_packed(func: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = None) -> rx.Call:
@@ -130,7 +132,7 @@ def call_builtin_with_ctx(
 
 
 def call_tir_with_grad(
-    func: Any,
+    gvar: Any,
     args: Any,
     out_sinfo: Any = None,
     te_grad_name: str = "",
@@ -144,11 +146,11 @@ def call_tir_with_grad(
     Shapes and dtypes are those of call_tir, and it is refused as that is; `te_grad_name` is looked
     up by Gradient.
     """
-    call = call_tir(func, args, out_sinfo, tir_vars, out_ty=out_ty)
-    func, args, *scalars = call.args
+    call = call_tir(gvar, args, out_sinfo, tir_vars, out_ty=out_ty)
+    gvar, args, *scalars = call.args
     shape: Any = scalars[0] if scalars else None
     infos = call.sinfo_args[0]
-    return rx.call_tir_with_grad(func, args, infos, shape, te_grad_name, te_grad_kwargs)
+    return rx.call_tir_with_grad(gvar, args, infos, shape, te_grad_name, te_grad_kwargs)
 
 
 def call_py_func(func: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = None) -> rx.Call:
@@ -170,10 +172,9 @@ def call_inplace_packed(
     Both have one shape and dtype. The run raises MLCError if no function has the name.
     """
     call = call_pure_packed(func, *args, sinfo_args=sinfo_args, ty_args=ty_args)
-    where = [inplace_indices] if isinstance(inplace_indices, int) else inplace_indices
-    attrs = FrozenDict(inplace_indices=tuple(where))
+    attrs = FrozenDict(inplace_indices=inplace_places(inplace_indices))
     op = rx.Op("relax.call_inplace_packed")
-    return rx.Call(op, call.args, attrs, call.sinfo_args, call.struct_info)
+    return checked_inplace(rx.Call(op, call.args, attrs, call.sinfo_args, call.struct_info))
 
 
 #: what closures are, for those that are no operators
@@ -189,10 +190,23 @@ _CLOSURES = {
 }
 
 
+#: names of the arguments that may be given by name; then come the struct infos
+_NAMED = {
+    "make_closure": ("func", "args"),
+    "invoke_closure": ("closure", "args"),
+    "invoke_pure_closure": ("closure", "args"),
+}
+
+
 def plain_call(name: str) -> Any:
     """The function that makes the call `R.name(args, sinfo_args=…, attribute=…)`."""
 
+    named = _NAMED.get(name, ())
+
     def build(*args: Any, sinfo_args: Any = None, ty_args: Any = None, **attrs: Any) -> rx.Call:
+        args = (*args, *(attrs.pop(n) for n in named[len(args) :] if n in attrs))
+        if named and len(args) > len(named) and sinfo_args is None:
+            *args, sinfo_args = args  # type: ignore[assignment]
         infos = _infos(sinfo_args, ty_args)
         frozen = {k: tuple(v) if isinstance(v, list) else v for k, v in attrs.items()}
         given = tuple(map(as_relax, args))
@@ -211,7 +225,8 @@ def generic_call(
 ) -> rx.Call:
     """Any call, part by part: `R.Call(R.Op("relax.add"), (x, y), attrs={…}, sinfo_args=(…,))`."""
     infos = _infos(sinfo_args, ty_args)
-    held = _attrs(attrs)
+    decl = declaration(op, missing_ok=True) if attrs and isinstance(op, rx.Op) else None
+    held = _attrs(attrs) if decl is None else attributes_of(decl, attrs)
     result = told_by(infos) if infos else None
     return rx.Call(op, tuple(map(as_relax, args)), held, infos, result)
 

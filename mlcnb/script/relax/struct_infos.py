@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlcnb.core.errors import MLCError
+from mlcnb.core.text import kind_of
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.dtype import dtype as _dtype
@@ -90,13 +91,33 @@ def _shape(values: Any = None, ndim: int = -1) -> si.ShapeStructInfo:
 
 def _prim(dtype: Any = None, value: Any = None) -> si.PrimStructInfo:
     """A scalar of a dtype, or of a known value."""
-    if value is not None:
-        found = dim(value) if isinstance(value, str | int) else value
-        return si.PrimStructInfo(found.dtype, found)
     kind = _kind(dtype)
+    if value is not None:
+        found = _scalar_value(value, kind)
+        return si.PrimStructInfo(found.dtype, found)
     if kind is None:
         raise MLCError("a scalar type needs a dtype or a value", hint='R.Prim("int64")')
     return si.PrimStructInfo(kind)
+
+
+def _scalar_value(value: Any, kind: DType | None) -> PrimExpr:
+    """The value of a scalar type: a number, an expression, a string. Whole numbers are int64."""
+    if isinstance(value, str):
+        return DimString(value, kind)
+    if isinstance(value, Expr) or not isinstance(value, PrimExpr | int | float):
+        raise MLCError(
+            f"the value of a scalar type is a number, not {kind_of(value)}",
+            hint='R.Prim(value="n")',
+        )
+    default = "float64" if isinstance(value, float) else "int64"
+    found = (
+        value
+        if isinstance(value, PrimExpr)
+        else p.const(value, None if isinstance(value, bool) else kind or default)
+    )
+    if kind is not None and found.dtype != kind:
+        raise MLCError(f"the value of R.Prim({str(kind)!r}) is of {found.dtype}: {found}")
+    return found
 
 
 def _tuple(*fields: Any) -> si.TupleStructInfo:

@@ -1,6 +1,6 @@
 """What a text may ask a tensor for: `x.shape`, `x.dtype`, `x.ndim`.
 
-gv = R.zeros(x.shape, x.dtype)        axes = R.expand_dims(x, x.ndim)
+gv = R.zeros(x.shape, x.dtype)        axes = R.expand_dims(x, x.ndim)        h = x.astype("float16")
 
 What is known of the tensor is put in where it is asked for; what is not, the run finds out
 (`R.shape_of`), or is refused.
@@ -45,6 +45,13 @@ def _ndim(x: rx.Expr) -> Any:
     return info.ndim
 
 
+def astype(x: rx.Expr, dtype: Any) -> Any:
+    """`x.astype("float16")`: the tensor in another dtype."""
+    return x.astype(getattr(dtype, "dtype", dtype))
+
+
+#: what a text may call of a tensor
+TENSOR_METHODS: dict[str, Callable[..., Any]] = {"astype": astype}
 TENSOR_ATTRIBUTES: dict[str, Callable[[rx.Expr], Any]] = {
     "shape": _shape,
     "dtype": _dtype,

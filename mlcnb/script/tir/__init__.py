@@ -56,14 +56,14 @@ from mlcnb.script.words import LET
 
 let = LET
 sblock, sblock_attr, sblock_alloc_buffer = block, block_attr, alloc_buffer
+buffer = Buffer
 
 __all__ = [
     "Assert", "Buffer", "LetStmt", "alloc_buffer", "alloc_local", "alloc_shared", "allocate",
-    "allocate_const",
-    "attr", "axis", "block", "block_attr", "decl_buffer", "env_thread", "evaluate", "func_attr",
-    "grid", "init", "inline", "launch_thread", "let", "macro", "match_buffer", "parallel",
-    "prim_func", "reads", "sblock", "sblock_alloc_buffer", "sblock_attr", "serial",
-    "thread_binding", "unroll", "vectorized", "where", "writes",
+    "allocate_const", "attr", "axis", "block", "block_attr", "buffer", "decl_buffer",
+    "env_thread", "evaluate", "func_attr", "grid", "init", "inline", "launch_thread", "let",
+    "macro", "match_buffer", "parallel", "prim_func", "reads", "sblock", "sblock_alloc_buffer",
+    "sblock_attr", "serial", "thread_binding", "unroll", "vectorized", "where", "writes",
 ]  # fmt: skip
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from mlcnb import register_func
+from mlcnb.relax import VirtualMachine, build
 from mlcnb.relax import transform as X
+from mlcnb.relax.analysis import assert_well_formed
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
 from mlcnb.script import tir as T
-from tests.relax.harness import check_pass
+from mlcnb.testing import evaluate
+from tests.relax.harness import as_module, check_pass
 
 
 @I.ir_module
@@ -45,6 +51,40 @@ def test_purity_is_said_of_the_whole_function() -> None:
             return gv
 
     check_pass(X.RemovePurityChecking(), Chain, After)
+
+
+def test_purity_is_said_of_functions_inside_and_closures_are_called_as_any() -> None:
+    Info = R.Tensor((4,), "float32")
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), c: R.Tensor((), "bool")):
+        @R.function
+        def outer(y: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            @R.function
+            def inner(z: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+                return R.add(R.call_pure_packed("f", z, sinfo_args=Info), y)
+
+            return inner(y)
+
+        k = R.make_closure(outer, (x,))
+        if c:
+            r = R.invoke_pure_closure(k, (), sinfo_args=Info)
+        else:
+            r = outer(x)
+        return r
+
+    register_func("f", lambda x: x + 1, override=True)
+    x = np.ones(4, "float32")
+    before = as_module(main)
+    for mod in (before, X.LambdaLift()(before)):
+        made = X.RemovePurityChecking()(mod)
+        assert "pure_packed" not in (text := made.script()) and "pure_closure" not in text
+        assert text.count("@R.function") == text.count('"relax.force_pure": True') == 3
+        assert_well_formed(made)
+        for side in (True, False):
+            np.testing.assert_array_equal(evaluate(made, x, np.array(side)), np.full(4, 3))
+            vm = VirtualMachine(build(made, "llvm"))
+            np.testing.assert_array_equal(vm["main"](x, np.array(side)), np.full(4, 3))
 
 
 def test_loop_functions_are_named_as_they_are_linked() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import mlcnb as mlc
 from mlcnb.core import options
 from mlcnb.ir.instrument import trace
 from mlcnb.ir.span import Span
@@ -20,6 +21,7 @@ from mlcnb.relax.transform import (
 )
 from mlcnb.script import relax as R
 from mlcnb.script import tir as T
+from mlcnb.testing import evaluate
 from tests.relax.harness import as_module, check_pass, constant
 
 
@@ -311,3 +313,27 @@ def test_batch_norm_of_unknown_statistics_is_written_out() -> None:
     ]  # fmt: skip
     mod = as_module(before)
     assert DecomposeOpsForInference("other")(mod) is mod
+
+
+def test_inference_is_what_the_name_of_the_pass_says() -> None:
+    """As TVM's: a batch_norm that trains (the default) normalises by its moving statistics then;
+    what compiles a program leaves its meaning.
+    """
+
+    @R.function
+    def before(x: R.Tensor((2, 3), "float32"), s: R.Tensor((3,), "float32")):
+        with R.dataflow():
+            gv = R.nn.batch_norm(x, s, s, s, s, axis=1)[0]
+            R.output(gv)
+        return gv
+
+    rng = np.random.default_rng(0)
+    x, s = (rng.uniform(0.5, 2, n).astype("float32") for n in ((2, 3), 3))
+    by_moving = (x - s) / np.sqrt(s + 1e-5) * s + s
+    by_batch = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5) * s + s
+    mod = as_module(before)
+    made = DecomposeOpsForInference()(mod)
+    assert "nn.batch_norm" not in ops_of(made)
+    np.testing.assert_allclose(evaluate(made, x, s), by_moving, rtol=1e-4)
+    assert DecomposeOpsForInference(keep_training=True)(mod) is mod
+    np.testing.assert_allclose(mlc.compile(mod)(x, s), by_batch, rtol=1e-4, atol=1e-5)
