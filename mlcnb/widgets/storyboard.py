@@ -41,6 +41,12 @@ class Place(NamedTuple):
     depth: int
     times: int | None
 
+    @property
+    def name(self) -> str:
+        """Of the block, or of the loop's variable."""
+        node = self.node
+        return node.name_hint if isinstance(node, s.Block) else node.loop_var.name
+
 
 @lru_cache(KEPT)
 def places(func: PrimFunc) -> tuple[Place, ...]:
