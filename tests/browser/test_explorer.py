@@ -42,6 +42,7 @@ def test_replay_without_a_kernel(page_of, axe, screenshot, dark):
     expect(program.locator("[data-mark='+']")).to_have_count(2)
     root.get_by_role("slider", name="step").press("Home")
     expect(program.locator("[data-mark='+']")).to_have_count(0)
+    assert program.locator(".x-margin").first.inner_text().startswith("262 k× · ")
     steps = root.get_by_role("listbox", name="steps").get_by_role("option")
     expect(steps).to_have_count(4)
     steps.first.focus()
