@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mlcnb
 from mlcnb import cli
-from mlcnb.cli import _model, bench, lab, show
+from mlcnb.cli import _inputs, _model, bench, lab, show
 from mlcnb.cli import run as run_command
 from mlcnb.core.errors import MLCError
 
@@ -59,7 +59,8 @@ def test_help_lists_every_command(capsys):
     assert stop.value.code == 0
     out = capsys.readouterr().out
     assert cli.command_names() == [
-        "bench", "compile", "doctor", "gpu", "lab", "run", "show", "tune",
+        "bench", "compile", "doctor", "explain", "gpu", "lab", "legal", "profile", "replay",
+        "roofline", "run", "show", "tune",
     ]  # fmt: skip
     assert all(f"\n    {name} " in out for name in cli.command_names())
 
@@ -485,13 +486,13 @@ def test_a_picture_is_resized_cut_and_normalised(tmp_path):
     from PIL import Image
 
     Image.new("RGB", (100, 50), (255, 0, 127)).save(tmp_path / "p.png")
-    wanted = _model.Input("x", "float32", (None, 3, 24, 24))
-    array = run_command.read_picture(tmp_path / "p.png", wanted, 0.5, 0.5)
+    wanted = _inputs.Input("x", "float32", (None, 3, 24, 24))
+    array = _inputs.read_picture(tmp_path / "p.png", wanted, 0.5, 0.5)
     assert (array.shape, array.dtype) == ((1, 3, 24, 24), np.float32)
     np.testing.assert_allclose(array[0, :, 0, 0], [1.0, -1.0, 127 / 255 * 2 - 1], rtol=1e-6)
     (tmp_path / "x.png").write_text("no picture")
     with pytest.raises(MLCError, match="x.png cannot be read as a picture"):
-        run_command.read_picture(tmp_path / "x.png", wanted, 0.5, 0.5)
+        _inputs.read_picture(tmp_path / "x.png", wanted, 0.5, 0.5)
 
 
 def test_bench(model, capsys):
@@ -528,3 +529,245 @@ def test_shape_argument():
     for text in ("x", "x=", "x=a,b"):
         with pytest.raises(argparse.ArgumentTypeError, match="is not like x=1,3,224,224"):
             _model.shape(text)
+
+
+# replay, legal, explain, profile, roofline
+
+LOOPS = """
+@T.prim_func
+def product(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32"),
+            C: T.Buffer((16, 16), "float32")):
+    for i, j, k in T.grid(16, 16, 16):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""
+
+
+@pytest.fixture(scope="module")
+def loops(tmp_path_factory):
+    """A file of one product, C: float32 [16, 16]."""
+    path = tmp_path_factory.mktemp("loops") / "product.py"
+    path.write_text(LOOPS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def steps(loops):
+    """A trace of three steps beside it."""
+    sch = mlcnb.tir.Schedule(_model.read_script(loops)["product"])
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    sch.reorder(i, k, j)
+    sch.vectorize(j)
+    path = loops.parent / "steps.json"
+    path.write_text(json.dumps(sch.trace.as_json()))
+    return path
+
+
+def as_process(*argv):
+    """A command as a shell starts it: exit code, standard output and standard error."""
+    command = [sys.executable, "-m", "mlcnb", *map(str, argv)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_replay_by_the_default_rules(loops):
+    code, out, err = as_process("replay", loops, "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    first, last = found["stages"][0], found["stages"][-1]
+    assert (first["step"], first["calls"], last["step"]) == (0, [], found["steps"])
+    assert {x["flops"] for x in found["stages"]} == {2 * 16**3}
+    assert all(x["seconds"] > 0 and x["difference"] < 1e-5 for x in found["stages"])
+    assert all(x["hot"]["instructions"] > 0 for x in found["stages"])
+
+
+def test_replay_of_steps_that_were_kept(loops, steps, capsys):
+    code, out, err = call(capsys, "replay", loops, "--steps", steps)
+    assert (code, err) == (0, "")
+    assert out.startswith("Replay of product: 3 stages of 2 steps on 1 thread\n")
+    code, out, _ = call(capsys, "replay", loops, "--steps", steps, "--at", "0,2", "--json")
+    stages = json.loads(out)["stages"]
+    assert [x["step"] for x in stages] == [0, 2]
+    assert [x.partition("(")[0] for x in stages[1]["calls"]] == ["sch.reorder", "sch.vectorize"]
+    code, _, err = call(capsys, "replay", loops, "--steps", steps, "--at", "7")
+    assert (code, err) == (
+        2,
+        "mlcnb replay: replay: no such steps among [7]\nhint: there are 0 to 2\n",
+    )
+
+
+@pytest.mark.parametrize("text", ["", "1,", "a", "-1"])
+def test_steps_to_stop_at_are_numbers(loops, text, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["replay", str(loops), "--at", text])
+    assert f"{text!r} is not like 0,5,12" in capsys.readouterr().err
+
+
+def test_steps_that_are_no_trace(loops, tmp_path, capsys):
+    (tmp_path / "x.json").write_text("{")
+    code, _, err = call(capsys, "legal", loops, "--steps", tmp_path / "x.json")
+    assert code == 2
+    assert err.startswith(f"mlcnb legal: {tmp_path / 'x.json'} is no JSON: ")
+    assert err.endswith("hint: json.dump(sch.trace.as_json(), file) writes one\n")
+    (tmp_path / "x.json").write_text("[1]")
+    code, _, err = call(capsys, "legal", loops, "--steps", tmp_path / "x.json")
+    assert (code, err.partition("\n")[0]) == (2, "mlcnb legal: the JSON is no trace")
+
+
+def test_legal_says_what_legal_steps_says(loops, capsys):
+    code, out, err = call(capsys, "legal", loops, "k", "--json")
+    assert (code, err) == (0, "")
+    (found,) = json.loads(out)
+    sch = mlcnb.tir.Schedule(_model.read_script(loops)["product"])
+    expected = mlcnb.tir.legal_steps(sch, sch.get_loops("C")[2])
+    assert found["where"] == expected.where
+    assert [x["call"] for x in found["steps"]] == [x.text for x in expected]
+    assert found["refused"] == expected.refused
+    assert "parallel" in found["refused"]
+
+
+def test_legal_everywhere_and_nowhere(loops, steps, capsys):
+    code, out, _ = call(capsys, "legal", loops, "--json")
+    assert [x["where"].split(" in ")[0] for x in json.loads(out)] == [
+        "loop i", "loop j", "loop k", "block C",
+    ]  # fmt: skip
+    code, out, _ = call(capsys, "legal", loops, "--steps", steps)
+    heads = [line.split(" in ")[0] for line in out.splitlines() if line.startswith("legal at ")]
+    assert as_process("legal", loops, "--steps", steps)[0] == 0
+    assert heads[:3] == ["legal at loop i", "legal at loop k", "legal at loop j"]
+    assert call(capsys, "legal", loops, "q") == (
+        2,
+        "",
+        "mlcnb legal: there is no block or loop 'q'\nhint: there are i, j, k, C\n",
+    )
+
+
+def test_explain_a_step_that_is_legal(loops):
+    code, out, err = as_process("explain", loops, "split", "j", "factors=[None, 8]")
+    assert (code, err) == (0, "")
+    assert out.startswith("legal, by rule: j_0, j_1 = sch.split(j, factors=[None, 8])\ndiff: ")
+    assert "+     for i, j_0, j_1, k in T.grid(16, 2, 8, 16):\n" in out
+    code, out, _ = as_process("explain", loops, "reorder", "j,i", "--json")
+    assert code == 0
+    assert json.loads(out) == {
+        "legal": True,
+        "proof": "by rule",
+        "call": "sch.reorder(j, i)",
+        "change": "main: changed, +1 -1 lines",
+    }
+
+
+def test_explain_a_step_that_is_refused(loops, steps, capsys):
+    code, out, err = as_process("explain", loops, "parallel", "k")
+    assert (code, err) == (1, "")
+    assert out.startswith("ScheduleError: parallel: loop k is not parallel: ")
+    assert "counter-example for loop k\n" in out
+    code, out, _ = call(capsys, "explain", loops, "parallel", "k", "--json", "--steps", steps)
+    found = json.loads(out)
+    assert (code, found["legal"]) == (1, False)
+    assert found["counterexample"][0] == "1. block C at i = 0, k = 0, j = 0 writes C[0, 0]"
+    assert 'sch.parallel(sch.get_loops("C")[0])' in found["instead"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["split"], "split at which block or loop?\nhint: mlcnb legal FILE lists them"),
+        (["split", "q"], "there is no block or loop 'q'\nhint: there are i, j, k, C"),
+        (["splt", "i"], "there is no primitive 'splt'\nhint: split…"),
+        (
+            ["split", "i", "fctors=3"],
+            "split: there is no argument 'fctors'\nhint: loop, factors, …",
+        ),
+        (["split", "i", "8"], "'8' is not like NAME=VALUE\nhint: \"factors=[None, 8]\""),
+    ],
+)
+def test_explain_what_cannot_be_tried(argv, message, loops, capsys):
+    code, out, err = call(capsys, "explain", loops, *argv)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"mlcnb explain: {message.removesuffix('…')}")
+
+
+def test_explain_a_page(loops, model, capsys):
+    _, out, _ = call(capsys, "explain", loops)
+    assert out.startswith("Explorer: schedule of product, 0 steps\n")
+    _, out, _ = call(capsys, "explain", model, "--json")
+    assert json.loads(out)["text"][0].startswith("model main: 2 operators")
+
+
+def test_a_loop_function_of_a_model_by_its_name(model, capsys):
+    mod = mlcnb.get_pipeline("default")(mlcnb.from_onnx(model))
+    (name,) = (v.name_hint for v, f in mod.items() if isinstance(f, mlcnb.tir.PrimFunc))
+    code, out, _ = call(capsys, "legal", model, "--kernel", name, "--json")
+    assert code == 0
+    assert json.loads(out)
+    code, _, err = call(capsys, "replay", model, "--kernel", "nothing")
+    assert (code, err) == (2, f"mlcnb replay: no kernel 'nothing'\nhint: one of {name}\n")
+
+
+def test_several_loop_functions_are_told_apart(loops, tmp_path, capsys):
+    two = tmp_path / "two.py"
+    each = LOOPS.replace("\n", "\n    ")
+    two.write_text(f"@I.ir_module\nclass Module:{each}{each.replace('product', 'other')}")
+    code, _, err = call(capsys, "legal", two)
+    assert (code, err) == (
+        2,
+        f"mlcnb legal: {two} has 2 loop functions\nhint: --kernel NAME, one of product, other\n",
+    )
+    assert call(capsys, "legal", two, "i", "--kernel", "other")[0] == 0
+
+
+def test_profile(model, x, tmp_path):
+    code, out, err = as_process("profile", model, "--json", "--repeat", 3, "--threads", 1)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert (found["repeat"], found["threads"]) == (3, 1)
+    assert sum(row["share"] for row in found["calls"]) == pytest.approx(1)
+    assert [row["flops"] for row in found["calls"]] == [2 * 4 * 3 + 3]
+    library = tmp_path / "small.tar"
+    assert as_process("compile", model, "-o", library)[0] == 0
+    code, out, _ = as_process("profile", library, "--input", x)
+    assert (code, out.partition(":")[0]) == (0, "Profile")
+
+
+def test_profile_wants_inputs_that_are_named(model, x, capsys):
+    code, _, err = call(capsys, "profile", model, x)
+    assert code == 2
+    assert err.endswith(f"inputs are named\nhint: --input {x}\n")
+
+
+def test_roofline(model, tmp_path):
+    code, out, err = as_process("roofline", "--threads", 1)
+    assert (code, err) == (0, "")
+    assert re.match(r"Roofline of 1 thread: \d+ GFLOP/s in float32, measured\n  level ", out)
+    plot = tmp_path / "roof.svg"
+    code, out, err = as_process("roofline", model, "--json", "--plot", plot)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert [x["name"] for x in found["levels"]] == ["L1", "L2", "L3", "memory"]
+    assert all(x["bandwidth"] > 0 for x in found["levels"])
+    assert all(k["seconds"] > 0 for k in found["kernels"])
+    assert "<svg" in plot.read_text()
+
+
+def test_roofline_of_open_sizes(tmp_path, capsys):
+    """Kernels are measured: an open size is given a number."""
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "open",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 64])],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    _, out, _ = call(capsys, "roofline", tmp_path / "m.onnx", "--batch", 8, "--json")
+    assert [k["nbytes"] for k in json.loads(out)["kernels"]] == [2 * 8 * 64 * 4]
+
+
+def test_a_plot_of_no_kind_is_refused(tmp_path, capsys):
+    code, _, err = call(capsys, "roofline", "--plot", tmp_path / "roof.doc")
+    assert code == 2
+    assert err.endswith("hint: end it with .png, .svg or .pdf\n")

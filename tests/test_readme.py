@@ -42,7 +42,7 @@ def test_the_schedule_of_the_readme_computes_the_product():
 def test_commands_are_those_there_are():
     from mlcnb import cli
 
-    used = set(re.findall(r"`mlcnb (\w+)", TEXT))
+    used = set(re.findall(r"(?:`|^)mlcnb ([a-z]+)", TEXT, re.MULTILINE))
     assert used == set(cli.command_names())
 
 

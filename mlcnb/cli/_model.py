@@ -1,4 +1,4 @@
-"""What the commands that take a model share: its arguments, its inputs, its loading."""
+"""What the commands that take a model share: its arguments, its loading, the forms of an answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 import tarfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,11 @@ import mlcnb
 from mlcnb.core.errors import MLCError
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Declare MODEL and --shape."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a model")
+def add_model(
+    parser: argparse.ArgumentParser, name: str = "MODEL", words: str = "a model", **options: Any
+) -> None:
+    """Declare MODEL, under a name and with words of the command's own, and --shape."""
+    parser.add_argument("model", type=Path, metavar=name, help=words, **options)
     parser.add_argument(
         "--shape",
         action="append",
@@ -86,6 +87,23 @@ def load(args: argparse.Namespace, **fixed: tuple[int, ...]) -> Any:
     return mlcnb.from_onnx(args.model, shape=shapes or None)
 
 
+def executable(args: argparse.Namespace, batch: int | None = None) -> Any:
+    """The model that the arguments name, compiled: here, or by `mlcnb compile`.
+
+    Args:
+        args: what `add_model` declares.
+        batch: the size that dimensions get which a model leaves open; None: they stay open.
+    """
+    if args.model.exists() and args.model.suffix != ".onnx":
+        return mlcnb.load_module(args.model)
+    mod = load(args)
+    open_sizes = mlcnb.relax.analysis.defined_symbolic_vars(mod["main"]) if batch else ()
+    if open_sizes:
+        sizes = dict.fromkeys(open_sizes, batch)
+        mod = mlcnb.relax.transform.BindSymbolicVars(sizes, "main")(mod)
+    return mlcnb.compile(mod, target="llvm")
+
+
 def read_script(path: Path) -> dict[str, Any]:
     """The loop functions of a file of TVMScript, by name; it is read, not run."""
     check_file(path)
@@ -130,27 +148,13 @@ def chosen(parts: dict[str, Any], only: str | None) -> dict[str, Any]:
     return {only: parts[only]}
 
 
-@dataclass(frozen=True)
-class Input:
-    """An input of a model: its name, dtype, and dimensions (None where any size will do)."""
-
-    name: str
-    dtype: str
-    dims: tuple[int | None, ...]
-
-    def __str__(self) -> str:
-        dims = ", ".join("?" if dim is None else str(dim) for dim in self.dims)
-        return f"{self.name}: {self.dtype} [{dims}]"
-
-
-def inputs_of(mod: Any) -> list[Input]:
-    """The inputs of a module's `main`."""
-    return [_input(param) for param in mod["main"].params]
-
-
-def _input(param: Any) -> Input:
-    info = param.struct_info
-    dims = getattr(info, "dims", None)
-    if dims is None:
-        raise MLCError(f"input {param.name_hint} is not a tensor of known rank: {info}")
-    return Input(param.name_hint, str(info.dtype), tuple(getattr(d, "value", None) for d in dims))
+def strip_data(strip: Any) -> dict[str, Any]:
+    """What was counted and measured of a kernel, as JSON values."""
+    names = ("kernel", "seconds", "flops", "nbytes", "gflops", "bandwidth")
+    counts = ("instructions", "vector", "fma", "loads", "stores")
+    return {
+        **{name: getattr(strip, name) for name in names},
+        "of_roof": strip.share,
+        "hot": {name: getattr(strip.hot, name) for name in counts},
+        "spills": strip.spills,
+    }

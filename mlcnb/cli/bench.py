@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import mlcnb
-from mlcnb.cli import _model
+from mlcnb.cli import _inputs, _model
 from mlcnb.cli.lab import find_notebooks
 
 Runner = Callable[[], Sequence[np.ndarray]]
@@ -31,9 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("models", type=Path, nargs="*", metavar="MODEL", help="ONNX files")
     parser.add_argument("--threads", type=_model.threads, default=1, metavar="N")
-    parser.add_argument(
-        "--batch", type=_model.positive, default=1, help="size of a dimension that is open"
-    )
+    _inputs.add_batch(parser)
     parser.add_argument("--seconds", type=float, default=2.0, help="of timing for each model")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -92,9 +90,9 @@ def time_model(model: Path, threads: int, batch: int = 1, seconds: float = 2.0) 
 
     _model.check_model(model)
     import_ms, mod = timed(lambda: mlcnb.from_onnx(model))
-    inputs = _model.inputs_of(mod)
+    inputs = _inputs.inputs_of(mod)
     compile_ms, ex = timed(lambda: mlcnb.compile(mod, target="llvm"))
-    arrays = {each.name: random_array(each, batch) for each in inputs}
+    arrays = {each.name: _inputs.random_array(each, batch) for each in inputs}
     runners: dict[str, Runner] = {"ours": lambda: as_list(ex(*arrays.values()))}
     peer_load_ms = None
     if importlib.util.find_spec("onnxruntime"):
@@ -117,15 +115,6 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
     start = time.perf_counter()
     result = function()
     return (time.perf_counter() - start) * 1e3, result
-
-
-def random_array(wanted: _model.Input, batch: int) -> np.ndarray:
-    """Normal values for floats, zeros for the rest; the same at every call."""
-    dims = tuple(batch if dim is None else dim for dim in wanted.dims)
-    dtype = np.dtype(wanted.dtype)
-    if dtype.kind != "f":
-        return np.zeros(dims, dtype)
-    return np.random.default_rng(0).standard_normal(dims).astype(dtype)
 
 
 def heading(threads: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from shutil import get_terminal_size
 from typing import Any
 
 from mlcnb.core import display
@@ -20,4 +21,7 @@ def progress_bar(what: str, total: int) -> Any:
     aside = threading.current_thread() is not threading.main_thread()
     quiet = aside or not (sys.stderr.isatty() or display.in_notebook())
     form = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}"
-    return tqdm(total=total, desc=what, delay=1, leave=False, disable=quiet, bar_format=form)
+    # a terminal that does not know its width has 0 columns, and tqdm would print nothing there
+    width = None if quiet or display.in_notebook() else get_terminal_size().columns
+    look = {"leave": False, "bar_format": form, "ncols": width}
+    return tqdm(total=total, desc=what, delay=1, disable=quiet, **look)

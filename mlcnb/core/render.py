@@ -76,6 +76,16 @@ DARK = (
 VIEW = "mlc-view"
 #: ground of a listing, and lines around things: seen on any paper
 TINT, LINE = "rgba(128,128,128,0.08)", "rgba(128,128,128,0.4)"
+#: a listing with a longer line may have to scroll in a narrow window
+NARROW = 60
+#: what scrolls is reached by Tab. JupyterLab's sanitiser leaves a tabindex to <a>, <button> and
+#: fields alone; the role and the label stay where there is no sanitiser.
+REACHED = {
+    "tabindex": "0",
+    "role": "group",
+    "aria-label": "scrolls",
+    "style": "color:inherit;text-decoration:none",
+}
 
 
 def _sheet() -> str:
@@ -125,7 +135,11 @@ def html(
         f"background:{TINT};padding:8px 10px;margin:0;overflow-x:auto;"
         "font-family:monospace;font-size:12px;line-height:1.45;white-space:pre"
     )
-    return f'<pre class="{VIEW}" style="{style}">' + "\n".join(out) + "</pre>"
+    inside = "\n".join(out)
+    if max((sum(len(token.text) for token in line) for line in lines), default=0) > NARROW:
+        given = "".join(f' {name}="{value}"' for name, value in REACHED.items())
+        inside = f"<a{given}>{inside}</a>"
+    return f'<pre class="{VIEW}" style="{style}">{inside}</pre>'
 
 
 def _html(line: Sequence[Text], background: str = "") -> str:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 from mlcnb.core import above, display, options
 from mlcnb.core.errors import MLCError, PassError
+from mlcnb.core.progress import progress_bar
 from mlcnb.core.recursion import roomy
 from mlcnb.core.text import kind_of
 from mlcnb.ir.function import BaseFunc
@@ -239,11 +240,13 @@ class Sequential(Pass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All enabled passes, in order."""
-        for each in self.passes:
-            if ctx.pass_enabled(each.info):
-                mod = each(mod)
-            else:
-                ctx.skipped(each.info, mod)
+        with progress_bar("passes", len(self.passes)) as bar:
+            for each in self.passes:
+                if ctx.pass_enabled(each.info):
+                    mod = each(mod)
+                else:
+                    ctx.skipped(each.info, mod)
+                bar.update(1)
         return mod
 
     def __iter__(self) -> Iterator[Pass]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from mlcnb.core import render
 from mlcnb.view import parts as p
 from mlcnb.view.as_text import bar
-from mlcnb.view.html import Html, css, details, escape, img_svg, join, table, tag
+from mlcnb.view.html import Html, css, details, escape, img_svg, join, scrolled, table, tag
 from mlcnb.view.words import clip, size
 
 #: bytes of one view
@@ -63,6 +63,8 @@ _HEAD = css(font_weight="bold")
 _COLUMN = css(flex="0 1 auto", max_width="100%", margin="0 18px 4px 0")
 #: of its width a picture keeps this, before the window around it scrolls
 _SHRINK = 0.7
+#: pixels: a picture no larger than that fits everywhere
+_ALWAYS = 400
 
 
 def to_html(parts: Sequence[p.Part], limit: int = LIMIT) -> str:
@@ -93,8 +95,8 @@ class _Writer:
         if isinstance(part, p.Fold):
             return self.fold(part)
         if isinstance(part, p.Scroll):
-            self.left -= len(_SCROLL) + 24
-            return tag("div", self.parts(part.parts), style=_SCROLL)
+            self.left -= len(_SCROLL) + len(scrolled()) + 24
+            return tag("div", scrolled(self.parts(part.parts)), style=_SCROLL)
         if isinstance(part, p.Beside):
             return self.beside(part)
         return self.pay(self.written(part))
@@ -197,6 +199,8 @@ class _Writer:
         svg = part.draw()
         least = f"{int(_SHRINK * _width(svg))}px"
         image = img_svg(svg, part.alt, style=css(max_width="100%", min_width=least))
+        if _width(svg) > _ALWAYS or _height(svg) > _ALWAYS:
+            image = scrolled(image)
         if len(image) > self.left - _SMALLEST:
             text = f"{part.alt} (a picture of {size(len(image))}, too large for a cell)"
             return tag("div", text, style=_LINES["note"])
@@ -204,17 +208,24 @@ class _Writer:
 
 
 #: bytes of the smallest part worth showing, and of a note
-_SMALLEST = 600
+_SMALLEST = 800
 _NOTE = 200
 
 
 def _width(svg: str) -> float:
     """The width that a picture says it has, in pixels."""
-    said = _WIDTH.search(svg)
+    return _size(_WIDTH.search(svg))
+
+
+def _height(svg: str) -> float:
+    return _size(_HEIGHT.search(svg))
+
+
+def _size(said: re.Match[str] | None) -> float:
     return float(said[1]) if said else 0.0
 
 
-_WIDTH = re.compile(r'<svg[^>]*? width="([\d.]+)"')
+_WIDTH, _HEIGHT = (re.compile(rf'<svg[^>]*? {side}="([\d.]+)"') for side in ("width", "height"))
 
 
 def _shown(value: object, kind: str) -> Html:

@@ -22,7 +22,7 @@ from mlcnb.core import render
 from mlcnb.view.words import visible
 
 TAGS = frozenset(
-    "b br code details div i img pre span summary table tbody td th thead tr".split(),
+    "a b br code details div i img pre span summary table tbody td th thead tr".split(),
 )
 #: attribute -> the tags that may have it ("*": all)
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
@@ -31,6 +31,9 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "title": ("*",),
     "open": ("details",),
     "colspan": ("td", "th"),
+    "tabindex": ("a",),
+    "role": ("a",),
+    "aria-label": ("a",),
     "alt": ("img",),
     "src": ("img",),
     "width": ("img",),
@@ -38,7 +41,8 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
 STYLES = frozenset(
     "background border border-collapse border-left border-radius color display flex flex-wrap "
     "font-family font-size font-weight line-height margin max-height max-width min-width opacity "
-    "overflow overflow-wrap overflow-x padding text-align vertical-align white-space width".split()
+    "overflow overflow-wrap overflow-x padding text-align text-decoration vertical-align "
+    "white-space width".split()
 )
 CLASSES = frozenset((render.VIEW, *(f"mlc-{name}" for name in render.WORDS)))
 SVG_SOURCE = "data:image/svg+xml;base64,"
@@ -132,6 +136,11 @@ def table(
 def details(title: str, *body: str, is_open: bool = False, style: str = "") -> Html:
     """Something folded under its title."""
     return tag("details", tag("summary", title), *body, open=is_open, style=style)
+
+
+def scrolled(*inside: str) -> Html:
+    """What an element that scrolls has in it, so that Tab reaches it and arrows move it."""
+    return tag("a", *inside, **render.REACHED)
 
 
 def pre(text: str, style: str = "") -> Html:

@@ -56,7 +56,7 @@ def _row(name: str, kernel: Any) -> tuple[str, ...]:
     func: PrimFunc = kernel.func
     result = ", ".join(f"{b.dtype} {dims(b.shape)}" for b in survey.outputs_of(func))
     done = survey.work(func)
-    told = (clip(name, 48), clip(" + ".join(survey.parts_of(func)), 48), clip(result, 48))
+    told = (clip(name, 48), clip(" + ".join(survey.words_of(func)), 48), clip(result, 48))
     work = flops(done, told=False)
     if not hasattr(kernel, "compiled"):
         return (*told, work, "", "")

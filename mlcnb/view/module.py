@@ -105,7 +105,7 @@ def _made_of(calls: Counter[str], mod: IRModule) -> Counter[str]:
     found: Counter[str] = Counter()
     for name, n in calls.items():
         func = mod.functions.get(GlobalVar(name))
-        parts = survey.parts_of(func) if isinstance(func, PrimFunc) else []
+        parts = survey.words_of(func) if isinstance(func, PrimFunc) else []
         found[clip(" + ".join(parts) or name, 48)] += n
     return found
 
@@ -169,7 +169,7 @@ def _loop_row(mod: IRModule, function: PrimFunc) -> tuple[str, str]:
     from mlcnb.view.words import dims
 
     result = ", ".join(f"{b.dtype} {dims(b.shape)}" for b in survey.outputs_of(function))
-    return " + ".join(survey.parts_of(function)) or "loops", result
+    return " + ".join(survey.words_of(function)) or "loops", result
 
 
 def _nothing(mod: IRModule, function: Any) -> tuple[str, str]:

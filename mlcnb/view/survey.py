@@ -212,6 +212,29 @@ def parts_of(function: PrimFunc) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+#: blocks that only prepare what another one of the same operator takes
+_HELPERS = re.compile(
+    r"pad_temp|padded|input_rows|data_pack|weight_rows|transform_weight|bgemm|inverse_rows|"
+    r"\w+_(maxelem|max|exp|expsum|inverse|single|squares|sum|sum_h)"
+)
+#: what a name says beyond the operator: TVM's prefixes, the order of axes, the way it is stored
+_BEYOND = re.compile(r"^(T|tir)_|_(nchw|nhwc|ncw|nwc|ncdhw|ndhwc|norm|packed)c?$", re.IGNORECASE)
+#: block -> its operator, where that has another name
+_CALLED = {"pool_max": "max_pool", "pool_avg": "avg_pool", "conv2d_winograd": "winograd conv2d"}
+
+
+@remembered
+def words_of(function: PrimFunc) -> tuple[str, ...]:
+    """What a kernel does, as a person would say it: the operators of its blocks.
+
+    `pad_temp, conv2d_NCHWc, add, relu` is `conv2d, add, relu`; what only prepares is left out,
+    unless there is nothing else.
+    """
+    parts = parts_of(function)
+    kept = [p for p in parts if not _HELPERS.fullmatch(p)] or parts
+    return tuple(dict.fromkeys(_CALLED.get(p) or _BEYOND.sub("", p) or p for p in kept))
+
+
 def outputs_of(function: PrimFunc, least: int = 1) -> list[Any]:
     """The parameters that the function writes."""
     written = {region.buffer for block in blocks_of(function) for region in block.writes}

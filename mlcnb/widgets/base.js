@@ -21,6 +21,8 @@ export function panel(draw) {
     host.append(frame);
     const room = new ResizeObserver(() => { frame.dataset.room = roomOf(frame.clientWidth); });
     room.observe(frame);
+    const order = new MutationObserver(() => level(frame));
+    order.observe(frame, { childList: true, subtree: true });
     const view = connect(model, (text) => { status.textContent = text; });
     view.data = await unpack(model.get("packed"));
     let finish = null;
@@ -31,12 +33,26 @@ export function panel(draw) {
       console.error(error);
     }
     view.hello();
-    return () => { view.close(); room.disconnect(); if (finish) finish(); frame.remove(); };
+    return () => { view.close(); room.disconnect(); order.disconnect(); if (finish) finish(); frame.remove(); };
   };
 }
 
 /** How much room a page has, for its style sheet: what is beside and what below, which columns. */
 function roomOf(width) { return width < 620 ? "narrow" : width < 1000 ? "medium" : "wide"; }
+
+/** Headings one step deeper than the last one before the page: it may lie anywhere in a notebook. */
+function level(frame) {
+  let above = 2;
+  for (const h of document.querySelectorAll("h1, h2, h3, h4, h5, h6")) {
+    if (frame.compareDocumentPosition(h) & Node.DOCUMENT_POSITION_FOLLOWING) break;
+    if (!h.closest(".mlcnb") && h.getClientRects().length) above = Number(h.tagName[1]);
+  }
+  const own = [...frame.querySelectorAll("h3, h4")];
+  for (const h of own) {
+    const wanted = String(above + 1 + Number(h.tagName[1]) - Number(own[0].tagName[1]));
+    if (h.getAttribute("aria-level") !== wanted) h.setAttribute("aria-level", wanted);
+  }
+}
 
 /** Plain keys are the page's: a notebook would take arrows for a walk, and `d d` deletes a cell. */
 function keep(event) {

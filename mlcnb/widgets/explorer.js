@@ -405,6 +405,15 @@ function explorer(root, view) {
         `${x.times}×${x.memory ? ` · ${x.memory}` : ""}`))));
   }
 
+  /** What the program's lines cost, beside them: runs, and bytes that one run touches. */
+  function drawMargin() {
+    const margin = s.preview || !program() ? [] : program().margin;
+    for (let i = 0; i < margin.length; i += 2) {
+      const row = shown.findIndex((x) => x.at === margin[i] && x.mark !== "-"), [cost, told] = view.data.margins[margin[i + 1]];
+      if (row >= 0 && cost) listing.rows[row].append(el("span", { class: "x-margin", title: told }, cost));
+    }
+  }
+
   /** Mark the rows of the listing that show a line of the program. */
   function point(line) {
     listing.light(shown.flatMap((row, i) => (row.at === line ? [i] : [])), "x-here");
@@ -423,6 +432,7 @@ function explorer(root, view) {
     if (total > FOLD_FROM && !s.unfolded) rows = folded(rows);
     shown = rows;
     listing.show(rows.map(spansOf), rows.map((row) => row.mark || " "));
+    drawMargin();
     const more = program() ? program().more : 0;
     const told = s.preview ? `preview: ${s.label}` : s.at === 0 ? "program as given" : `step ${s.at}: ${steps()[s.at][0]}`;
     ui.head.replaceChildren(el("h4", { class: s.preview ? "x-preview" : "" }, told),

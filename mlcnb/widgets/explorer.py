@@ -19,7 +19,6 @@ from mlcnb.core import cells
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.core.text import visible
 from mlcnb.target import Target
-from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.offers.candidates import Call
 from mlcnb.tir.schedule.offers.cell_code import cell_code, cell_lines
@@ -221,10 +220,13 @@ class Explorer(Interactive):
             return sch.state.node(place)
         for name in functions_of(sch):
             for found in places(sch.mod[name]):
-                node = found.node
-                if place == (node.name_hint if isinstance(node, s.Block) else node.loop_var.name):
-                    return name, node
-        raise ScheduleError(f"there is no block or loop {clip(str(place))!r}")
+                if place == found.name:
+                    return name, found.node
+        known = (x.name for n in functions_of(sch) for x in places(sch.mod[n]))
+        raise ScheduleError(
+            f"there is no block or loop {clip(str(place))!r}",
+            hint=f"there are {listed(dict.fromkeys(known), 12)}",
+        )
 
     def _legal_at(self, sch: Schedule, at: int, name: str, row: int) -> LegalSteps:
         func = sch.steps[at].mod[name]

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlcnb.core import display
+from mlcnb.core.render import Text
 from mlcnb.machine.prediction import Prediction
+from mlcnb.script.printer import document
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.offers.cell_code import cell_code
@@ -21,17 +23,19 @@ from mlcnb.view.beside import side_by_side
 from mlcnb.view.diff import Diff, change_parts
 from mlcnb.view.highlight import PYTHON, code
 from mlcnb.view.loops import loop_tree
-from mlcnb.view.parts import Column, Fold, Line, Part, Table, Title
-from mlcnb.view.program import function_fold
+from mlcnb.view.parts import Code, Column, Fold, Line, Part, Table, Title
+from mlcnb.view.program import folded
 from mlcnb.view.registry import shows
 from mlcnb.view.schedule import call_text, own_names
 from mlcnb.view.words import clip, count, listed, memory, plural
-from mlcnb.widgets.storyboard import predicted
+from mlcnb.widgets.storyboard import margins, predicted
 
 __all__ = ["Comparison", "explorer", "machine"]
 
 #: steps that are shown unfolded
 ROWS = 60
+#: column of a program's costs, at most
+MARGIN = 72
 
 
 def explorer(page: Any, asked: Sequence[Any]) -> list[Part]:
@@ -53,7 +57,7 @@ def explorer(page: Any, asked: Sequence[Any]) -> list[Part]:
     for name in names[:1]:
         func = sch.mod[name]
         parts.append(Fold("loops now", [loop_tree(func)], "sch.show()", True, True))
-        parts.append(function_fold(name, func, "sch.show()"))
+        parts.append(folded("TVMScript (loops)", costed(name, func, page.target), "sch.show()"))
     parts += [
         Fold(f"legal at {clip(x.where, 120)}", offers(page, x), "", False, True) for x in asked
     ]
@@ -61,6 +65,19 @@ def explorer(page: Any, asked: Sequence[Any]) -> list[Part]:
     if text:
         parts.append(Fold("as Python", [code(text, PYTHON)], "", True, True))
     return parts
+
+
+def costed(name: str, func: PrimFunc, target: Target | None) -> Code:
+    """The text of a function with what its lines cost, as comments in a column of their own."""
+    text = document(func, header=False, name=name)
+    told = margins(func, text, str(target or ""))
+    edge = min(MARGIN, max((len(text.text_lines[n - 1]) for n in told), default=0)) + 2
+    lines: list[Sequence[Text]] = []
+    for number, line in enumerate(text.lines, 1):
+        cost, _ = told.get(number, ("", ""))
+        blank = " " * max(2, edge - len(text.text_lines[number - 1]))
+        lines.append([*line, Text(blank), Text(f"# {cost}", "comment")] if cost else line)
+    return Code(lines, see="sch.show()", language="python")
 
 
 def offers(page: Any, found: Any) -> list[Part]:

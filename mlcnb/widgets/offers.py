@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
@@ -19,7 +20,7 @@ from mlcnb.tir.schedule.offers.legal import LegalSteps, primitives
 from mlcnb.tir.schedule.record.handles import Handle
 from mlcnb.tir.schedule.record.site import Named, Site
 from mlcnb.tir.schedule.schedule import Schedule
-from mlcnb.view.words import clip
+from mlcnb.view.words import clip, listed
 from mlcnb.widgets.card import offer, short
 from mlcnb.widgets.storyboard import MOST, Storyboard, cost, predicted
 
@@ -87,14 +88,18 @@ def call_of(
     """A call whose first argument is a node (or some), the others by name."""
     known = {x.name: x for x in primitives()}
     if primitive not in known:
-        raise ScheduleError(f"there is no primitive {clip(primitive)!r}")
+        near = get_close_matches(primitive, known, 3) or ["mlc.tir.legal_steps lists them"]
+        raise ScheduleError(f"there is no primitive {clip(primitive)!r}", hint=listed(near))
     chosen = known[primitive]
     site = Site.of(sch.state.tree(name), node[0] if isinstance(node, list) else node)
     first = next(iter(chosen.signature.parameters))
     given: dict[str, Any] = {}
     for key, value in {first: node, **arguments}.items():
         if key not in chosen.signature.parameters:
-            raise ScheduleError(f"{primitive}: there is no argument {clip(str(key))!r}")
+            raise ScheduleError(
+                f"{primitive}: there is no argument {clip(str(key))!r}",
+                hint=listed(chosen.signature.parameters, 12),
+            )
         given[key] = _named(sch, site, value)
     if chosen.varargs in given and not isinstance(given[chosen.varargs], list):
         given[chosen.varargs] = [given[chosen.varargs]]

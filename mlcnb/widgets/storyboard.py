@@ -41,6 +41,12 @@ class Place(NamedTuple):
     depth: int
     times: int | None
 
+    @property
+    def name(self) -> str:
+        """Of the block, or of the loop's variable."""
+        node = self.node
+        return node.name_hint if isinstance(node, s.Block) else node.loop_var.name
+
 
 @lru_cache(KEPT)
 def places(func: PrimFunc) -> tuple[Place, ...]:
@@ -88,6 +94,7 @@ class Storyboard:
         self._lines: dict[Line, int] = {}
         self.rows: list[list[str]] = []
         self._rows: dict[tuple[str, ...], int] = {}
+        self._margins: dict[tuple[str, str], int] = {}
         self.programs: list[dict[str, Any]] = []
         self._programs: dict[tuple[str, int], int] = {}
         self._kept: list[PrimFunc] = []
@@ -104,6 +111,7 @@ class Storyboard:
                     "text": self.text(func, name),
                     "more": max(0, len(page.lines) - MOST),
                     "tree": self.tree(func, page, costed),
+                    "margin": self.margin(func, page, costed),
                     "cost": cost(predicted(func, self.target)) if costed else None,
                 }
             )
@@ -132,9 +140,50 @@ class Storyboard:
             found += [place.depth, self._rows[row], spans[0].line - 1 if spans else 0]
         return found
 
+    def margin(self, func: PrimFunc, page: Any, costed: bool = True) -> list[int]:
+        """Number of a line and of what stands beside it, one after the other."""
+        target = str(self.target or "") if costed else None
+        found: list[int] = []
+        for line, row in margins(func, page, target).items():
+            number = self._margins.setdefault(row, len(self._margins))
+            found += [line - 1, number]
+        return found
+
     def json(self) -> dict[str, Any]:
         """The tables, for a snapshot."""
-        return {"lines": self.lines, "rows": self.rows, "programs": self.programs}
+        margins = [list(row) for row in self._margins]
+        tables = {"lines": self.lines, "rows": self.rows, "margins": margins}
+        return {**tables, "programs": self.programs}
+
+
+def margins(func: PrimFunc, page: Any, target: str | None) -> dict[int, tuple[str, str]]:
+    """What the lines of a program cost: line -> how often its body runs and the bytes that one run
+    of it touches, in short, and the same in words, loop by loop.
+
+    Args:
+        func: the program.
+        page: its text.
+        target: the machine by whose lines bytes are counted; None: they are left out.
+    """
+    touched = {} if target is None else _touched(func, target)
+    lines: dict[int, list[Place]] = {}
+    for place in places(func)[:MOST]:
+        if spans := page.spans_of(place.node):
+            lines.setdefault(spans[0].line, []).append(place)
+    return {line: _margin(found, touched) for line, found in lines.items()}
+
+
+def _margin(found: list[Place], touched: dict[Any, int]) -> tuple[str, str]:
+    """Of a line: the runs are those of its innermost loop, the bytes those of its outermost."""
+    memory = [touched.get(getattr(x.node, "loop_var", None)) for x in found]
+    runs = [f"{count(x.times)}×" if x.times is not None else "" for x in found]
+    short = filter(None, [runs[-1], size(memory[0]) if memory[0] is not None else ""])
+    told = [
+        f"{clip(x.name, 40)}: runs {run or 'not known'}"
+        + ("" if held is None else f", one run touches {size(held)}")
+        for x, run, held in zip(found, runs, memory, strict=True)
+    ]
+    return " · ".join(short), "; ".join(told)
 
 
 def _is_named(func: PrimFunc, name: str) -> bool:

@@ -1,6 +1,6 @@
 """The picture of the README: the explorer and linked source in JupyterLab, light and dark.
 
-make picture        docs/images/lab_light.png, docs/images/lab_dark.png
+make picture        docs/images/explorer_light.png, explorer_dark.png, linked_light.png, linked_dark.png
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.browser.server import ROOT, Server
 
 IMAGES = ROOT / "docs" / "images"
 #: a window that is read at half its width in a README
-SIZE = {"width": 1440, "height": 1250}
+SIZE = {"width": 1440, "height": 1500}
 CELLS = (
     """\
 import mlcnb as mlc

@@ -12,7 +12,6 @@ from mlcnb.observe.access import replayed
 from mlcnb.testing.gallery.programs import matmul
 from mlcnb.tir.schedule import Schedule
 from mlcnb.widgets.access import AccessReplay
-from tests.browser.test_base import HEADINGS
 from tests.view.names import NAMES
 from tests.view.samples import named_loops
 
@@ -49,11 +48,11 @@ def test_a_small_product(page_of, axe, screenshot, dark):
     assert totals(root) == [["1", "0", "1", "100.0 %", "0"]]
     for _ in range(30):
         clock.press("ArrowRight")
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"access-{'dark' if dark else 'light'}", root)
     for name in ("where it misses", "reuse distance", "loads and stores"):
         root.get_by_role("tab", name=name).click()
-        axe(root, HEADINGS)
+        axe(root)
         screenshot(f"access-{name.replace(' ', '-')}-{'dark' if dark else 'light'}", root)
 
 
@@ -67,7 +66,7 @@ def test_two_schedules_on_one_clock(page_of, axe, screenshot, dark):
     missed = [f"{r.counts['L1'].misses:,}" for r in found]
     assert [row[2] for row in totals(root)] == missed == ["56,448", "4,608"]
     clock.evaluate("x => { x.value = 12500; x.dispatchEvent(new Event('input')); }")
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"access-race-{'dark' if dark else 'light'}", root)
 
 
@@ -136,7 +135,7 @@ def test_in_jupyterlab_with_a_kernel_without_and_not_trusted(lab, axe):
     root.evaluate(_PATCHES, [*STATES.values()])
     for dark in (True, False):
         lab.theme(dark)
-        axe(root, HEADINGS)
+        axe(root)
         check_colours(root)
     notebook = nb.save()
     check_end(nb.reopen().output(1).locator(".mlcnb"))

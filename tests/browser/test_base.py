@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from nbformat import v4
 
 from tests.browser.kit import Kit
+from tests.browser.lab import notebook_of
 from tests.view.names import NAMES
 
 expect = pytest.importorskip("playwright.sync_api").expect
-#: a widget does not know how deep in a notebook's headings it lies
-HEADINGS = ("heading-order",)
 CELLS = ["from tests.browser.kit import Kit", "kit = Kit(); kit", "kit"]
 
 
@@ -41,7 +41,7 @@ def test_exported_page(page_of, axe, screenshot, dark):
     check_keys(root)
     root.get_by_role("button", name="double").click()
     expect(root.locator(".kit-said")).to_contain_text("no kernel is running")
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"base-{'dark' if dark else 'light'}", root)
 
 
@@ -66,12 +66,25 @@ def test_with_a_kernel(lab, axe):
     expect(root.locator(".kit-said")).to_have_text("two is enough")
     for dark in (True, False):
         lab.theme(dark)
-        axe(root, HEADINGS)
+        axe(root)
     nb.execute("kit.names = ['tile'] * 5; kit.refresh()")
     for page in (root, other):
         expect(page.locator("h3")).to_have_text("tile")
         page.get_by_role("slider", name="step").press("End")
         expect(page.get_by_role("status")).to_have_text("step 4: tile")
+
+
+def test_headings_go_on_from_those_of_the_notebook(lab, axe):
+    """A page under a heading of level 2 has one of level 3; under one of level 4 one of level 5."""
+    notebook = notebook_of([CELLS[0], "kit = Kit(); kit", "kit"])
+    notebook.cells.insert(1, v4.new_markdown_cell("# one\n## two"))
+    notebook.cells.insert(3, v4.new_markdown_cell("### three\n#### four"))
+    nb = lab.open(notebook, trusted=True)
+    nb.run()
+    for cell, wanted in ((2, "3"), (4, "5")):
+        title = nb.output(cell).locator(".mlcnb h3")
+        expect(title).to_have_attribute("aria-level", wanted)
+        axe(nb.output(cell).locator(".mlcnb"))
 
 
 def test_after_a_reload(lab):

@@ -8,7 +8,6 @@ import mlcnb as mlc
 from mlcnb.observe.replay import replay
 from mlcnb.script import from_source
 from mlcnb.widgets.linked import LinkedSource
-from tests.browser.test_base import HEADINGS
 from tests.codegen.test_linked import GRAPHS, MATMUL, SCALE, V3
 from tests.observe.warps.programs import schedule_of_transpose
 from tests.view import samples
@@ -63,12 +62,12 @@ def test_by_keyboard(page_of, axe, screenshot, dark):
     code.press("Enter")
     expect(root.get_by_role("status")).to_contain_text(f"lowered, line {at + 1}")
     assert len(lit(root, "lowered")) == 1
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"linked-{'dark' if dark else 'light'}", root)
     root.get_by_role("tab", name="Passes").press("Enter")
     root.get_by_role("slider", name="pass").press("ArrowRight")
     root.get_by_role("tab", name="Remarks").press("Enter")
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"linked-passes-{'dark' if dark else 'light'}", root)
 
 
@@ -96,7 +95,7 @@ def test_an_executable_lists_its_kernels(page_of, axe):
     root = page_of(mlc.explore(ex.kernels)).locator(".mlcnb")
     root.locator("summary").click()
     assert root.locator("[data-kernel]").count() == len(ex.kernels)
-    axe(root, HEADINGS)
+    axe(root)
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
@@ -118,7 +117,7 @@ def test_the_trail(page_of, axe, screenshot, dark):
     expect(root.get_by_role("status")).to_contain_text("step 3, vectorize")
     root.locator("summary").click()
     assert root.locator("tbody tr.mlc-lit").count() == 1
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"roofline-{'dark' if dark else 'light'}", root)
 
 
@@ -135,7 +134,7 @@ def test_a_kernel_for_a_gpu(page_of, axe, screenshot, dark):
     assert len(lit(root, "TensorIR")) == 1
     if root.locator(".mlc-code[aria-label='PTX']").count():
         assert sum("st.shared" in text for text in lit(root, "PTX")) == 4
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"linked-cuda-{'dark' if dark else 'light'}", root)
     row.click()
     root.locator("h3").hover()

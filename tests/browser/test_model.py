@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
-from tests.browser.test_base import HEADINGS
 from tests.view.names import NAMES
 from tests.view.samples import mlp, named_module
 from tests.view.test_graph import layered
@@ -30,7 +29,7 @@ def test_picking_and_walking(page_of, axe, screenshot, dark):
     expect(detail).to_contain_text("fused_matmul_relu_add")
     expect(detail).to_contain_text("TensorIR")
     expect(detail.get_by_role("img")).to_be_visible()
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"model-{'dark' if dark else 'light'}", root)
     root.get_by_role("combobox").select_option("bytes")
     expect(root.locator(".mlc-note").first).to_contain_text("%")

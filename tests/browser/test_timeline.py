@@ -8,7 +8,6 @@ import mlcnb as mlc
 from mlcnb.relax.transform import SimplifyOps
 from mlcnb.script import parse
 from mlcnb.transform import trace
-from tests.browser.test_base import HEADINGS
 from tests.ir.test_rules import TURNS, convolutions
 from tests.view.names import NAMES
 from tests.view.samples import passes
@@ -39,11 +38,11 @@ def test_steps_by_keyboard(page_of, axe, screenshot, dark):
     expect(root.get_by_role("listbox", name="after").locator("[aria-selected=true]")).to_have_count(
         1
     )
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"timeline-{'dark' if dark else 'light'}", root)
     root.get_by_role("tab", name="text").click()
     expect(root.locator("[data-mark='+']").first).to_be_visible()
-    axe(root, HEADINGS)
+    axe(root)
 
 
 def test_rules_light_their_nodes(page_of):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import mlcnb as mlc
-from tests.browser.test_base import HEADINGS
 from tests.observe.warps.programs import copied, of, transposed
 from tests.observe.warps.programs import schedule_of_transpose as schedule
 from tests.view.names import NAMES
@@ -30,7 +29,7 @@ def test_two_schedules_side_by_side(page_of, axe, screenshot, dark):
     clock = root.get_by_role("slider", name="request")
     clock.press("ArrowRight")
     expect(root.locator(".warp-clock .mlc-at")).to_have_text("2 of 16")
-    axe(root, HEADINGS)
+    axe(root)
     root.get_by_role("button", name="go to the next request that is not").click()
     expect(root.locator(".warp-now").first).to_contain_text("32 wavefronts, 32-way bank conflict")
     expect(root.locator(".warp-now").nth(1)).to_contain_text("1 wavefront, no bank conflict")
@@ -38,11 +37,11 @@ def test_two_schedules_side_by_side(page_of, axe, screenshot, dark):
     assert lanes(root, 1) == [str(n) for n in range(32)]
     grids = root.locator(".warp-grid")
     assert [grids.nth(n).locator(".warp-row").count() for n in (0, 1)] == [33, 2]
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"warp-conflict-{'dark' if dark else 'light'}", root)
     root.get_by_role("tab", name="totals").click()
     expect(root.get_by_role("cell", name="1,048,576")).to_be_visible()
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"warp-totals-{'dark' if dark else 'light'}", root)
 
 
@@ -76,7 +75,7 @@ def test_a_naive_transpose_touches_a_sector_for_each_lane(page_of, axe, screensh
     expect(root.locator(".warp-now")).to_contain_text("32 sectors in 32 lines, 4 at best (12.5 %)")
     assert root.locator(".warp-grid .warp-moved").count() == 32 * 7
     assert root.locator(".warp-grid .warp-row").count() == 33
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"warp-sectors-{'dark' if dark else 'light'}", root)
 
 
@@ -85,7 +84,7 @@ def test_vectors_are_served_by_quarters(page_of, axe, screenshot):
     root = page_of(found).locator(".mlcnb")
     expect(root.locator(".warp-now")).to_contain_text("16 sectors in 4 lines, coalesced")
     assert root.locator(".warp-grid .warp-row").count() == 5
-    axe(root, HEADINGS)
+    axe(root)
     screenshot("warp-vectors", root)
 
 
@@ -124,7 +123,7 @@ def test_in_jupyterlab_another_warp_is_asked_for(lab, axe):
     )
     for dark in (True, False):
         lab.theme(dark)
-        axe(root, HEADINGS)
+        axe(root)
     warp.fill("99")
     warp.press("Enter")
     expect(root.get_by_role("status")).to_contain_text("no warp 99")

@@ -8,7 +8,6 @@ from mlcnb.widgets import base, registry
 from mlcnb.widgets.export import LIMIT
 from mlcnb.widgets.export import page as page_text
 from tests.browser.room import IN_PAGES, WIDTHS, clipped
-from tests.browser.test_base import HEADINGS
 from tests.view.names import NAMES
 from tests.widgets.samples import SAMPLES, page
 
@@ -79,7 +78,7 @@ def opened(root):
 def test_exported_page(page_of, axe, screenshot, kind, dark):
     root = page_of(page(kind), dark=dark).locator(".mlcnb")
     opened(root)
-    axe(root, HEADINGS)
+    axe(root)
     screenshot(f"page-{kind}-{'dark' if dark else 'light'}", root)
     check_keyboard(root)
     if not dark:
@@ -110,7 +109,7 @@ def test_in_jupyterlab(lab, axe, kind):
     opened(root)
     check_keyboard(root)
     lab.theme(dark=True)
-    axe(root, HEADINGS)
+    axe(root)
     again.close()
     saved.cells[1].outputs[0].data["text/plain"] += " changed by somebody"
     untrusted = lab.open(saved, live=False)

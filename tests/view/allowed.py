@@ -19,10 +19,11 @@ from mlcnb.core import render
 LIMIT = 200_000
 VOID = {"br", "img"}
 TAGS = {
-    *("div", "span", "b", "i", "br", "code", "pre", "img", "details", "summary"),
+    *("a", "div", "span", "b", "i", "br", "code", "pre", "img", "details", "summary"),
     *("table", "thead", "tbody", "tr", "th", "td"),
 }
 ATTRIBUTES = {
+    "a": {"tabindex", "role", "aria-label", "style"},
     "img": {"alt", "src", "style", "width"},
     "details": {"open", "style"},
     "td": {"style", "colspan", "title"},
@@ -103,6 +104,7 @@ class _Reader(HTMLParser):
         assert len(given) == len(attrs), f"<{tag}> has an attribute twice"
         extra = given.keys() - ATTRIBUTES.get(tag, {"style", "title"}) - {"class"}
         assert not extra, f"<{tag}> has {extra}"
+        assert tag != "a" or given["tabindex"] == "0"
         if tag == "img":
             self.picture(given)
         styles = dict(self.style(part) for part in (given.get("style") or "").split(";") if part)
@@ -182,8 +184,8 @@ def check_svg(svg: str) -> list[str]:
 
 
 def painted(colour: str, under: Colour) -> Colour:
-    """A CSS colour painted over another one; '' leaves it."""
-    if not colour:
+    """A CSS colour painted over another one; none, or "inherit", leaves it."""
+    if colour in ("", "inherit"):
         return under
     if colour.startswith("rgba("):
         *parts, share = (float(x) for x in colour[5:-1].split(","))

@@ -17,6 +17,7 @@ from mlcnb.ir.span import Span
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
 from mlcnb.relax.operator import declarations
+from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform import AnnotateTIROpPattern, FuseOps, FuseTIR, LegalizeOps
 from mlcnb.runtime.profile import Profile, Row
 from mlcnb.script import parse
@@ -90,8 +91,31 @@ def test_fused_groups_are_clusters_or_nodes():
 def test_kernels_are_named_by_their_parts():
     drawn = FuseTIR()(fused()).graph()
     lines = [n.lines for n in drawn.model.nodes if n.kernel]
-    assert lines[0] == ("matmul", "relu", "add", "4×8")
+    assert lines[0] == ("matmul + relu + add", "4×8")
     assert [n.sort for n in drawn.model.nodes if n.kernel] == ["product", "normalise"]
+
+
+def test_kernels_are_named_as_a_person_would():
+    """Not by what is prepared, nor by how the axes lie: conv2d + relu, softmax, mean."""
+    x, w = (rx.Var(n, TensorStructInfo(s, "float32")) for n, s in SIZES)
+    bb = BlockBuilder()
+    with bb.function("main", [x, w]):
+        with bb.dataflow():
+            y = bb.emit(op.nn.relu(op.nn.conv2d(x, w, padding=1)))
+            y = bb.emit(op.nn.max_pool2d(y, (2, 2)))
+            y = bb.emit(op.mean(y, (2, 3)))
+            out = bb.emit_output(op.nn.softmax(y))
+        bb.emit_func_output(out)
+    made = mlcnb.get_pipeline("default")(bb.get())
+    names = [n.lines[0] for n in made.graph().model.nodes if n.kernel]
+    found = [x for x in names if "layout_transform" not in x]
+    assert found == ["conv2d + relu", "max_pool", "mean", "softmax"]
+    table = mlcnb.view.to_text(made)
+    assert "conv2d + relu" in table
+    assert "pad_temp + " not in table
+
+
+SIZES = (("x", (1, 4, 8, 8)), ("w", (4, 4, 3, 3)))
 
 
 def test_lowered_programs_draw_the_same_kernels():

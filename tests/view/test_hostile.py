@@ -32,9 +32,9 @@ def test_every_view(name):
 def test_graph(name):
     drawn = named_module(name).graph()
     texts = check_svg(drawn.svg())
-    assert clip(name, 28) in texts or not name
+    assert clip(name, 40) in texts or not name
     assert "URL=" not in re.sub(r'"(\\.|[^"\\])*"', "", drawn.dot)
-    assert all(len(line) <= 28 for node in drawn.model.nodes for line in node.lines)
+    assert all(len(line) <= 40 for node in drawn.model.nodes for line in node.lines)
 
 
 def test_a_name_in_a_picture_is_text():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlcnb.view.html import Html, css, details, img_svg, join, pre, table, tag
+from mlcnb.view.html import Html, css, details, img_svg, join, pre, scrolled, table, tag
 from mlcnb.view.words import clip, visible
 from tests.view.allowed import check_html, contrast
 
@@ -23,9 +23,11 @@ def test_attributes():
     assert tag("details", open=False, style="") == "<details></details>"
 
 
-@pytest.mark.parametrize("name", ["script", "svg", "style", "iframe", "a", "input", "form"])
+@pytest.mark.parametrize("name", ["script", "svg", "style", "iframe", "input", "form"])
 def test_tags_that_do_not_survive_are_refused(name):
-    with pytest.raises(ValueError, match=f"tag <{name}> does not survive: there are b, br, code"):
+    with pytest.raises(
+        ValueError, match=f"tag <{name}> does not survive: there are a, b, br, code"
+    ):
         tag(name, "x")
 
 
@@ -33,6 +35,15 @@ def test_tags_that_do_not_survive_are_refused(name):
 def test_attributes_that_do_not_survive_are_refused(attribute):
     with pytest.raises(ValueError, match=f"<div> has no attribute '{attribute}' that survives"):
         tag("div", **{attribute: "x"})
+
+
+def test_what_tab_reaches_is_no_link():
+    assert scrolled("x") == (
+        '<a tabindex="0" role="group" aria-label="scrolls" '
+        'style="color:inherit;text-decoration:none">x</a>'
+    )
+    with pytest.raises(ValueError, match="<a> has no attribute 'href' that survives"):
+        tag("a", "x", href="x")
 
 
 def test_an_image_comes_with_its_data():

@@ -419,3 +419,22 @@ def test_a_plain_program_has_a_page():
     page = Explorer(Schedule(elementwise()))
     assert page.code == "" and page.snapshot()["branches"][0]["code"] == []
     assert page.undo is not None and "step 0" not in page.explain()
+
+
+def test_lines_say_what_they_cost():
+    """How often a line's body runs, and the bytes that one run of it touches."""
+    page = mlc.explore(Schedule(matmul(64, 64, 64)), target="llvm -mcpu=x86-64-v4")
+    data = page.snapshot()
+    (program,) = data["programs"]
+    margin = program["margin"]
+    told = {n: data["margins"][row] for n, row in zip(margin[::2], margin[1::2], strict=True)}
+    assert [cost for cost, _ in told.values()] == ["262 k× · 49.2 kB", "262 k×"]
+    (line, (_, words)), _ = told.items()
+    assert words == (
+        "i: runs 64×, one run touches 49.2 kB; j: runs 4,096×, one run touches 16.9 kB; "
+        "k: runs 262 k×, one run touches 4.42 kB"
+    )
+    text = page.explain().splitlines()
+    (loops,) = (x for x in text if "T.grid(64, 64, 64)" in x)
+    assert loops.endswith("  # 262 k× · 49.2 kB")
+    assert text.index(loops) - text.index(next(x for x in text if "@T.prim_func" in x)) == line

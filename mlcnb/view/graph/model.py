@@ -102,7 +102,7 @@ class Value:
 
 _ALLOC = ("relax.builtin.alloc_tensor", "relax.memory.alloc_tensor", "relax.memory.alloc_storage")
 _KILL = ("relax.memory.kill_tensor", "relax.memory.kill_storage")
-_NAME, _DETAIL = 28, 26
+_NAME, _DETAIL = 40, 26
 
 
 def build(name: str, function: rx.Function, functions: Mapping[Any, Any], groups: bool) -> Model:
@@ -219,9 +219,9 @@ class _Builder:
         name = survey.op_name(x)
         weights = tuple(text for text in map(_constant, args) if text)[:3]
         if isinstance(callee, PrimFunc):
-            parts = survey.parts_of(callee) or (name,)
+            does = " + ".join(survey.words_of(callee)) or name
             sort = kinds.of_kernel(callee)
-            return self.add(sort, (*parts[:6], *weights), kernel=True, **made)
+            return self.add(sort, (does, *weights), kernel=True, **made)
         if isinstance(callee, rx.Function):
             ops = survey.operators(callee, self.functions)
             sort = kinds.of_operators(ops)
