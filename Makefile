@@ -5,6 +5,9 @@
 # make picture  the pictures of README.md, taken in JupyterLab
 # make bench  set up, and time the ten models beside the libraries that are installed
 # make bench-pages  the plots and tables of the documentation, from what `make bench` measured
+# make gpu    on a machine with a CUDA GPU: every test that needs one, and the benchmark beside cuBLAS and
+#             torch, into build/gpu.json; by a Python that has CuPy, llvmlite, onnx and pytest already
+#             (nothing is downloaded then), else by one that it sets up
 # make fuzz   10,000 random schedule steps, each checked; FUZZ="--steps 50000 --seed 3" for others
 # make seeds  every test that draws its input, TIMES=20 times, with other draws each time
 # make torch  install PyTorch (for the CPU) too, so that the tests of its front end run
@@ -39,7 +42,7 @@ CUDA   := $(if $(filter Darwin,$(shell uname -s)),,--requirement requirements-cu
 # byte code is not kept: 2 s of a core.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: lab test browser lint tour picture bench bench-pages fuzz seeds torch lock format clean
+.PHONY: lab test browser lint tour picture bench bench-pages gpu fuzz seeds torch lock format clean
 
 lab: $(LAB)
 	@$(BIN)/mlcnb lab mlcnb-notebooks
@@ -74,6 +77,17 @@ bench: $(STAMP)
 
 bench-pages: $(STAMP)
 	@$(BIN)/python -m tests.benchmarks.pages build/bench.json
+
+ifeq ($(shell $(PYTHON) -c 'import cupy, hypothesis, llvmlite, onnx, pytest' 2>/dev/null && echo there),there)
+GPU := PYTHONPATH=.:$$PYTHONPATH $(PYTHON)
+gpu:
+else
+GPU := $(BIN)/python
+gpu: $(STAMP)
+	@$(BIN)/python $(PIP) --requirement requirements-gpu.lock
+endif
+	$(GPU) -m pytest -m gpu tests/gpu tests/codegen
+	$(GPU) -W ignore -m tests.benchmarks.gpu --json build/gpu.json
 
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.tir.schedule.fuzz $(FUZZ)

@@ -90,13 +90,17 @@ def test_lock_is_name_and_version_only(name):
     assert not {"mlcnb", "torch", "pip"} & set(names)
 
 
-def test_lock_of_torch_adds_to_the_other():
-    lines = (ROOT / "requirements-torch.lock").read_text().splitlines()
+@pytest.mark.parametrize(("extra", "name"), [("torch", "torch"), ("gpu", "cupy-cuda13x")])
+def test_lock_of_an_extra_adds_to_the_others(extra, name):
+    lock = f"requirements-{extra}.lock"
+    lines = (ROOT / lock).read_text().splitlines()
     assert [line for line in lines if not PIN.fullmatch(line)] == []
-    added, base = pins("requirements-torch.lock"), pins("requirements.lock")
-    assert "torch" in added and not added.keys() & base.keys()
-    for line in PROJECT["project"]["optional-dependencies"]["torch"]:
-        assert Requirement(line).specifier.contains(added[canonical(Requirement(line).name)])
+    added, base = pins(lock), pins("requirements.lock") | pins("requirements-cuda.lock")
+    assert name in added and not added.keys() & base.keys()
+    wanted = [x for lines in PROJECT["project"]["optional-dependencies"].values() for x in lines]
+    for requirement in map(Requirement, wanted):
+        if canonical(requirement.name) in added:
+            assert requirement.specifier.contains(added[canonical(requirement.name)])
 
 
 def test_lock_satisfies_the_project():

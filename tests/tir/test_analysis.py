@@ -14,6 +14,7 @@ from mlcnb.core.node import FrozenDict, replace, rewrite
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.script import parse
+from mlcnb.script import tir as T
 from mlcnb.tir import analysis
 
 
@@ -451,3 +452,16 @@ def test_what_leaves_a_loop_or_a_function_fits_it(lines: str, message: str) -> N
     with pytest.raises(WellFormedError) as caught:
         parse(head + indent(lines, "    "), check_well_formed=True)
     assert caught.value.message == message
+
+
+def test_bytes_touched_where_loops_come_to_more_than_an_integer_says():
+    """Each part of an index may take all values of its loops: their product may bound nothing."""
+
+    @T.prim_func
+    def func(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i, j, k in T.grid(4096, 4096, 4096):
+            B[(i * 7 + j) % 3 + (j * 5 + k) % 5 + (k * 3 + i) % 7] = A[
+                (i + j * 3 + k) // 3 % 4 + (i * 3 + j + k) // 5 % 4 + (i + j + k * 7) % 4
+            ]
+
+    assert list(analysis.bytes_touched(func).values()) == [40, 52]

@@ -294,7 +294,7 @@ def bytes_of(detector: WholeFunction, buffer: Buffer) -> PrimExpr:
         inside = analyzer.simplify(p.minimum(bounds.extent, extent))
         count = p.multiply(count, p.cast("int64", inside))
     most = detector.visited.get(buffer)
-    if most is not None:
+    if most is not None and most <= dtype("int64").max_value:  # beyond that it bounds nothing
         count = p.minimum(count, number(most))
     return analyzer.simplify(p.multiply(count, number(buffer.dtype.nbytes)))
 
