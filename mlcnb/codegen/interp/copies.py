@@ -88,17 +88,15 @@ class CopyCompiler(BlockCompiler):
         def issue(f: Frame) -> None:
             me: Agent = f[agent]
             count = size(f) // x.dtype.nbytes
-            there, here = (_part(b, m(f), first(f), count, site) for b, m, first in (
-                (made[0], to, at), (made[1], source, start)))  # fmt: skip
-            given = [0] * count
-            if not holds or holds[0](f):
+            there = here = _part(made[0], to(f), at(f), count, site)
+            is_read = not holds or holds[0](f)
+            if is_read:
+                here = _part(made[1], source(f), start(f), count, site)
                 for place in here[1]:
                     read(me, here[0], place, site)
-            else:
-                here = None
 
             def arrive() -> None:
-                values = given if here is None else [here[0].read(place) for place in here[1]]
+                values = [here[0].read(x) for x in here[1]] if is_read else [0] * count
                 for place, value in zip(there[1], values, strict=True):
                     write(me, there[0], place, site, value)
                     there[0].write(place, value)

@@ -8,7 +8,7 @@ import pytest
 import mlcnb as mlc
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.races import races
-from mlcnb.core.errors import DataRaceError, PassError
+from mlcnb.core.errors import DataRaceError, ExecutionError, PassError
 from mlcnb.script import parse
 from mlcnb.tir.transform import InjectPTXAsyncCopy, lower, thread_sync
 from tests.codegen.gpu_programs import matmul_async, matmul_tiled, pipelined
@@ -144,3 +144,25 @@ def test_the_loop_of_a_pipeline():
     assert loop.count("T.ptx_wait_group(1)") == loop.count(BARRIER) == 1
     assert loop.count("T.ptx_commit_group()") == 1
     assert "if k_0 + 2 < 6:" in loop
+
+
+PREDICATE = """
+@T.prim_func
+def f(A: T.Buffer((6,), "float32"), B: T.Buffer((8,), "float32")):
+    tx = T.launch_thread("threadIdx.x", 8)
+    S = T.allocate([8], "float32", "shared")
+    S_1 = T.decl_buffer((8,), data=S, scope="shared")
+    T.ptx_cp_async("float32", S, tx, A.data, tx, 4, tx < {limit})
+    T.ptx_commit_group()
+    T.ptx_wait_group(0)
+    T.tvm_storage_sync("shared")
+    B[tx] = S_1[7 - tx]
+"""
+
+
+def test_where_the_predicate_does_not_hold_zeros_are_copied_and_nothing_is_read():
+    a, b = np.arange(1, 7, dtype="float32"), np.full(8, 9, "float32")
+    run_prim_func(parse(PREDICATE.format(limit=6)), [a, b])
+    np.testing.assert_array_equal(b, [0, 0, *a[::-1]])
+    with pytest.raises(ExecutionError, match="out of bounds: 1 elements from A"):
+        run_prim_func(parse(PREDICATE.format(limit=8)), [a, b])
