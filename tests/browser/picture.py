@@ -1,6 +1,6 @@
 """The picture of the README: the explorer and linked source in JupyterLab, light and dark.
 
-make picture        docs/images/explorer_light.png, explorer_dark.png, linked_light.png, linked_dark.png
+make picture        docs/images/{explorer,linked}_{light,dark}.png
 """
 
 from __future__ import annotations
