@@ -3,6 +3,7 @@
 # make browser  its part in a browser: Chromium (installed where it is missing), JupyterLab
 # make tour   set up, run the tour without a browser, write build/tour.html and print its results
 # make picture  the pictures of README.md, taken in JupyterLab
+# make screenshots  every view and page at three widths in both themes, and contact sheets, to look at
 # make bench  set up, and time the ten models beside the libraries that are installed
 # make bench-pages  the plots and tables of the documentation, from what `make bench` measured
 # make gpu    on a machine with a CUDA GPU: every test that needs one, and the benchmark beside cuBLAS and
@@ -42,7 +43,8 @@ CUDA   := $(if $(filter Darwin,$(shell uname -s)),,--requirement requirements-cu
 # byte code is not kept: 2 s of a core.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: lab test browser lint tour picture bench bench-pages gpu fuzz seeds torch lock format clean
+.PHONY: lab test browser lint tour picture screenshots bench bench-pages gpu fuzz seeds torch lock \
+	format clean
 
 lab: $(LAB)
 	@$(BIN)/mlcnb lab mlcnb-notebooks
@@ -71,6 +73,9 @@ tour: $(LAB)
 
 picture: $(STAMP)
 	@$(BIN)/python -m tests.browser.picture
+
+screenshots: $(STAMP)
+	@$(BIN)/python -m tests.browser.screenshots
 
 bench: $(STAMP)
 	@$(BIN)/python -m tests.benchmarks $(BENCH) --json build/bench.json

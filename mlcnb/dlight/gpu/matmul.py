@@ -116,8 +116,8 @@ def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None
         sch.compute_inline(before.handle)
     for after in survey.after(anchor):
         sch.reverse_compute_inline(after.handle)
-    side, other, step = by.sizes()
-    copies = padded(sch, block, out, [*(1 for _ in batch), side, other, step * parts])
+    *sides, step = by.sizes()
+    copies = padded(sch, block, out, [*(1 for _ in batch), *sides, step * parts])
     by_vectors = in_groups(anchor, axes, EACH)
     if parts > 1:
         block = _in_parts(sch, block, out, parts, target)
