@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mlcnb import te
+from mlcnb.core.errors import TypeInferError
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import cast
 from mlcnb.op._accumulate import accumulator, rounded, wide
@@ -109,6 +110,8 @@ class Einsum(OpDecl):
             return tensor(None, kind, len(plan.result))
         try:
             sizes = self.sizes(plan, [o.dims for o in operands])
+        except TypeInferError:  # it says which letter, and is a ValueError too
+            raise
         except ValueError:
             refuse(self, f"{self.subscripts!r} does not fit {', '.join(map(tell, operands))}")
         return tensor([sizes[c] for c in plan.result], kind)
