@@ -52,7 +52,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.renew import renew_defs
 from mlcnb.tir.tensor_intrin.mma_sync import WARP
-from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_COPY, ASYNC_QUEUE, as_store
+from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_QUEUE, done_at_once
 from mlcnb.tir.transform.simplify import simplify_stmt
 
 
@@ -218,11 +218,9 @@ class _Kernel:
             return self.seen(n)[0] if n.data in self.own else n
         if isinstance(n, e.Call) and n.op == ACTIVE:
             return active(n, self.threads)
-        if isinstance(n, s.Evaluate) and isinstance(n.value, e.Call):
-            if n.value.op == ASYNC_COPY:
-                return self.rewritten(as_store(n.value))
-            if n.value.op in ASYNC_QUEUE:
-                return s.Evaluate(p.const(0))
+        at_once = done_at_once(n)
+        if at_once is not None:
+            return self.rewritten(at_once)
         new = map_children(n, self.rewritten)
         if isinstance(n, BufferLoad | s.BufferStore) and n.buffer.data in self.own:
             place = self.seen(n.buffer)[1].place

@@ -134,7 +134,17 @@ def _is_zero(x: PrimExpr) -> bool:
     return p.is_const(x, 0)
 
 
-def as_store(call: e.Call) -> s.BufferStore:
+def done_at_once(n: Any) -> s.Stmt | None:
+    """What a statement of an asynchronous copy does without being one; None for any other."""
+    call = n.value if isinstance(n, s.Evaluate) else None
+    if not isinstance(call, e.Call):
+        return None
+    if call.op in ASYNC_QUEUE:
+        return s.Evaluate(p.const(0))
+    return _as_store(call) if call.op == ASYNC_COPY else None
+
+
+def _as_store(call: e.Call) -> s.BufferStore:
     """What an asynchronous copy does, done at once: zeros where its predicate does not hold."""
     to, at, source, start, size, *holds = call.args
     lanes = (p.as_int(size) or 0) // call.dtype.nbytes
