@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from mlcnb.codegen.interp.accesses import AccessCompiler
 from mlcnb.codegen.interp.expressions import Closure, Frame
 from mlcnb.codegen.interp.leaving import rounds, waiting_rounds
-from mlcnb.codegen.interp.warps import WarpCompiler
 from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
@@ -25,7 +25,7 @@ Code = tuple[Closure, bool]
 Steps = Callable[[Frame], Iterator[None]]
 
 
-class StatementCompiler(WarpCompiler):
+class StatementCompiler(AccessCompiler):
     """Turns statements into closures over frames."""
 
     def stmt(self, x: s.Stmt) -> Code:

@@ -51,7 +51,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.constants import is_plain
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements
-from mlcnb.tir.transform.plain_indices import plain_indices
+from mlcnb.tir.transform.simplify import plain_indices
 from mlcnb.tir.transform.simplify_known import conjuncts
 
 #: for one dimension: where the used part begins, and how long it is

@@ -10,15 +10,25 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.arith import Analyzer
-from mlcnb.core.node import map_children, replace
+from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.leaving import is_left_early
-from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.stmt import Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, seq
+from mlcnb.tir.stmt import (
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
 
 
 def simplify_stmt(func: PrimFunc) -> PrimFunc:
@@ -111,6 +121,31 @@ def chosen(n: e.PrimExpr) -> e.PrimExpr:
             return yes if held else no
         case _:
             return n
+
+
+def plain_indices(body: Stmt) -> Stmt:
+    """A statement with simplified indices of local buffers that are found by divisions.
+
+    (i * 16 + tx) // 4 % 4 with tx of 0 to 3 is i % 4: of use to who asks for a thread's own part.
+    """
+    analyzer = Analyzer()
+    for n in walk(body):
+        if isinstance(n, For):
+            analyzer.bind(n.loop_var, e.Range(n.min, n.extent))
+
+    accesses = [n for n in walk(body) if isinstance(n, BufferLoad | BufferStore)]
+    wanted = {n.buffer for n in accesses if n.buffer.scope == "local" and _divides(n)}
+
+    def rule(n: Node) -> Node | None:
+        if isinstance(n, BufferLoad | BufferStore) and n.buffer in wanted:
+            return replace(n, indices=tuple(map(analyzer.simplify, n.indices)))
+        return None
+
+    return rewrite(body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
+
+
+def _divides(n: Any) -> bool:
+    return any(isinstance(x, e.FloorDiv | e.FloorMod) for i in n.indices for x in walk(i))
 
 
 class Simplify(PrimFuncPass):
