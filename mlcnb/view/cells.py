@@ -73,7 +73,8 @@ def _columns(array: Array, unit: int, cells: int) -> int:
     for extent in reversed(array.shape):
         nbytes *= extent
         whole = nbytes // unit if nbytes % unit == 0 else 0
-        if whole > WIDEST or found * found >= cells:
+        is_line = bool(found) and whole * whole > 64 * cells  # rows put end to end
+        if whole > WIDEST or is_line or 4 * found * found >= cells:
             break
         found = whole or found
     if not found or cells > 8 * found * found:

@@ -410,7 +410,8 @@ function explorer(root, view) {
     const margin = s.preview || !program() ? [] : program().margin;
     for (let i = 0; i < margin.length; i += 2) {
       const row = shown.findIndex((x) => x.at === margin[i] && x.mark !== "-"), [cost, told] = view.data.margins[margin[i + 1]];
-      if (row >= 0 && cost) listing.rows[row].append(el("span", { class: "x-margin", title: told }, cost));
+      const [runs, touches] = cost.split(" · ");
+      if (row >= 0 && cost) listing.rows[row].append(el("span", { class: "x-margin", title: told }, runs, touches ? el("span", {}, ` · ${touches}`) : ""));
     }
   }
 

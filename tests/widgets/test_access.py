@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from textwrap import dedent
 
 import numpy as np
@@ -10,11 +11,13 @@ import pytest
 import mlcnb as mlc
 from mlcnb import te
 from mlcnb.core.errors import MLCError
+from mlcnb.machine.addresses import Array
 from mlcnb.observe.access import replayed
 from mlcnb.observe.replay import Replay
 from mlcnb.script import tir as T
 from mlcnb.testing.gallery.programs import matmul
 from mlcnb.tir.schedule import Schedule
+from mlcnb.view.cells import grid_of
 from mlcnb.widgets import access
 from mlcnb.widgets.access import AccessReplay
 from mlcnb.widgets.base import MODULE_LIMIT, esm, pack, unpack
@@ -256,3 +259,12 @@ def test_what_is_refused():
         "replay: a PrimFunc has no steps\n"
         "hint: pass a Schedule; mlc.observe.accesses and mlc.observe.warp_lens follow a program"
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "columns"), [((16, 8), 8), ((8, 16), 16), ((64, 2), 8), ((64,), 64)]
+)
+def test_a_narrow_array_is_drawn_row_by_row(shape, columns):
+    """16 rows of 8 stay that; 64 rows of 2 are folded; nothing is one long line but a vector."""
+    array = Array("A", shape, "float32", 4, 0, 4 * math.prod(shape), True)
+    assert grid_of(array, 64).columns == columns
