@@ -12,17 +12,16 @@ import numpy as np
 from mlcnb.codegen.interp.memory import element_shape
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, STATUS
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
-from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.memory import aligned_empty
 from mlcnb.runtime import threads
 from mlcnb.runtime.native_graph import NativeProgram
 from mlcnb.runtime.shapes import Dims, evaluate, match_shapes
-from mlcnb.tir.buffer import Buffer, MatchBufferRegion
+from mlcnb.tir.analysis.escapes import written_memory
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.index_check import told
-from mlcnb.tir.stmt import BufferStore
 
 
 def run(kernel: Any, args: Sequence[Any]) -> Any:
@@ -95,19 +94,8 @@ def _name_of(func: PrimFunc) -> str:
 
 @lru_cache(maxsize=1024)
 def written(func: PrimFunc) -> tuple[int, ...]:
-    """Positions of the parameters that a PrimFunc stores to."""
-    owner: dict[e.Var, e.Var] = {}
-    stored: list[e.Var] = []
-    for n in walk(func.body):
-        if isinstance(n, MatchBufferRegion):
-            owner[n.buffer.data] = n.source.buffer.data
-        elif isinstance(n, BufferStore):
-            stored.append(n.buffer.data)
-    pointers = set()
-    for pointer in stored:
-        while pointer in owner:
-            pointer = owner[pointer]
-        pointers.add(pointer)
+    """Positions of the parameters that a PrimFunc stores to, or lets others write through."""
+    pointers = written_memory(func)
     buffers = [func.buffer_map.get(p) for p in func.params]
     return tuple(i for i, b in enumerate(buffers) if b is not None and b.data in pointers)
 

@@ -503,3 +503,12 @@ def test_text_that_nvrtc_refuses():
         return
     with pytest.raises(CodegenError, match=r"kernel.cu\(1\): error"):
         nvrtc.compile_text("nonsense", "sm_80")
+
+
+def test_what_kernels_write_comes_back_from_the_gpu(program):
+    """By stores, and by atomics, which are no stores."""
+    _, made = program
+    kernel = built(made.schedule)
+    assert [p.data in kernel.written for p in kernel.signature.params] == [
+        *(False for _ in made.inputs), True
+    ]  # fmt: skip

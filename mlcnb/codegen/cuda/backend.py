@@ -22,15 +22,14 @@ from mlcnb.codegen.cuda.host import HostProgram, why_unbound
 from mlcnb.codegen.cuda.nvrtc import CompiledCuda, Resources, compile_text
 from mlcnb.codegen.kernel import Kernel, scheduled_by, signature_of
 from mlcnb.core.errors import CodegenError, DeviceError, ExecutionError
-from mlcnb.core.node import walk
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import Var
 from mlcnb.ir.structural import structural_text
 from mlcnb.target import Target
+from mlcnb.tir.analysis.escapes import written_memory
 from mlcnb.tir.analysis.verify_gpu_code import DEFAULT_ARCH, GpuLimits, assert_gpu_code
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import BufferStore
 from mlcnb.tir.transform.lower import Lowering, lower
 from mlcnb.tir.transform.split_host_device import split_host_device
 
@@ -205,8 +204,8 @@ class CudaKernel(Kernel):
 
     @cached_property
     def written(self) -> set[Var]:
-        """Pointers that its kernels store through."""
-        return {n.buffer.data for n in walk(self.lowered.body) if isinstance(n, BufferStore)}
+        """Pointers that its kernels store through, atomically too."""
+        return written_memory(self.lowered)
 
 
 class Loaded:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from mlcnb.core.node import Node, children
+from mlcnb.core.node import Node, children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -62,6 +62,24 @@ def escapes(func: PrimFunc | s.Stmt) -> tuple[Escape, ...]:
     found: list[Escape] = []
     _look(func.body if isinstance(func, PrimFunc) else func, None, found)
     return tuple(found)
+
+
+def written_memory(func: PrimFunc) -> set[e.Var]:
+    """Pointers of buffers that a function stores through, or lets others write through."""
+    owner: dict[e.Var, e.Var] = {}
+    leaves = [x for x in escapes(func) if x.writes and not isinstance(x.node, s.DeclBuffer)]
+    stored = [x.data for x in leaves]
+    for n in walk(func.body):
+        if isinstance(n, MatchBufferRegion):
+            owner[n.buffer.data] = n.source.buffer.data
+        elif isinstance(n, s.BufferStore):
+            stored.append(n.buffer.data)
+    found = set()
+    for pointer in stored:
+        while pointer in owner:
+            pointer = owner[pointer]
+        found.add(pointer)
+    return found
 
 
 #: blocks without any: schedules look at the same blocks again and again
