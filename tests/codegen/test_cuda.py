@@ -512,3 +512,10 @@ def test_what_kernels_write_comes_back_from_the_gpu(program):
     assert [p.data in kernel.written for p in kernel.signature.params] == [
         *(False for _ in made.inputs), True
     ]  # fmt: skip
+
+
+def test_an_instruction_that_the_gpu_lacks_is_refused():
+    with pytest.raises(
+        PassError, match="ptx_cp_async is an instruction since sm_80, the GPU is sm_75"
+    ):
+        mlc.compile(PROGRAMS["matmul_async"]().schedule, target="cuda -arch=sm_75")

@@ -128,6 +128,14 @@ def test_registers_are_those_of_one_thread():
     assert sizes and all(n in ("4", "8") for n in sizes)
 
 
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
+def test_instructions_that_a_gpu_lacks_are_not_used(arch):
+    for func, *_ in (product(1, 128, 128, 64, False, True), halves("float16", 0, 128, 128, 64)):
+        ex = mlc.compile(func, target=f"cuda -arch={arch}", schedule="default")
+        source = ex.kernels[0].source
+        assert ("cp_async" in source) == (arch == "sm_80") and "__shared__" in source
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_matrix_is_read_once_and_side_by_side(turned):
     source = check(dl.gpu.GEMV, product(1, 1, 256, 512, turned, True))

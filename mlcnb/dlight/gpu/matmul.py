@@ -38,12 +38,18 @@ from mlcnb.dlight.gpu.axes import (
     over_axes,
     padded,
 )
-from mlcnb.dlight.gpu.threads import most_threads, on_elements, product
+from mlcnb.dlight.gpu.threads import (
+    copies_asynchronously,
+    most_threads,
+    on_elements,
+    product,
+)
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.analysis.kernels import BLOCK_AXES
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import ForKind
 
 #: threads along the rows and columns of a tile, elements that they take side by side
 THREADS, EACH = 16, 4
@@ -123,6 +129,9 @@ def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None
         block = _in_parts(sch, block, out, parts, target)
         out, by_vectors = sch.cache_write(block, 0, "local"), True
     _tiled(sch, block, out, copies, ways, by_vectors, by)
+    wide = all(sch.get(x).writes[0].buffer.dtype.nbytes >= LEAST_BYTES for x in copies)
+    if wide and copies_asynchronously(target):
+        _ahead(sch, block, by.ahead)
     return True
 
 
@@ -220,10 +229,14 @@ def _tiled(
     for loop, place in zip((j_0, i_0, *batch), BLOCK_AXES, strict=False):
         sch.bind(loop, place)
     sch.unroll(k_1)
-    if all(sch.get(x).writes[0].buffer.dtype.nbytes >= LEAST_BYTES for x in copies):
-        sch.annotate(k_0, "software_pipeline_stage", [0, 0, by.ahead])
-        sch.annotate(k_0, "software_pipeline_order", [0, 1, 2])
-        sch.annotate(k_0, "software_pipeline_async_stages", [0])
+
+
+def _ahead(sch: Schedule, block: Any, steps: int) -> None:
+    """Fetch tiles some steps before they are used."""
+    k_0 = next(x for x in sch.get_loops(block) if sch.get(x).kind is ForKind.SERIAL)
+    sch.annotate(k_0, "software_pipeline_stage", [0, 0, steps])
+    sch.annotate(k_0, "software_pipeline_order", [0, 1, 2])
+    sch.annotate(k_0, "software_pipeline_async_stages", [0])
 
 
 def _over(sch: Schedule, block: Any, indices: Callable[..., Any]) -> IndexMap:

@@ -32,7 +32,7 @@ from mlcnb.dlight.gpu.axes import (
     padded,
     tiles_of,
 )
-from mlcnb.dlight.gpu.threads import most_threads, product
+from mlcnb.dlight.gpu.threads import copies_asynchronously, most_threads, product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.analysis.kernels import BLOCK_AXES
@@ -109,7 +109,7 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None 
         return False
     axes = axes_of(anchor)
     kind = _halves(anchor)
-    if axes is None or kind is None:
+    if axes is None or kind is None or not copies_asynchronously(target):
         return False
     if any((product([anchor.extents[n] for n in side]) or 0) < LEAST for side in axes[1:]):
         return False

@@ -27,6 +27,11 @@ def most_threads(target: Target) -> int:
     return GpuLimits.of(target).max_threads_per_block
 
 
+def copies_asynchronously(target: Target) -> bool:
+    """Whether a GPU has `cp.async`, and products of halves of 16 x 8 x 16: since sm_80."""
+    return GpuLimits.of(target).arch >= 80
+
+
 def on_elements(sch: Schedule, loops: Sequence[Any], target: Target, lanes: int = 1) -> Any:
     """Independent loops, fused: a thread for each round. The loop over the threads of a block.
 

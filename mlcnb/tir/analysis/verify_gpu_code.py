@@ -17,6 +17,7 @@ from typing import Any
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import Call
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis import kernels
@@ -42,6 +43,14 @@ _DYNAMIC_SHARED = {
     120: 99,
     121: 99,
 }
+#: instructions that older architectures lack, and the first that has them (PTX ISA)
+_SINCE = {
+    "tir.ptx_cp_async": 80,
+    "tir.ptx_commit_group": 80,
+    "tir.ptx_wait_group": 80,
+    "tir.ptx_ldmatrix": 75,
+    "tir.ptx_mma": 80,
+}
 
 
 @dataclass(frozen=True)
@@ -53,13 +62,15 @@ class GpuLimits:
     max_blocks: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     max_shared_memory_per_block: int = 48 << 10
     max_dynamic_shared_memory_per_block: int = 227 << 10
+    arch: int = 80
 
     @staticmethod
     def of(target: Target) -> GpuLimits:
         """The limits of a target's architecture, and those that the target itself names."""
         number = "".join(c for c in str(target.attrs.get("arch", DEFAULT_ARCH)) if c.isdigit())
-        dynamic = _DYNAMIC_SHARED.get(int(number or 0), 99) << 10
-        found = GpuLimits(max_dynamic_shared_memory_per_block=dynamic)
+        arch = int(number or 0)
+        dynamic = _DYNAMIC_SHARED.get(arch, 99) << 10
+        found = GpuLimits(max_dynamic_shared_memory_per_block=dynamic, arch=arch)
         threads = target.attrs.get("max_threads_per_block")
         shared = target.attrs.get("max_shared_memory_per_block")
         if threads is not None:
@@ -109,6 +120,7 @@ def _excesses(func: PrimFunc, limits: GpuLimits) -> Iterator[Excess]:
         launch = kernels.launch_of(kernel)
         yield from _threads(kernel, launch, limits)
         yield from _shared(launch, limits)
+        yield from _instructions(launch, limits)
 
 
 def _threads(kernel: s.Stmt, launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]:
@@ -157,6 +169,14 @@ def _shared(launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]:
                 launch.body,
                 other,
             )
+
+
+def _instructions(launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]:
+    for n in walk(launch.body):
+        if isinstance(n, Call) and (since := _SINCE.get(str(n.op), 0)) > limits.arch:
+            name = str(n.op).removeprefix("tir.")
+            told = f"{name} is an instruction since sm_{since}, the GPU is sm_{limits.arch}"
+            yield told, launch.body, f'target="cuda -arch=sm_{since}", or a schedule without it'
 
 
 def shared_bytes(launch: kernels.Launch) -> dict[str, int]:
