@@ -25,6 +25,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
+from mlcnb.cli.lab import JUPYTER
+
 VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
 
@@ -107,8 +109,10 @@ def warnings_of(notebook: nbformat.NotebookNode) -> list[str]:
 def write_html(notebook: nbformat.NotebookNode, source: Path, target: Path) -> None:
     """Write the notebook with its outputs and pictures as one HTML file."""
     from nbconvert import HTMLExporter
+    from traitlets.config import Config
 
-    exporter = HTMLExporter(embed_images=True)
+    settings = json.loads((JUPYTER / "jupyter_config.json").read_text())
+    exporter = HTMLExporter(config=Config(settings), embed_images=True)
     resources = {"metadata": {"path": str(source.resolve().parent), "name": source.stem}}
     page, _ = exporter.from_notebook_node(notebook, resources)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -24,6 +25,9 @@ from mlcnb.core.errors import MissingDependencyError, MLCError
 RECORD = ".mlcnb-files.json"
 #: settings for JupyterLab: no news, no question about a newer version, so that nothing is fetched
 SETTINGS = Path(__file__).with_name("jupyterlab")
+#: settings for all programs of Jupyter: a notebook that is saved as HTML shows the static form of a
+#: page before its live one, which is blank without scripts from the network
+JUPYTER = Path(__file__).with_name("settings")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +54,14 @@ def run(args: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "jupyterlab", f"--LabApp.app_settings_dir={SETTINGS}"]
     command += ["--no-browser"] if args.no_browser else []
     command += ["--allow-root"] if is_root() else []
-    return subprocess.run([*command, str(args.folder / "00_tour.ipynb")], check=False).returncode
+    command.append(str(args.folder / "00_tour.ipynb"))
+    return subprocess.run(command, env=with_settings(os.environ), check=False).returncode
+
+
+def with_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program of Jupyter that reads these settings too."""
+    path = [str(JUPYTER), environment.get("JUPYTER_CONFIG_PATH", "")]
+    return {**environment, "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, path))}
 
 
 def is_root() -> bool:
