@@ -232,6 +232,7 @@ def test_what_tensor_cores_do_not_multiply_goes_elsewhere():
     assert scheduled(dl.gpu.Matmul, func) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "made"),
     [
