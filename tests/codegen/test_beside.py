@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlcnb.codegen.llvm.beside import is_safe
+from mlcnb.codegen.llvm.beside import ChildProcess, is_safe
 from mlcnb.codegen.llvm.target_machine import MARK, Cpu
 from mlcnb.target import PLAIN_CPUS, Target
 from tests.codegen.foreign import VALUES, answer
@@ -146,3 +146,12 @@ def test_what_is_compiled_here():
     assert not is_safe(f"{MARK} llvm.bogus", here)
     assert not is_safe("", Cpu.named("host", "-avx"))
     assert not is_safe("", Cpu.named("riscv64"))
+
+
+def test_a_process_ends_though_it_was_not_told_everything():
+    """What is left of a question cannot be written any more; no file stays open."""
+    child = ChildProcess("mlcnb.codegen.llvm.worker")
+    child._process.stdin.write(b"half of a question")
+    assert child.end() != 0
+    pipes = child._process.stdin, child._process.stdout, child._words
+    assert all(pipe.closed for pipe in pipes)

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -155,7 +156,8 @@ class ChildProcess:
         code = self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._words):
             if pipe is not None:
-                pipe.close()
+                with suppress(BrokenPipeError):  # what it was not told any more
+                    pipe.close()
         return code
 
 

@@ -87,19 +87,21 @@ _known: WeakKeyDictionary[s.Block, tuple[Escape, ...]] = WeakKeyDictionary()
 
 
 def _look(n: Node, around: s.Block | None, found: list[Escape]) -> None:
-    """Add what leaves below a node that stands in the block `around`."""
-    if isinstance(n, s.Block):
-        found += _of_block(n)
-        return
-    handler = _HANDLERS.get(type(n))
-    if handler is None:
-        rest: Iterable[Node] = children(n)
-    else:
-        left, rest = handler(n)
-        for data, reads, writes in left:
-            found.append(Escape(data, n, reads, writes, around))
-    for part in rest:
-        _look(part, around, found)
+    """Add what leaves below a node that stands in the block `around`, however deep it is."""
+    ahead = [n]
+    while ahead:
+        n = ahead.pop()
+        if isinstance(n, s.Block):
+            found += _of_block(n)
+            continue
+        handler = _HANDLERS.get(type(n))
+        if handler is None:
+            rest: Iterable[Node] = children(n)
+        else:
+            left, rest = handler(n)
+            for data, reads, writes in left:
+                found.append(Escape(data, n, reads, writes, around))
+        ahead.extend(reversed(list(rest)))
 
 
 def _of_block(block: s.Block) -> tuple[Escape, ...]:
