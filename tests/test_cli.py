@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -195,8 +196,9 @@ def started(monkeypatch):
     """The commands that would have been started."""
     commands = []
 
-    def start(command, check):
+    def start(command, check, env):
         commands.append(command)
+        assert env["JUPYTER_CONFIG_PATH"].split(os.pathsep)[0] == str(lab.JUPYTER)
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(lab.subprocess, "run", start)
