@@ -19,6 +19,7 @@ from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import LANES, bound_axis
 from mlcnb.tir.analysis.leaving import is_left_early
+from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_QUEUE
 
 #: a closure, and whether it is a generator that yields where it waits for other threads
 Code = tuple[Closure, bool]
@@ -159,6 +160,8 @@ class StatementCompiler(AccessCompiler):
         return self._store(x), False
 
     def _evaluate(self, x: s.Evaluate) -> Code:
+        if isinstance(x.value, e.Call) and x.value.op in ASYNC_QUEUE:
+            return _pass, False  # of loops one after the other, whose copies are stores
         return self.compile(x.value), False
 
 
