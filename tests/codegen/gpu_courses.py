@@ -15,7 +15,7 @@ import numpy as np
 
 from mlcnb import te, tir
 from mlcnb.tir import Schedule
-from tests.codegen.gpu_programs import Program, matmul_func, random
+from tests.codegen.gpu_programs import Program, matmul_func, random, same_each_time
 
 #: grid, virtual threads, threads: what loops i and j are bound to
 GRID = ("blockIdx.y", "blockIdx.x")
@@ -282,7 +282,7 @@ def softmax_in_shared() -> Program:
 
 #: by name
 COURSES: dict[str, Callable[[], Program]] = {
-    f.__name__: f
+    f.__name__: same_each_time(f)
     for f in (
         matmul_fused_threads, matmul_two_axes, matmul_of_any_size, matmul_few_threads,
         matmul_many_threads, matmul_bound_first, matmul_in_registers, matmul_double_buffer,
