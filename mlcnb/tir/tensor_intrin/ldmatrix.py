@@ -30,7 +30,7 @@ from typing import Any
 from mlcnb.script import tir as T
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.tensor_intrin.descriptions import register
-from mlcnb.tir.tensor_intrin.mma_sync import _PTX, SHORT, WARP, layout_a
+from mlcnb.tir.tensor_intrin.mma_sync import _PTX, SHORT, WARP, layout_a, tile_loaded
 
 SIDE, OWN = 16, 8
 
@@ -70,21 +70,6 @@ def load(dtype: str, matrix: str, turned: bool, scope: str) -> tuple[PrimFunc, P
     layout, trans, row_of = _LOADS[matrix, turned]
 
     @T.prim_func
-    def desc(memory: T.handle, fragment: T.handle):
-        M = T.match_buffer(memory, (SIDE, SIDE), dtype, scope=scope)
-        F = T.match_buffer(fragment, (WARP, OWN), dtype, scope="warp")
-        with T.block("root"):
-            T.reads(M[0:SIDE, 0:SIDE])
-            T.writes(F[0:WARP, 0:OWN])
-            for i, j in T.grid(SIDE, SIDE):
-                with T.block("load"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    thread, at = T.meta_var(layout(vi, vj))
-                    T.reads(M[vi, vj])
-                    T.writes(F[thread, at])
-                    F[thread, at] = M[vi, vj]
-
-    @T.prim_func
     def impl(memory: T.handle, fragment: T.handle):
         apart, step, at_m, at_f = T.int32(), T.int32(), T.int32(), T.int32()
         M = T.match_buffer(
@@ -109,7 +94,7 @@ def load(dtype: str, matrix: str, turned: bool, scope: str) -> tuple[PrimFunc, P
                     )
                 )
 
-    return desc, impl
+    return tile_loaded(SIDE, SIDE, dtype, scope, layout), impl
 
 
 def store(scope: str) -> tuple[PrimFunc, PrimFunc]:

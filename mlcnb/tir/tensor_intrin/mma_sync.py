@@ -75,10 +75,8 @@ def place_c(t: Any, n: Any) -> tuple[Any, Any]:
     return t // 4 + 8 * (n // 2), t % 4 * 2 + n % 2
 
 
-def load(
-    rows: int, columns: int, dtype: str, scope: str, layout: Any, place: Any
-) -> tuple[PrimFunc, PrimFunc]:
-    """A tile of memory into a fragment."""
+def tile_loaded(rows: int, columns: int, dtype: str, scope: str, layout: Any) -> PrimFunc:
+    """What a load of a tile of memory into a fragment does, element by element."""
     own = rows * columns // WARP
 
     @T.prim_func
@@ -96,6 +94,15 @@ def load(
                     T.writes(F[thread, at])
                     F[thread, at] = M[vi, vj]
 
+    return desc
+
+
+def load(
+    rows: int, columns: int, dtype: str, scope: str, layout: Any, place: Any
+) -> tuple[PrimFunc, PrimFunc]:
+    """A tile of memory into a fragment."""
+    own = rows * columns // WARP
+
     @T.prim_func
     def impl(memory: T.handle, fragment: T.handle):
         M = T.match_buffer(memory, (rows, columns), dtype, scope=scope)
@@ -108,7 +115,7 @@ def load(
                     row, column = T.meta_var(place(t, n))
                     F[t, n] = M[row, column]
 
-    return desc, impl
+    return tile_loaded(rows, columns, dtype, scope, layout), impl
 
 
 def store(scope: str) -> tuple[PrimFunc, PrimFunc]:
