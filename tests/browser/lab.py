@@ -68,6 +68,8 @@ _SIDE = """open => {
 #: what Chromium says of a promise that nothing can keep any more: JupyterLab dropped it
 _DROPPED = "promise was garbage collected"
 _TRIES = 3
+#: milliseconds that JupyterLab has to come up
+_LOAD = 60_000
 
 #: JupyterLab's own words when a notebook is closed while it still greets its kernel
 KNOWN = (
@@ -89,9 +91,27 @@ class Lab:
         self.guard = Guard(page, server.url.removeprefix("http://"), KNOWN)
         self.names = (f"n{number}.ipynb" for number in count())
         self.opened: list[Notebook] = []
-        page.goto(f"{server.url}/lab?token={server.token}&reset")
-        page.wait_for_function("window.jupyterapp", timeout=180_000)
-        page.evaluate(_READY)
+        self.load()
+
+    def load(self) -> None:
+        """JupyterLab in the page; where it does not come up, it is loaded again, as a person would.
+
+        It is asked by the clock: frames, which are asked by default, stand still in a page that
+        Chromium does not draw.
+        """
+        from playwright.sync_api import TimeoutError as TooLate
+
+        for _ in range(_TRIES):
+            self.page.goto(f"{self.server.url}/lab?token={self.server.token}&reset")
+            try:
+                self.page.wait_for_function("window.jupyterapp", timeout=_LOAD, polling=100)
+                self.page.evaluate(_READY)
+                return
+            except TooLate:
+                heard = "\n".join(self.guard.heard)
+                self.guard.heard.clear()
+        log = self.server.log.read_text()[-4000:]
+        raise RuntimeError(f"JupyterLab did not come up.\nHeard: {heard}\nThe server: {log}")
 
     def open(
         self, cells: Sequence[str] | Any, *, trusted: bool = False, live: bool = True
