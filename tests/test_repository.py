@@ -164,6 +164,12 @@ def test_nowhere(what, pattern):
     assert found == [], what
 
 
+def test_texts_at_the_root_are_for_readers():
+    """Nothing that was left lying: a page at the root is one that the README or its readers need."""
+    found = {path.name for path in tracked_files() if path.parent == ROOT if path.suffix == ".md"}
+    assert found == {"README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+
+
 def test_no_text_is_run_as_python():
     """A model's text is parsed, never evaluated."""
     wanted = re.compile(r"(?<![\w.])(?<!def )(eval|exec)\(|__import__\(|yaml\.load\(|torch\.load\(")
