@@ -79,12 +79,19 @@ class Survey:
         return max(reductions, key=lambda b: b.work, default=None)
 
     def before(self, block: BlockInfo) -> list[BlockInfo]:
-        """Blocks that stand before `block`."""
-        return self.blocks[: self.blocks.index(block)]
+        """Blocks that do not use what `block` makes, in order: wherever they stand."""
+        after = self.after(block)
+        return [b for b in self.blocks if b is not block and b not in after]
 
     def after(self, block: BlockInfo) -> list[BlockInfo]:
-        """Blocks that stand after `block`."""
-        return self.blocks[self.blocks.index(block) + 1 :]
+        """Blocks that use what `block` makes, by themselves or through others, in order."""
+        made = {id(region.buffer) for region in block.node.writes}
+        found = []
+        for each in self.blocks[self.blocks.index(block) + 1 :]:
+            if any(id(region.buffer) in made for region in each.node.reads):
+                made |= {id(region.buffer) for region in each.node.writes}
+                found.append(each)
+        return found
 
 
 def loop_kinds(sch: Schedule, block: Any, loops: Sequence[Any]) -> str:
