@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.arith.evaluate import Frame, Unknown, evaluate
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.machine.addresses import Placed
-from mlcnb.machine.indices import Frame, Unknown, evaluate
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad
 

@@ -33,6 +33,10 @@ __all__ = ["PyStmtExprMutator", "PyStmtExprVisitor", "mutator", "substitute", "v
 N = TypeVar("N", bound=Node)
 
 
+#: statements that do nothing but run what stands in them, once and in order
+RUN_THROUGH = (s.SeqStmt, s.AttrStmt, s.Allocate, s.DeclBuffer)
+
+
 def bodies(n: Node) -> list[s.Stmt]:
     """The statements that stand directly in a node, in order."""
     return [x for x in children(n) if isinstance(x, s.Stmt)]
@@ -61,7 +65,8 @@ def bound(n: Node) -> list[e.Var]:
     return [x for x in names if isinstance(x, e.Var)]
 
 
-_BUILD: dict[type, Callable[[Any, Any], e.PrimExpr]] = {
+#: operations -> the constructors that fold them
+FOLDING: dict[type, Callable[[Any, Any], e.PrimExpr]] = {
     e.Add: p.add,
     e.Sub: p.subtract,
     e.Mul: p.multiply,
@@ -82,7 +87,7 @@ _BUILD: dict[type, Callable[[Any, Any], e.PrimExpr]] = {
 
 def refold(n: Node) -> Node | None:
     """The node built again by the folding constructors, as its operands have changed."""
-    build = _BUILD.get(type(n))
+    build = FOLDING.get(type(n))
     if build is not None:
         return _binary(n, build)
     if isinstance(n, e.Cast):

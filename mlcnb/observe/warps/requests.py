@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.arith.evaluate import Frame, Unknown, evaluate
 from mlcnb.core.node import walk
 from mlcnb.machine import warp as rules
-from mlcnb.machine.indices import Frame, Unknown, evaluate
 from mlcnb.machine.touching import Touched, Toucher, both, reads_memory
 from mlcnb.machine.warp import BANKS, LANES, LINE, SECTOR, WORD, Served
 from mlcnb.observe.warps.kernels import SHARED, Instruction, Kernel, Sizes
@@ -25,6 +25,8 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.functor import bodies
 
+#: statements that no warp is followed into
+UNFOLLOWED = (s.While, s.Block, s.BlockRealize)
 #: site, addresses and activity, one column for each instruction that a vector takes
 Column = tuple[Instruction, np.ndarray, np.ndarray]
 
@@ -212,7 +214,7 @@ class _Walk:
                 yield from self.access(value, frame, active, loops)
                 known = None if reads_memory(value) else evaluate(value, frame, None)
                 yield from self.stmt(body, {**frame, var: known}, active, loops)
-            case s.While() | s.BlockRealize():
+            case _ if isinstance(n, UNFOLLOWED):
                 self.reader.skip(n, type(n).__name__)
             case _:
                 if not bodies(n):

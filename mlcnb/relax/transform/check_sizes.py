@@ -28,8 +28,8 @@ from mlcnb.op._dims import Agreement, noting, same, tidy
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import symbolic_vars
 from mlcnb.relax.analysis.variables import bindings_of
-from mlcnb.relax.infer import operand_infos
 from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.operator import attrs_of, declaration
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
 
