@@ -197,10 +197,21 @@ def operator_names() -> frozenset[str]:
 
 
 def operators_named_by_passes() -> Iterator[str]:
-    """Operators that a graph pass knows by a string; a trait of the declaration should say it."""
+    """Operators that a graph pass knows by a string; a trait of the declaration should say it.
+
+    A rule of a pass may be called as an operator is: `@rule("Pass", "equal")`.
+    """
     for source in sources():
         if source.name.startswith("mlcnb.relax.transform"):
+            called = {
+                word
+                for node in ast.walk(source.tree)
+                if isinstance(node, ast.Call) and last_name(node.func) == "rule"
+                for word in node.args
+            }
             for node in ast.walk(source.tree):
+                if node in called:
+                    continue
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     if {node.value, f"relax.{node.value}"} & operator_names():
                         yield source.at(node, node.value)

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from mlcnb.core.node import Node, children, map_children, nodes_in, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.folding import FOLDING
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
@@ -63,26 +64,6 @@ def bound(n: Node) -> list[e.Var]:
         x.var if isinstance(x, s.IterVar) else x.data if isinstance(x, Buffer) else x for x in found
     )
     return [x for x in names if isinstance(x, e.Var)]
-
-
-#: operations -> the constructors that fold them
-FOLDING: dict[type, Callable[[Any, Any], e.PrimExpr]] = {
-    e.Add: p.add,
-    e.Sub: p.subtract,
-    e.Mul: p.multiply,
-    e.FloorDiv: p.floordiv,
-    e.FloorMod: p.floormod,
-    e.Min: p.minimum,
-    e.Max: p.maximum,
-    e.EQ: p.equal,
-    e.NE: p.not_equal,
-    e.LT: p.less,
-    e.LE: p.less_equal,
-    e.GT: p.greater,
-    e.GE: p.greater_equal,
-    e.And: p.logical_and,
-    e.Or: p.logical_or,
-}
 
 
 def refold(n: Node) -> Node | None:

@@ -24,8 +24,8 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.folding import FOLDING
 from mlcnb.ir.structural import structural_equal
-from mlcnb.tir.functor import FOLDING
 
 #: what stands in a map's indices between the axes of memory, as in TVM's `te.AXIS_SEPARATOR`
 AXIS_SEPARATOR = "axis_separator"

@@ -24,6 +24,7 @@ from mlcnb.core.node import map_children, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED
 
 #: how deep results of rules are simplified again
 _DEPTH = 5
@@ -372,11 +373,7 @@ def _compares_floats(x: Any) -> bool:
 
 
 _DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
-_FOLD: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    e.Add: p.add, e.Sub: p.subtract, e.Mul: p.multiply, e.Min: p.minimum, e.Max: p.maximum,
-    e.FloorDiv: p.floordiv, e.FloorMod: p.floormod, e.Div: p.truncdiv, e.Mod: p.truncmod,
-    e.EQ: p.equal, e.NE: p.not_equal, e.LT: p.less, e.LE: p.less_equal,
-}  # fmt: skip
+_FOLD = {**SUMS, **DIVISIONS, **TRUNCATED, **COMPARISONS}
 
 _VISIT: dict[type, Callable[[Rewriter, Any], PrimExpr]] = {
     **dict.fromkeys(

@@ -18,6 +18,7 @@ from mlcnb.arith.proof import is_nonnegative
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.folding import DIVISIONS, TRUNCATED
 
 
 def _value(x: Any) -> int | None:
@@ -185,9 +186,7 @@ def _less_of_base(x: Any, coefficient: int, start: int, by: int) -> PrimExpr | N
     return type(x)(rest, x.b)
 
 
-_DIVIDE: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    e.Div: p.truncdiv, e.Mod: p.truncmod, e.FloorDiv: p.floordiv, e.FloorMod: p.floormod,
-}  # fmt: skip
+_DIVIDE = {**DIVISIONS, **TRUNCATED}
 
 
 def zero_of_floats(x: Any) -> PrimExpr:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 #: below mlcnb: from a PrimFunc to its object; a test sees that nothing else is loaded on the way
-PARTS = ("arith", "codegen", "core", "dlight", "ir", "machine", "target.py", "tir")
+PARTS = ("arith", "codegen", "core", "dlight", "ir", "machine", "target", "tir")
 
 
 class Kept(Protocol):

@@ -121,7 +121,7 @@ def _name(call: rx.Call, dim: Any) -> str:
         for axis, size in enumerate(info.dims or ()):
             if same(size, dim):
                 return f"{getattr(arg, 'name_hint', 'constant')}_dim{axis}"
-    return "size"
+    return "dim"
 
 
 def _tensors(args: Any) -> Iterator[tuple[Any, TensorStructInfo]]:

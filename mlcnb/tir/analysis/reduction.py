@@ -7,7 +7,6 @@ i[v], m[v] = combine((i[v], m[v]), …)    several values at once (argmax)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from mlcnb.core.node import children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.folding import FOLDING, Binary
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.scope import Access
@@ -45,10 +45,9 @@ class ReductionPattern:
     is_sound: bool
 
 
-_BUILD: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    e.Add: p.add, e.Mul: p.multiply, e.Min: p.minimum, e.Max: p.maximum,
-    e.And: p.logical_and, e.Or: p.logical_or,
-}  # fmt: skip
+_BUILD: dict[type, Binary] = {
+    kind: FOLDING[kind] for kind in (e.Add, e.Mul, e.Min, e.Max, e.And, e.Or)
+}
 
 
 def reduction_pattern(block: s.Block) -> ReductionPattern | None:
