@@ -13,7 +13,7 @@ several) counts as the loops that it was made of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
@@ -27,7 +27,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.machine.addresses import UNKNOWN, Array, guessed
 from mlcnb.machine.nest import Addressed, Level, Nest
-from mlcnb.machine.touching import Touched, Toucher, both
+from mlcnb.machine.touching import ThroughIndices, Touched, both
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.scope import parts
 from mlcnb.tir.buffer import Buffer, BufferLoad
@@ -58,7 +58,7 @@ def _outermost(n: s.For, layout: _Layout) -> Nest:
     return _Reader(layout).read(n)
 
 
-class _Toucher(Toucher):
+class _Toucher(ThroughIndices):
     """Touches also what depends on values in memory: ANYWHERE."""
 
     def __init__(self, layout: _Layout) -> None:
@@ -79,12 +79,6 @@ class _Toucher(Toucher):
         if isinstance(n, s.BufferStore):
             found.append(self.access(n.buffer, n.indices, n.predicate, frame, mask))
         return found
-
-    def value(self, x: Any, frame: Frame, mask: Any = None) -> Iterator[Touched]:
-        """The loads in a value, each after what its indices read."""
-        for index in x.indices if isinstance(x, BufferLoad) else ():
-            yield from self.value(index, frame, mask)
-        yield from super().value(x, frame, mask)
 
     def access(self, buffer: Any, indices: Any, predicate: Any, frame: Frame, mask: Any) -> Any:
         """One load or store, wherever it is: (buffer, addresses, mask)."""

@@ -26,7 +26,7 @@ from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
 from mlcnb.machine.addresses import Placed
-from mlcnb.machine.touching import Toucher, reads_memory
+from mlcnb.machine.touching import Toucher, matrix, reads_memory
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.analysis.structure import work
@@ -311,10 +311,10 @@ class _Inner:
             return NOTHING
         columns, sites, masks = [], [], []
         for site, at, mask in touched:
-            at = _matrix(at, count)
+            at = matrix(at, count)
             columns.append(at)
             sites.append(np.full(at.shape[1], site, np.int32))
-            masks.append(None if mask is None else np.broadcast_to(_matrix(mask, count), at.shape))
+            masks.append(None if mask is None else np.broadcast_to(matrix(mask, count), at.shape))
         addresses, site = np.hstack(columns), np.concatenate(sites)
         if all(mask is None for mask in masks):
             return Piece(len(site), addresses.reshape(-1), site)
@@ -325,13 +325,6 @@ class _Inner:
             ]
         )
         return Piece(kept.sum(axis=1), addresses[kept], np.broadcast_to(site, kept.shape)[kept])
-
-
-def _matrix(x: Any, count: int) -> np.ndarray:
-    """One row for each iteration, one column for each lane."""
-    x = np.asarray(x)
-    x = x.reshape(-1, 1) if x.ndim < 2 else x
-    return np.broadcast_to(x, (count, x.shape[1]))
 
 
 def _taken(frame: Frame, at: np.ndarray) -> Frame:

@@ -118,6 +118,23 @@ class Toucher:
         return position, kept
 
 
+class ThroughIndices(Toucher):
+    """What an index is read from is an access like others, before that of the element."""
+
+    def value(self, x: Any, frame: Frame, mask: Any = None) -> Iterator[Touched]:
+        """The loads in a value, each after what its indices read."""
+        for index in x.indices if isinstance(x, BufferLoad) else ():
+            yield from self.value(index, frame, mask)
+        yield from super().value(x, frame, mask)
+
+
+def matrix(x: Any, count: int) -> np.ndarray:
+    """One row for each iteration or thread, one column for each lane of a vector."""
+    x = np.asarray(x)
+    x = x.reshape(-1, 1) if x.ndim < 2 else x
+    return np.broadcast_to(x, (count, x.shape[1]))
+
+
 def _layout(buffer: Buffer, frame: Frame) -> tuple[list[int], list[int]]:
     """Shape and strides in elements."""
     shape = [evaluate(n, frame) for n in buffer.shape]

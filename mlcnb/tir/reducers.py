@@ -164,7 +164,7 @@ def _at_extremum(place: s.BufferStore, value: s.BufferStore, place_first: bool) 
         return None
     kind = type(keep.condition)
     if kind not in _KEEPS or not (
-        _is_old(keep.true_value, value) and _is_old(chosen.true_value, place)
+        is_element(keep.true_value, value) and is_element(chosen.true_value, place)
     ):
         return None
     old, new = keep.true_value, keep.false_value
@@ -198,7 +198,7 @@ def _at_extremum(place: s.BufferStore, value: s.BufferStore, place_first: bool) 
     return Step(f"arg{_KEEPS[kind]}", stores, values, combine, in_order=told)
 
 
-def _is_old(x: e.PrimExpr, store: s.BufferStore) -> bool:
+def is_element(x: e.PrimExpr, store: s.BufferStore) -> bool:
     """True if it is the element that the store writes, as it was."""
     return (
         isinstance(x, BufferLoad)
