@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
+from mlcnb.core.errors import ExecutionError
 from mlcnb.core.node import replace
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int
@@ -245,7 +246,11 @@ def correlate(
     dilation: Sequence[int],
     groups: int,
 ) -> np.ndarray:
-    """Grouped cross-correlation of (N, C, …) with (O, C / groups, …)."""
+    """Grouped cross-correlation of (N, C, …) with (O, C / groups, …).
+
+    Raises:
+        ExecutionError: the window is larger than what it goes over.
+    """
     rank = len(strides)
     around = list(zip(padding[:rank], padding[rank:], strict=True))
     kept = [
@@ -258,6 +263,11 @@ def correlate(
         extent(size, 0, k, s, d)
         for size, k, s, d in zip(padded.shape[2:], kernel, strides, dilation, strict=True)
     ]
+    if min(out) < 1:
+        raise ExecutionError(
+            f"a window of {kernel} places, {tuple(dilation)} apart, is larger than the "
+            f"{padded.shape[2:]} elements that a run gave with their padding"
+        )
     grouped = padded.reshape(x.shape[0], groups, w.shape[1], *padded.shape[2:])
     weights = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     total = np.zeros((x.shape[0], groups, weights.shape[1], *out), x.dtype)

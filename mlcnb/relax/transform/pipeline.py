@@ -33,6 +33,7 @@ from mlcnb.relax.transform.canonicalize_bindings import CanonicalizeBindings
 from mlcnb.relax.transform.check_sizes import CheckSizes
 from mlcnb.relax.transform.choose_convolution import ChooseConvolution
 from mlcnb.relax.transform.concat_in_place import ConcatInPlace
+from mlcnb.relax.transform.conv_along_rows import ConvAlongRows
 from mlcnb.relax.transform.convert_layout import ConvertLayout
 from mlcnb.relax.transform.dead_code_elimination import DeadCodeElimination
 from mlcnb.relax.transform.decompose_ops import DecomposeOpsForInference
@@ -163,6 +164,7 @@ def layout_passes(target: Any = None, convolution: str = "auto") -> list[Pass]:
         raise PassError(f"no convolution {convolution!r}", hint=f"one of {', '.join(CONVOLUTIONS)}")
     return [
         NarrowProducts(),
+        ConvAlongRows(),
         GroupConvToMatmul(),
         SinkReshape(),
         SimplifyOps(),
