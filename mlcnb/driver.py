@@ -3,7 +3,7 @@
 graph passes    the pipeline's, each a step that can be looked at      relax.transform
 tuning records  where a database is in use: loops by its records     meta_schedule
 kernels         distinct PrimFuncs: schedule, lower, LLVM, object      dlight, codegen
-link            objects into this process                              codegen.llvm.engine
+link            objects into this process                              codegen.llvm.library
 plan            memory and one native call for each set of sizes       runtime.graph_plan, _call
 """
 

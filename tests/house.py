@@ -197,10 +197,22 @@ def operator_names() -> frozenset[str]:
 
 
 def operators_named_by_passes() -> Iterator[str]:
-    """Operators that a graph pass knows by a string; a trait of the declaration should say it."""
+    """Operators that a graph pass knows by a string; a trait of the declaration should say it.
+
+    A rule and a variable may have such a name: `@rule("Pass", "equal")`, `fresh("size")`.
+    """
     for source in sources():
         if source.name.startswith("mlcnb.relax.transform"):
+            called = {
+                word
+                for node in ast.walk(source.tree)
+                if isinstance(node, ast.Call) and last_name(node.func) in ("rule", "fresh")
+                for given in node.args
+                for word in ast.walk(given)
+            }
             for node in ast.walk(source.tree):
+                if node in called:
+                    continue
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     if {node.value, f"relax.{node.value}"} & operator_names():
                         yield source.at(node, node.value)

@@ -313,8 +313,7 @@ class _Runner:
         pick = extrema.minimum if factor > 0 else extrema.maximum
         lows = [low for low, _ in each if low is not None]
         highs = [high for _, high in each if high is not None]
-        whole = len(each)
-        enough = (whole, 1) if factor > 0 else (1, whole)
+        enough = (len(each), 1) if factor > 0 else (1, len(each))
         return (
             self.fold(pick, lows) if len(lows) >= enough[0] else None,
             self.fold(pick, highs) if len(highs) >= enough[1] else None,
@@ -350,10 +349,7 @@ class _Runner:
         low, high = bounds
         if high - low >= _UNKNOWN:
             return None, None
-        return (
-            None if low == -inf else Sum(int(low)),
-            None if high == inf else Sum(int(high)),
-        )
+        return None if low == -inf else Sum(int(low)), None if high == inf else Sum(int(high))
 
     def atom_ends(self, atom: Atom) -> Ends:
         """Ends of one atom that depends on the variable."""

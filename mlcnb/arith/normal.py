@@ -16,7 +16,7 @@ from mlcnb.arith.emission import emit, size_of
 from mlcnb.arith.forms import alike, flattened, multiplies_out, reads_data
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.learning import NEGATED, Learner
-from mlcnb.arith.ranges import bounds_by_operator, limits
+from mlcnb.arith.ranges import bounds_by_operator, limits, limits_of_call
 from mlcnb.arith.sum import Sum, is_index
 from mlcnb.arith.vectors import vector_rule
 from mlcnb.core.errors import IntegerRangeError
@@ -24,19 +24,14 @@ from mlcnb.core.node import Node, map_children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED
 
 #: the comparisons that hold where the left side is smaller, or larger
 _BELOW, _ABOVE = (e.LT, e.LE, e.NE), (e.GT, e.GE, e.NE)
-#: how many times 128 bits (RISC-V: 64) long a machine's vectors may be
-_VSCALE = (1, 1024)
 #: bits of the whole numbers that a float holds exactly
 _MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 #: a product of sums with more terms than this is left as it is
 _MANY_TERMS = 24
-_COMPARE: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    e.LT: p.less, e.LE: p.less_equal, e.GT: p.greater, e.GE: p.greater_equal,
-    e.EQ: p.equal, e.NE: p.not_equal,
-}  # fmt: skip
 
 
 class Normalizer(Learner):
@@ -82,21 +77,8 @@ class Normalizer(Learner):
             return self._opaque(e.Mul(emit(a, x.dtype), emit(b, x.dtype)), "opaque", (a, b))
         return division.recombine(self.ctx, a.times(b))
 
-    def _floordiv(self, x: e.FloorDiv) -> Sum:
-        return division.floordiv(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
-
-    def _floormod(self, x: e.FloorMod) -> Sum:
-        return division.floormod(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
-
-    def _truncated(self, x: e.Div | e.Mod) -> Sum:
-        build = truncation.truncdiv if isinstance(x, e.Div) else truncation.truncmod
-        return build(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
-
-    def _min(self, x: e.Min) -> Sum:
-        return extrema.minimum(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
-
-    def _max(self, x: e.Max) -> Sum:
-        return extrema.maximum(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
+    def _of_two(self, x: Any) -> Sum:
+        return _OF_TWO[type(x)](self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
 
     def _select(self, x: e.Select) -> Sum:
         return self._cases(x, x.condition, x.true_value, x.false_value)
@@ -111,8 +93,10 @@ class Normalizer(Learner):
             by = p.as_int(rebuilt.args[1])
             if by is not None and 0 <= by < x.dtype.bits:
                 return self._shift(rebuilt, by)
-        limits = self._limits(rebuilt)
-        return self._opaque(rebuilt, *limits)
+        polys = self._polys(rebuilt) if x.op in ("tir.bitwise_and", "tir.shift_right") else None
+        if polys is not None:
+            return self._opaque(rebuilt, x.op[4:], polys)
+        return self._opaque(rebuilt, "within", limits_of_call(rebuilt))
 
     def _polys(self, x: e.Call) -> tuple[Sum, ...] | None:
         """The operands as polynomials, where these do not wrap around."""
@@ -129,23 +113,6 @@ class Normalizer(Learner):
         if division.is_exact(self.ctx, value.scaled(1 << by), x.dtype):
             return value.scaled(1 << by)
         return self._opaque(x, "opaque", ())
-
-    def _limits(self, x: e.Call) -> tuple[str, tuple]:
-        """What is known of the result of a call."""
-        polys = self._polys(x) if x.op in ("tir.bitwise_and", "tir.shift_right") else None
-        if polys is not None:
-            return x.op[4:], polys
-        if x.op == "tir.bitwise_and":
-            masks = [m for m in map(p.as_int, x.args) if m is not None and m >= 0]
-            if masks:
-                return "within", (0, min(masks))
-        if x.op == "tir.vscale":
-            return "within", _VSCALE
-        if x.op == "tir.check_index" and p.as_int(x.args[1]) is not None:
-            return "within", (0, max(0, p.as_int(x.args[1]) - 1))  # type: ignore[operator]
-        if x.op in ("tir.clz", "tir.popcount"):
-            return "within", (0, x.args[0].dtype.bits)
-        return "within", (x.dtype.min_value, x.dtype.max_value)
 
     def _cast(self, x: e.Cast) -> Sum:
         inner = self.simplify(x.value)
@@ -244,7 +211,7 @@ class Normalizer(Learner):
         new = map_children(x, self._child)
         if new is x:
             return x
-        fold = _FOLD.get(type(new))
+        fold = SUMS.get(type(new))
         if fold is not None and new.a.dtype == new.b.dtype:
             return fold(new.a, new.b)
         return new
@@ -269,7 +236,7 @@ class Normalizer(Learner):
         decided = self._decided(type(x), a, b) if a.dtype.lanes == 1 else None
         if decided is not None:
             return p.const(decided)
-        return x if a is x.a and b is x.b else _COMPARE[type(x)](a, b)
+        return x if a is x.a and b is x.b else COMPARISONS[type(x)](a, b)
 
     def _decided(self, kind: type, a: PrimExpr, b: PrimExpr) -> bool | None:
         """Whether a comparison of narrow or unsigned integers holds, where their bounds tell."""
@@ -319,7 +286,7 @@ class Normalizer(Learner):
 
     def _not(self, x: e.Not) -> PrimExpr:
         inner: Any = self.simplify(x.a)
-        if type(inner) in _COMPARE and is_index(inner.a.dtype):
+        if type(inner) in COMPARISONS and is_index(inner.a.dtype):
             return self.simplify(NEGATED[type(inner)](inner.a, inner.b))
         if isinstance(inner, e.And | e.Or) and inner.dtype.lanes == 1:
             build = e.Or if isinstance(inner, e.And) else e.And
@@ -390,36 +357,28 @@ class Normalizer(Learner):
         return (type(x).__name__, *map(self.key, fields))
 
 
+_OF_TWO: dict[type, Callable[..., Sum]] = {
+    e.FloorDiv: division.floordiv, e.FloorMod: division.floormod, e.Div: truncation.truncdiv,
+    e.Mod: truncation.truncmod, e.Min: extrema.minimum, e.Max: extrema.maximum,
+}  # fmt: skip
+
 _POLY: dict[type, Callable[[Normalizer, Any], Sum]] = {
     e.Var: Normalizer._var,
     e.SizeVar: Normalizer._var,
     e.Add: Normalizer._add,
     e.Sub: Normalizer._sub,
     e.Mul: Normalizer._mul,
-    e.FloorDiv: Normalizer._floordiv,
-    e.FloorMod: Normalizer._floormod,
-    e.Div: Normalizer._truncated,
-    e.Mod: Normalizer._truncated,
-    e.Min: Normalizer._min,
-    e.Max: Normalizer._max,
+    **dict.fromkeys(_OF_TWO, Normalizer._of_two),
     e.Select: Normalizer._select,
     e.Call: Normalizer._call,
     e.Cast: Normalizer._cast,
 }
 
 #: how an expression is built again from simplified operands
-_BUILD: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    **_COMPARE,
-    e.Add: p.add, e.Sub: p.subtract, e.Mul: p.multiply, e.Min: p.minimum, e.Max: p.maximum,
-    e.FloorDiv: p.floordiv, e.FloorMod: p.floormod, e.Div: p.truncdiv, e.Mod: p.truncmod,
-}  # fmt: skip
-
-_FOLD: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    e.Add: p.add, e.Sub: p.subtract, e.Mul: p.multiply, e.Min: p.minimum, e.Max: p.maximum,
-}  # fmt: skip
+_BUILD = {**SUMS, **DIVISIONS, **TRUNCATED, **COMPARISONS}
 
 _SIMPLIFY: dict[type, Callable[[Normalizer, Any], PrimExpr]] = {
-    **dict.fromkeys(_COMPARE, Normalizer._comparison),
+    **dict.fromkeys(COMPARISONS, Normalizer._comparison),
     e.And: Normalizer._and,
     e.Or: Normalizer._or,
     e.Not: Normalizer._not,

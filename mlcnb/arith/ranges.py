@@ -18,15 +18,33 @@ from mlcnb.arith.context import EVERYTHING, Bound, Context
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.prim_ops import as_int
 
 #: asks for the bounds of an operand
 Ask = Callable[[PrimExpr], Bound]
+#: how many times 128 bits (RISC-V: 64) long a machine's vectors may be
+_VSCALE = (1, 1024)
 
 
 def limits(dtype: DType) -> Bound:
     """The smallest and the largest number of an integer dtype."""
     kind = dtype.element
     return kind.min_value, kind.max_value
+
+
+def limits_of_call(x: e.Call) -> Bound:
+    """Between which numbers the result of a call lies, whatever its operands are."""
+    if x.op == "tir.bitwise_and":
+        masks = [m for m in map(as_int, x.args) if m is not None and m >= 0]
+        if masks:
+            return 0, min(masks)
+    if x.op == "tir.vscale":
+        return _VSCALE
+    if x.op == "tir.check_index" and (extent := as_int(x.args[1])) is not None:
+        return 0, max(0, extent - 1)
+    if x.op in ("tir.clz", "tir.popcount"):
+        return 0, x.args[0].dtype.bits
+    return x.dtype.min_value, x.dtype.max_value
 
 
 def bounds_by_operator(ctx: Context, x: Any, ask: Ask) -> Bound:

@@ -15,6 +15,7 @@ from mlcnb.arith.forms import reads_data
 from mlcnb.arith.sum import ZERO, Bounds, Quotient, Remainder, Sum, is_index
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.folding import COMPARISONS
 
 
 class Context:
@@ -201,16 +202,6 @@ def _without_remainders(a: Sum, by: int) -> Sum:
     return a
 
 
-_COMPARE: dict[type, Callable[[Any, Any], e.PrimExpr]] = {
-    e.LT: p.less,
-    e.LE: p.less_equal,
-    e.GT: p.greater,
-    e.GE: p.greater_equal,
-    e.EQ: p.equal,
-    e.NE: p.not_equal,
-}
-
-
 def simplified(
     x: Any, context: Context = EMPTY, inside: bool = False, in_index: bool = False
 ) -> Any:
@@ -251,7 +242,7 @@ def _condition(x: Any, context: Context, in_index: bool) -> e.PrimExpr:
         decided = _decide(type(x), lo, hi)
         if decided is not None:
             return p.const(decided, "bool")
-    return _COMPARE[type(x)](a, b)
+    return COMPARISONS[type(x)](a, b)
 
 
 def _rejoined(a: e.PrimExpr, b: e.PrimExpr, context: Context) -> e.PrimExpr | None:

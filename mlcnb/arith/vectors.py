@@ -12,6 +12,7 @@ from mlcnb.arith.learning import Learner, is_index
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.folding import FOLDING, Binary
 
 
 def vector_rule(build: Callable[[Any, Any], PrimExpr]) -> Callable[[Learner, Any], PrimExpr]:
@@ -72,10 +73,6 @@ def _lane(x: PrimExpr, n: int) -> PrimExpr | None:
     return None if a is None or b is None else build(a, b)
 
 
-_LANES: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    e.Add: p.add,
-    e.Sub: p.subtract,
-    e.Mul: p.multiply,
-    e.FloorDiv: p.floordiv,
-    e.FloorMod: p.floormod,
+_LANES: dict[type, Binary] = {
+    kind: FOLDING[kind] for kind in (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod)
 }

@@ -13,13 +13,37 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar
 
 from mlcnb.core.errors import IntegerRangeError, MLCError, TruthValueError
 from mlcnb.core.node import Node, atom, binder, hidden, label, node
+from mlcnb.core.operators import both
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.span import Span
+
+
+def _ops() -> Any:
+    """The constructors that fold; they need the nodes, so they live in the next file."""
+    global _ops_module
+    if _ops_module is None:
+        from mlcnb.ir import prim_ops
+
+        _ops_module = prim_ops
+    return _ops_module
+
+
+_ops_module: Any = None
+
+
+def _folding(name: str) -> Callable[[Any, Any], PrimExpr]:
+    """The constructor of two operands of that name."""
+
+    def apply(a: Any, b: Any) -> PrimExpr:
+        return getattr(_ops(), name)(a, b)
+
+    return apply
 
 
 class PrimExpr(Node):
@@ -29,89 +53,25 @@ class PrimExpr(Node):
     #: annotation only: a field or a property in each class
     dtype: DType
 
-    def __add__(self, other: Any) -> PrimExpr:
-        return _ops().add(self, other)
-
-    def __radd__(self, other: Any) -> PrimExpr:
-        return _ops().add(other, self)
-
-    def __sub__(self, other: Any) -> PrimExpr:
-        return _ops().subtract(self, other)
-
-    def __rsub__(self, other: Any) -> PrimExpr:
-        return _ops().subtract(other, self)
-
-    def __mul__(self, other: Any) -> PrimExpr:
-        return _ops().multiply(self, other)
-
-    def __rmul__(self, other: Any) -> PrimExpr:
-        return _ops().multiply(other, self)
-
-    def __truediv__(self, other: Any) -> PrimExpr:
-        return _ops().div(self, other)
-
-    def __rtruediv__(self, other: Any) -> PrimExpr:
-        return _ops().div(other, self)
-
-    def __floordiv__(self, other: Any) -> PrimExpr:
-        return _ops().floordiv(self, other)
-
-    def __rfloordiv__(self, other: Any) -> PrimExpr:
-        return _ops().floordiv(other, self)
-
-    def __mod__(self, other: Any) -> PrimExpr:
-        return _ops().floormod(self, other)
-
-    def __rmod__(self, other: Any) -> PrimExpr:
-        return _ops().floormod(other, self)
+    __add__, __radd__ = both(_folding("add"))
+    __sub__, __rsub__ = both(_folding("subtract"))
+    __mul__, __rmul__ = both(_folding("multiply"))
+    __truediv__, __rtruediv__ = both(_folding("div"))
+    __floordiv__, __rfloordiv__ = both(_folding("floordiv"))
+    __mod__, __rmod__ = both(_folding("floormod"))
+    __lshift__, __rlshift__ = both(_folding("shift_left"))
+    __rshift__, __rrshift__ = both(_folding("shift_right"))
+    __and__, __rand__ = both(_folding("bitwise_and"))
+    __or__, __ror__ = both(_folding("bitwise_or"))
+    __xor__, __rxor__ = both(_folding("bitwise_xor"))
+    __lt__, __gt__ = _folding("less"), _folding("greater")
+    __le__, __ge__ = _folding("less_equal"), _folding("greater_equal")
 
     def __neg__(self) -> PrimExpr:
         return _ops().neg(self)
 
-    def __lshift__(self, other: Any) -> PrimExpr:
-        return _ops().shift_left(self, other)
-
-    def __rshift__(self, other: Any) -> PrimExpr:
-        return _ops().shift_right(self, other)
-
-    def __and__(self, other: Any) -> PrimExpr:
-        return _ops().bitwise_and(self, other)
-
-    def __or__(self, other: Any) -> PrimExpr:
-        return _ops().bitwise_or(self, other)
-
-    def __xor__(self, other: Any) -> PrimExpr:
-        return _ops().bitwise_xor(self, other)
-
-    def __rlshift__(self, other: Any) -> PrimExpr:
-        return _ops().shift_left(other, self)
-
-    def __rrshift__(self, other: Any) -> PrimExpr:
-        return _ops().shift_right(other, self)
-
-    def __rand__(self, other: Any) -> PrimExpr:
-        return _ops().bitwise_and(other, self)
-
-    def __ror__(self, other: Any) -> PrimExpr:
-        return _ops().bitwise_or(other, self)
-
-    def __rxor__(self, other: Any) -> PrimExpr:
-        return _ops().bitwise_xor(other, self)
-
     def __invert__(self) -> PrimExpr:
         return _ops().bitwise_not(self)
-
-    def __lt__(self, other: Any) -> PrimExpr:
-        return _ops().less(self, other)
-
-    def __le__(self, other: Any) -> PrimExpr:
-        return _ops().less_equal(self, other)
-
-    def __gt__(self, other: Any) -> PrimExpr:
-        return _ops().greater(self, other)
-
-    def __ge__(self, other: Any) -> PrimExpr:
-        return _ops().greater_equal(self, other)
 
     def __eq__(self, other: Any) -> Any:
         """An `EQ` expression, whose truth value is identity: nodes stay usable as dict keys."""
@@ -171,19 +131,6 @@ def _keep_numbers(x: Any, *names: str) -> None:
 def _keep_exprs(values: Any, like: DType | None = None) -> tuple[Any, ...]:
     """A list of operands as a tuple, plain numbers and texts as constants."""
     return tuple(_ops().as_expr(v, like) if type(v) in _PLAIN else v for v in values)
-
-
-def _ops() -> Any:
-    """The constructors that fold; they need the nodes, so they live in the next file."""
-    global _ops_module
-    if _ops_module is None:
-        from mlcnb.ir import prim_ops
-
-        _ops_module = prim_ops
-    return _ops_module
-
-
-_ops_module: Any = None
 
 
 @node

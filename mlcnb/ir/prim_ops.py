@@ -1,192 +1,43 @@
 """Constructors of scalar expressions: match the dtypes, fold constants and neutral elements.
 
 `add(x, 0) -> x`, `multiply(IntImm(3), IntImm(4)) -> 12`, `add(int32, int64) -> int64`.
-Anything cleverer is `mlcnb.arith`.
+Anything cleverer is `mlcnb.arith`. What makes constants and converts is offered here, too.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-import reprlib
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
-from mlcnb.core.errors import ArgumentError, MLCError, UnsupportedDtypeError
+from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
-from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.conversions import (
+    as_expr,
+    as_int,
+    cast,
+    const,
+    fitted,
+    infinity,
+    is_const,
+    lanes_of,
+    match_dtypes,
+    max_value,
+    min_value,
+    numbers,
+    round_to,
+    wrap,
+    wrapped,
+)
+from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import FloatImm, IntImm, PrimExpr
 
-
-def const(value: Any, to: str | DType | None = None) -> PrimExpr:
-    """A constant of dtype `to` (default: int32 for int, float32 for float, bool for bool).
-
-    Raises:
-        IntegerRangeError: an integer dtype has no such number.
-        ArgumentError: the value is no number.
-    """
-    if isinstance(value, PrimExpr):
-        return value if to is None else cast(to, value)
-    if isinstance(value, str):
-        return e.StringImm(value)
-    if to is None:
-        to = _default_dtype(value)
-    kind = dtype(str(to))
-    if kind.lanes != 1:
-        return e.Broadcast(const(value, kind.element), lanes_of(kind))
-    try:
-        if kind.is_float:
-            return FloatImm(kind, round_to(float(value), kind))
-        return IntImm(kind, int(bool(value)) if kind.is_bool else int(value))
-    except (TypeError, ValueError, OverflowError) as error:  # an array, nan as an integer
-        raise ArgumentError(
-            f"{type(value).__name__} {reprlib.repr(value)} is no {kind}: {error}"
-        ) from error
-
-
-def wrapped(value: int, to: str | DType) -> PrimExpr:
-    """`value` reduced to the range of an integer dtype, as arithmetic in that dtype has it."""
-    kind = dtype(str(to))
-    return const(wrap(value, kind.element), kind)
-
-
-def _default_dtype(value: Any) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        return "int32" if -(1 << 31) <= value < (1 << 31) else "int64"
-    if isinstance(value, float):
-        return "float32"
-    found = getattr(value, "dtype", None)
-    if found is None:
-        raise MLCError(f"{type(value).__name__} {value!r} is no scalar constant")
-    return str(found)
-
-
-def round_to(value: float, kind: DType) -> float:
-    """`value` as the nearest number of float dtype `kind`."""
-    return value if kind == "float64" else float(kind.numpy.type(value))
-
-
-def wrap(value: int, kind: DType) -> int:
-    """`value` reduced to the range of integer dtype `kind` (two's complement)."""
-    if kind.is_bool:
-        return int(bool(value))
-    if kind.is_handle or kind.min_value <= value <= kind.max_value:
-        return value
-    value &= (1 << kind.bits) - 1
-    return value - (1 << kind.bits) if value > kind.max_value else value
-
-
-def as_expr(value: Any, like: DType | None = None) -> PrimExpr:
-    """`value` as an expression; a Python number takes dtype `like` where that fits."""
-    if isinstance(value, PrimExpr):
-        return value
-    if hasattr(value, "as_prim_expr"):  # what stands for an expression: a reduce axis
-        return value.as_prim_expr()
-    if like is None or isinstance(value, str):
-        return const(value)
-    if isinstance(value, float) and not like.is_float:
-        return const(value, "float32")
-    return const(value, like)
-
-
-def match_dtypes(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
-    """Both operands in one dtype: numbers follow the other side, wider wins, lanes broadcast."""
-    if not isinstance(a, PrimExpr):
-        a = as_expr(a, b.dtype if isinstance(b, PrimExpr) else None)
-    b = as_expr(b, a.dtype)
-    if a.dtype == b.dtype:
-        return a, b
-    lanes = a.dtype.lanes if a.dtype.lanes != 1 else b.dtype.lanes
-    to = _common(a.dtype.element, b.dtype.element)
-    return _lift(cast(to, a), lanes), _lift(cast(to, b), lanes)
-
-
-def _numbers(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
-    """Both operands of arithmetic: `match_dtypes`, and no pointer, whatever it points to."""
-    a, b = match_dtypes(a, b)
-    if a.dtype.is_handle:
-        raise MLCError(
-            f"no arithmetic with the pointer {a if isinstance(a, e.Var) else b}",
-            hint="T.address_of(A[i]) or A.access_ptr(..., offset=i) points elsewhere in a buffer",
-        )
-    return a, b
-
-
-def _lift(x: PrimExpr, lanes: int) -> PrimExpr:
-    if x.dtype.lanes == lanes:
-        return x
-    if x.dtype.lanes != 1:
-        raise MLCError(f"vectors of {x.dtype.lanes} and {lanes} lanes do not match")
-    return e.Broadcast(x, lanes_of(x.dtype.with_lanes(lanes)))
-
-
-def lanes_of(kind: DType) -> Any:
-    """The lanes of a vector dtype as Ramp and Broadcast hold them: a number, or vscale * k."""
-    if kind.lanes > 0:
-        return kind.lanes
-    return multiply(e.Call(dtype("int32"), "tir.vscale", ()), -kind.lanes)
-
-
-def _common(a: DType, b: DType) -> str:
-    if a == b:
-        return a
-    if a.is_handle or b.is_handle:
-        raise MLCError(f"no arithmetic between {a} and {b}")
-    if a.is_float or b.is_float:
-        floats = [d for d in (a, b) if d.is_float]
-        return max(floats, key=lambda d: d.bits)
-    if a.is_bool or b.is_bool:
-        return b if a.is_bool else a
-    if a.bits != b.bits:
-        return max((a, b), key=lambda d: d.bits)
-    return a if a.is_uint else b  # same width, mixed sign: unsigned, as in C
-
-
-def cast(to: str | DType, value: Any) -> PrimExpr:
-    """`value` converted to `to` (a spelling; lanes follow the value); constants are folded."""
-    value = as_expr(value)
-    kind = dtype(str(to))
-    if kind.lanes == 1:
-        kind = kind.with_lanes(value.dtype.lanes)
-    if value.dtype == kind:
-        return value
-    if kind.lanes != 1 and value.dtype.lanes == 1:
-        return e.Broadcast(cast(kind.element, value), lanes_of(kind))
-    match value:
-        case IntImm(v) if kind.is_float:
-            return const(v, kind)
-        case IntImm(v) if not kind.is_handle:
-            return wrapped(v, kind)
-        case FloatImm(v) if kind.is_float:
-            return const(v, kind)
-        case FloatImm(v) if kind.is_bool:
-            return const(v != 0, kind)
-        case FloatImm(v) if kind.is_integer and math.isfinite(v):
-            if kind.min_value <= math.trunc(v) <= kind.max_value:
-                return const(math.trunc(v), kind)
-        case e.Broadcast(inner, lanes) if kind.lanes == value.dtype.lanes:
-            return e.Broadcast(cast(kind.element, inner), lanes)
-    return e.Cast(kind, value)
-
-
-def fitted(to: str | DType, value: Any) -> PrimExpr:
-    """`value` in the integer dtype `to`: what counts, such as a size, never wraps around.
-
-    Raises:
-        IntegerRangeError: a constant that `to` cannot hold.
-    """
-    kind = dtype(str(to))
-    value = as_expr(value, kind)
-    return const(value.value, kind) if isinstance(value, IntImm) else cast(kind, value)
-
-
-def is_const(x: Any, value: float | None = None) -> bool:
-    """True for an IntImm or FloatImm (or a broadcast of one), of that value if given."""
-    if isinstance(x, e.Broadcast):
-        x = x.value
-    return isinstance(x, IntImm | FloatImm) and (value is None or x.value == value)
+__all__ = [
+    "as_expr", "as_int", "cast", "const", "dtype", "fitted", "infinity", "is_const", "lanes_of",
+    "match_dtypes", "max_value", "min_value", "round_to", "wrap", "wrapped",
+]  # fmt: skip
 
 
 def _fold(a: PrimExpr, b: PrimExpr, fn: Callable[[Any, Any], Any]) -> PrimExpr | None:
@@ -200,9 +51,10 @@ def _fold(a: PrimExpr, b: PrimExpr, fn: Callable[[Any, Any], Any]) -> PrimExpr |
     return None
 
 
-def _pick(folded: PrimExpr | None, otherwise: PrimExpr) -> PrimExpr:
-    """`folded` where there is one (a folded 0 is one, though it is false)."""
-    return otherwise if folded is None else folded
+def _folded(fn: Callable[[Any, Any], Any], kind: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """The number that two numbers give; else an expression of that kind."""
+    found = _fold(a, b, fn)
+    return kind(a, b) if found is None else found
 
 
 def _rounded(a: FloatImm, b: FloatImm, fn: Callable[[Any, Any], Any]) -> float:
@@ -222,13 +74,13 @@ def add(a: Any, b: Any) -> PrimExpr:
     Raises:
         MLCError: vectors of different lanes, or a pointer beside a number of another dtype.
     """
-    a, b = _numbers(a, b)
+    a, b = numbers(a, b)
     if not a.dtype.is_float:
         if is_const(a, 0):
             return b
         if is_const(b, 0):
             return a
-    return _pick(_fold(a, b, operator.add), e.Add(a, b))
+    return _folded(operator.add, e.Add, a, b)
 
 
 def subtract(a: Any, b: Any) -> PrimExpr:
@@ -237,10 +89,10 @@ def subtract(a: Any, b: Any) -> PrimExpr:
     Raises:
         MLCError: vectors of different lanes, or a pointer beside a number of another dtype.
     """
-    a, b = _numbers(a, b)
+    a, b = numbers(a, b)
     if is_const(b, 0) and not a.dtype.is_float:
         return a
-    return _pick(_fold(a, b, operator.sub), e.Sub(a, b))
+    return _folded(operator.sub, e.Sub, a, b)
 
 
 def multiply(a: Any, b: Any) -> PrimExpr:
@@ -249,14 +101,14 @@ def multiply(a: Any, b: Any) -> PrimExpr:
     Raises:
         MLCError: vectors of different lanes, or a pointer beside a number of another dtype.
     """
-    a, b = _numbers(a, b)
+    a, b = numbers(a, b)
     if is_const(a, 1):
         return b
     if is_const(b, 1):
         return a
     if not a.dtype.is_float and (is_const(a, 0) or is_const(b, 0)):
         return a if is_const(a, 0) else b
-    return _pick(_fold(a, b, operator.mul), e.Mul(a, b))
+    return _folded(operator.mul, e.Mul, a, b)
 
 
 def neg(a: Any) -> PrimExpr:
@@ -269,14 +121,12 @@ def neg(a: Any) -> PrimExpr:
 
 
 def div(a: Any, b: Any) -> PrimExpr:
-    """a / b for floats.
-
-    The common dtype is that of `add`.
+    """a / b for floats, in their common dtype (see `add`).
 
     Raises:
         MLCError: integer operands, which have several divisions.
     """
-    a, b = _numbers(a, b)
+    a, b = numbers(a, b)
     if not a.dtype.is_float:
         raise MLCError(
             "`/` between integers is ambiguous", hint="use // (floordiv), or tir.truncdiv"
@@ -284,21 +134,19 @@ def div(a: Any, b: Any) -> PrimExpr:
     if is_const(b, 1):
         return a
     if is_const(b) and not is_const(b, 0):
-        return _pick(_fold(a, b, operator.truediv), e.Div(a, b))
+        return _folded(operator.truediv, e.Div, a, b)
     return e.Div(a, b)
 
 
 def _int_division(a: Any, b: Any, name: str) -> tuple[PrimExpr, PrimExpr]:
-    a, b = _numbers(a, b)
+    a, b = numbers(a, b)
     if is_const(b, 0):
         raise MLCError(f"{name} by zero")
     return a, b
 
 
 def truncdiv(a: Any, b: Any) -> PrimExpr:
-    """Integer a / b rounding towards zero, as in C.
-
-    The common dtype is that of `add`.
+    """Integer a / b rounding towards zero, as in C, in the common dtype (see `add`).
 
     Raises:
         MLCError: b is the constant 0.
@@ -306,7 +154,7 @@ def truncdiv(a: Any, b: Any) -> PrimExpr:
     a, b = _int_division(a, b, "truncdiv")
     if is_const(b, 1):
         return a
-    return _pick(_fold(a, b, _trunc_div), e.Div(a, b))
+    return _folded(_trunc_div, e.Div, a, b)
 
 
 def _trunc_div(a: int, b: int) -> int:
@@ -321,7 +169,7 @@ def truncmod(a: Any, b: Any) -> PrimExpr:
         MLCError: b is the constant 0.
     """
     a, b = _int_division(a, b, "truncmod")
-    return _pick(_fold(a, b, lambda x, y: x - _trunc_div(x, y) * y), e.Mod(a, b))
+    return _folded(lambda x, y: x - _trunc_div(x, y) * y, e.Mod, a, b)
 
 
 def floordiv(a: Any, b: Any) -> PrimExpr:
@@ -332,13 +180,13 @@ def floordiv(a: Any, b: Any) -> PrimExpr:
     Raises:
         MLCError: b is the integer constant 0.
     """
-    a, b = _numbers(a, b)
+    a, b = numbers(a, b)
     if a.dtype.is_float:
         return e.Call(a.dtype, "tir.floor", (div(a, b),))
     a, b = _int_division(a, b, "floordiv")
     if is_const(b, 1) or is_const(a, 0):
         return a
-    return _pick(_fold(a, b, operator.floordiv), e.FloorDiv(a, b))
+    return _folded(operator.floordiv, e.FloorDiv, a, b)
 
 
 def floormod(a: Any, b: Any) -> PrimExpr:
@@ -347,7 +195,7 @@ def floormod(a: Any, b: Any) -> PrimExpr:
     Raises:
         MLCError: b is the integer constant 0.
     """
-    a, b = _numbers(a, b)
+    a, b = numbers(a, b)
     if a.dtype.is_float:
         return a - floordiv(a, b) * b
     a, b = _int_division(a, b, "floormod")
@@ -355,7 +203,7 @@ def floormod(a: Any, b: Any) -> PrimExpr:
         return a
     if is_const(b, 1):
         return const(0, a.dtype)
-    return _pick(_fold(a, b, operator.mod), e.FloorMod(a, b))
+    return _folded(operator.mod, e.FloorMod, a, b)
 
 
 def ceildiv(a: Any, b: Any) -> PrimExpr:
@@ -370,69 +218,43 @@ def ceildiv(a: Any, b: Any) -> PrimExpr:
     return floordiv(a + (b - 1), b)
 
 
-def minimum(a: Any, b: Any) -> PrimExpr:
-    """The smaller of a and b (`tir.min`)."""
-    a, b = _numbers(a, b)
+def _extreme(kind: Any, fn: Callable[..., Any], a: Any, b: Any) -> PrimExpr:
+    a, b = numbers(a, b)
     if a is b:
         return a
-    folded = None if a.dtype.is_float else _fold(a, b, min)
-    return _pick(folded, e.Min(a, b))
+    return kind(a, b) if a.dtype.is_float else _folded(fn, kind, a, b)
+
+
+def minimum(a: Any, b: Any) -> PrimExpr:
+    """The smaller of a and b (`tir.min`)."""
+    return _extreme(e.Min, min, a, b)
 
 
 def maximum(a: Any, b: Any) -> PrimExpr:
     """The larger of a and b (`tir.max`)."""
-    a, b = _numbers(a, b)
-    if a is b:
-        return a
-    folded = None if a.dtype.is_float else _fold(a, b, max)
-    return _pick(folded, e.Max(a, b))
+    return _extreme(e.Max, max, a, b)
 
 
-_COMPARE: dict[type, Callable[[Any, Any], bool]] = {
-    e.EQ: operator.eq,
-    e.NE: operator.ne,
-    e.LT: operator.lt,
-    e.LE: operator.le,
-    e.GT: operator.gt,
-    e.GE: operator.ge,
-}
+def _comparison(
+    name: str, sign: str, kind: type[e.CmpOp], fn: Callable[[Any, Any], bool]
+) -> Callable[[Any, Any], PrimExpr]:
+    def compare(a: Any, b: Any) -> PrimExpr:
+        a, b = match_dtypes(a, b)
+        if isinstance(a, IntImm | FloatImm) and isinstance(b, IntImm | FloatImm):
+            return const(fn(a.value, b.value), "bool")
+        return kind(a, b)
+
+    compare.__name__ = name
+    compare.__doc__ = f"a {sign} b"
+    return compare
 
 
-def _compare(kind: type, a: Any, b: Any) -> PrimExpr:
-    a, b = match_dtypes(a, b)
-    if isinstance(a, IntImm | FloatImm) and isinstance(b, IntImm | FloatImm):
-        return const(_COMPARE[kind](a.value, b.value), "bool")
-    return kind(a, b)
-
-
-def equal(a: Any, b: Any) -> PrimExpr:
-    """a == b"""
-    return _compare(e.EQ, a, b)
-
-
-def not_equal(a: Any, b: Any) -> PrimExpr:
-    """a != b"""
-    return _compare(e.NE, a, b)
-
-
-def less(a: Any, b: Any) -> PrimExpr:
-    """a < b"""
-    return _compare(e.LT, a, b)
-
-
-def less_equal(a: Any, b: Any) -> PrimExpr:
-    """a <= b"""
-    return _compare(e.LE, a, b)
-
-
-def greater(a: Any, b: Any) -> PrimExpr:
-    """a > b"""
-    return _compare(e.GT, a, b)
-
-
-def greater_equal(a: Any, b: Any) -> PrimExpr:
-    """a >= b"""
-    return _compare(e.GE, a, b)
+equal = _comparison("equal", "==", e.EQ, operator.eq)
+not_equal = _comparison("not_equal", "!=", e.NE, operator.ne)
+less = _comparison("less", "<", e.LT, operator.lt)
+less_equal = _comparison("less_equal", "<=", e.LE, operator.le)
+greater = _comparison("greater", ">", e.GT, operator.gt)
+greater_equal = _comparison("greater_equal", ">=", e.GE, operator.ge)
 
 
 def equal_or_identity(a: Any, b: Any) -> Any:
@@ -480,18 +302,12 @@ def logical_not(a: Any) -> PrimExpr:
 
 def all_of(*conditions: Any) -> PrimExpr:
     """The conjunction of the conditions (`tir.all`); true where there are none."""
-    result: PrimExpr = const(True)
-    for condition in conditions:
-        result = logical_and(result, condition)
-    return result
+    return reduce(logical_and, conditions, const(True))
 
 
 def any_of(*conditions: Any) -> PrimExpr:
     """The disjunction of the conditions (`tir.any`); false where there are none."""
-    result: PrimExpr = const(False)
-    for condition in conditions:
-        result = logical_or(result, condition)
-    return result
+    return reduce(logical_or, conditions, const(False))
 
 
 def integers(name: str, *given: PrimExpr) -> None:
@@ -507,9 +323,9 @@ def integers(name: str, *given: PrimExpr) -> None:
 
 def _bitwise(name: str, fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], PrimExpr]:
     def build(a: Any, b: Any) -> PrimExpr:
-        a, b = _numbers(a, b)
+        a, b = numbers(a, b)
         integers(name, a)
-        return _pick(_fold(a, b, fn), e.Call(a.dtype, f"tir.{name}", (a, b)))
+        return _folded(fn, lambda a, b: e.Call(a.dtype, f"tir.{name}", (a, b)), a, b)
 
     build.__name__ = name
     build.__doc__ = (
@@ -526,11 +342,11 @@ bitwise_xor = _bitwise("bitwise_xor", operator.xor)
 
 def _shift(name: str, fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], PrimExpr]:
     def build(a: Any, b: Any) -> PrimExpr:
-        a, b = _numbers(a, b)
+        a, b = numbers(a, b)
         integers(name, a)
         if isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
             raise MLCError(f"{name} of {a.dtype} by {b.value} bits is out of range")
-        return _pick(_fold(a, b, fn), e.Call(a.dtype, f"tir.{name}", (a, b)))
+        return _folded(fn, lambda a, b: e.Call(a.dtype, f"tir.{name}", (a, b)), a, b)
 
     build.__name__ = name
     build.__doc__ = (
@@ -546,9 +362,7 @@ shift_right = _shift("shift_right", operator.rshift)
 
 
 def bitwise_not(a: Any) -> PrimExpr:
-    """All bits of an integer flipped.
-
-    In its dtype; of a bool, use `logical_not`.
+    """All bits of an integer flipped, in its dtype; of a bool, use `logical_not`.
 
     Raises:
         MLCError: a is a float.
@@ -583,53 +397,3 @@ def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
     if isinstance(condition, IntImm):
         return true_value if condition.value else false_value
     return e.Select(condition, true_value, false_value)
-
-
-def min_value(kind: str | DType) -> PrimExpr:
-    """The smallest finite number of a dtype (-inf is not it).
-
-    Raises:
-        UnsupportedDtypeError: there is no such dtype.
-    """
-    kind = dtype(str(kind))
-    return const(_finfo(kind)[0] if kind.is_float else kind.min_value, kind)
-
-
-def max_value(kind: str | DType) -> PrimExpr:
-    """The largest finite number of a dtype.
-
-    Raises:
-        UnsupportedDtypeError: there is no such dtype.
-    """
-    kind = dtype(str(kind))
-    return const(_finfo(kind)[1] if kind.is_float else kind.max_value, kind)
-
-
-def infinity(kind: str | DType) -> PrimExpr:
-    """Plus infinity of a float dtype.
-
-    Raises:
-        UnsupportedDtypeError: a dtype that has none.
-    """
-    if not dtype(str(kind)).is_float:
-        raise UnsupportedDtypeError(f"{kind} has no infinity", hint="max_value is its largest")
-    return const(math.inf, kind)
-
-
-def _finfo(kind: DType) -> tuple[float, float]:
-    if kind.bits >= 16 and kind.code == "float":
-        import numpy as np
-
-        info = np.finfo(kind.numpy)
-    else:
-        import ml_dtypes
-
-        info = ml_dtypes.finfo(kind.numpy)
-    return float(info.min), float(info.max)
-
-
-def as_int(x: Any) -> int | None:
-    """The Python int behind an int or IntImm, or None for anything symbolic."""
-    if isinstance(x, IntImm):
-        return x.value
-    return x if isinstance(x, int) else None

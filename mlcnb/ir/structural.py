@@ -18,7 +18,7 @@ import numpy as np
 from mlcnb.core.errors import NotEqualError
 from mlcnb.core.node import Node
 from mlcnb.core.recursion import roomy
-from mlcnb.ir import prim_ops as p
+from mlcnb.ir.conversions import as_expr
 from mlcnb.ir.expr import FloatImm, GlobalVar, PrimExpr, Var
 from mlcnb.ir.module import IRModule
 
@@ -64,9 +64,9 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
 def _as_nodes(a: Any, b: Any) -> tuple[Any, Any]:
     """Where an expression is compared with a number, the number is a constant."""
     if isinstance(a, PrimExpr) and isinstance(b, bool | int | float):
-        return a, p.as_expr(b)
+        return a, as_expr(b)
     if isinstance(b, PrimExpr) and isinstance(a, bool | int | float):
-        return p.as_expr(a), b
+        return as_expr(a), b
     return a, b
 
 

@@ -13,20 +13,21 @@ several) counts as the loops that it was made of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from mlcnb.arith.evaluate import Frame, Unknown, evaluate
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.machine.addresses import UNKNOWN, Array, guessed
-from mlcnb.machine.indices import Frame, Unknown, evaluate
-from mlcnb.machine.touching import Touched, Toucher, both
+from mlcnb.machine.nest import Addressed, Level, Nest
+from mlcnb.machine.touching import ThroughIndices, Touched, both
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.scope import parts
 from mlcnb.tir.buffer import Buffer, BufferLoad
@@ -45,72 +46,6 @@ _Layout = tuple[tuple[e.Var, Array], ...]
 _NUMBERS = count()
 
 
-class Level(NamedTuple):
-    """A loop around an access: a loop of the program, or one of those that it was fused from.
-
-    Iteration n gives the loop variable n * unit more than its least value; `number` tells the level
-    from all others.
-    """
-
-    loop: s.For
-    trips: int
-    unit: int
-    number: int
-
-
-@dataclass(frozen=True, eq=False)
-class Addressed:
-    """One load or store by the addresses that it touches.
-
-    Attributes:
-        array: number of its array; `nbytes` of an element.
-        around: the loops around it, outermost first.
-        at, until: how many accesses of the program stand before it, and before the last one of its
-            statement that touches the same.
-        base: its address in the first iteration of all loops.
-        steps: bytes that the iterations of each loop add: a number for each, or one for the next.
-        exact: (iterations, a column for each loop) -> (addresses, mask or None); None where the
-            steps say all.
-        moving: of each loop whether it changes the address, or decides if there is an access.
-    """
-
-    array: int
-    name: str
-    nbytes: int
-    around: tuple[Level, ...]
-    at: int
-    until: int
-    base: int
-    steps: tuple[Any, ...]
-    exact: Any
-    moving: tuple[bool, ...]
-
-    def added(self, depth: int, iterations: np.ndarray) -> np.ndarray:
-        """What the iterations of the loop at that depth add to the address."""
-        step = self.steps[depth]
-        return iterations * step if isinstance(step, int) else step[iterations]
-
-
-@dataclass(frozen=True, eq=False)
-class Nest:
-    """A loop (its parts are done in each iteration), or parts one after the other, or accesses.
-
-    depth: how many loops are around it; ticks: accesses that one run could make, those left out
-    counted; inside: all accesses.
-    """
-
-    level: Level | None
-    depth: int
-    parts: tuple[Nest, ...]
-    inside: tuple[Addressed, ...]
-    ticks: int = field(default=0)
-
-    @property
-    def trips(self) -> int:
-        """How often the parts are done."""
-        return 1 if self.level is None else self.level.trips
-
-
 def nest_of(func: PrimFunc) -> Nest:
     """The loops and accesses of a function."""
     func, layout = guessed(func)
@@ -123,7 +58,7 @@ def _outermost(n: s.For, layout: _Layout) -> Nest:
     return _Reader(layout).read(n)
 
 
-class _Toucher(Toucher):
+class _Toucher(ThroughIndices):
     """Touches also what depends on values in memory: ANYWHERE."""
 
     def __init__(self, layout: _Layout) -> None:
@@ -145,12 +80,6 @@ class _Toucher(Toucher):
             found.append(self.access(n.buffer, n.indices, n.predicate, frame, mask))
         return found
 
-    def value(self, x: Any, frame: Frame, mask: Any = None) -> Iterator[Touched]:
-        """The loads in a value, each after what its indices read."""
-        for index in x.indices if isinstance(x, BufferLoad) else ():
-            yield from self.value(index, frame, mask)
-        yield from super().value(x, frame, mask)
-
     def access(self, buffer: Any, indices: Any, predicate: Any, frame: Frame, mask: Any) -> Any:
         """One load or store, wherever it is: (buffer, addresses, mask)."""
         try:
@@ -158,7 +87,7 @@ class _Toucher(Toucher):
         except Unknown:
             return buffer, ANYWHERE, mask
         array = self.arrays[buffer.data]
-        return buffer, position * _itemsize(buffer) + array.base, kept
+        return buffer, position * buffer.dtype.nbytes + array.base, kept
 
 
 @dataclass(frozen=True)
@@ -197,7 +126,7 @@ class _Place:
 
     def _anywhere(self, buffer: Buffer, points: np.ndarray) -> np.ndarray:
         """Addresses all over the array, the same each time."""
-        array, itemsize = self.toucher.arrays[buffer.data], _itemsize(buffer)
+        array, itemsize = self.toucher.arrays[buffer.data], buffer.dtype.nbytes
         mixed = points @ (np.arange(points.shape[1]) * 2 + 0x9E3779B1)
         mixed = (mixed ^ mixed >> 15) * 0x85EBCA6B & 0xFFFFFFFF
         return array.base + (mixed >> 7) % max(1, array.nbytes // itemsize) * itemsize
@@ -341,7 +270,7 @@ class _Reader:
         moving = tuple(not isinstance(x, int) or x != 0 for x in steps)
         number = place.toucher.numbers[buffer.data]
         made = Addressed(
-            number, buffer.name, _itemsize(buffer), place.levels, self.tick, self.tick,
+            number, buffer.name, buffer.dtype.nbytes, place.levels, self.tick, self.tick,
             int(address[0]), steps, None, moving,
         )  # fmt: skip
         key = (number, address.tobytes(), None if held is None else held.tobytes())
@@ -362,10 +291,6 @@ class _Reader:
             if var in seen:
                 seen |= {v for v in walk(value) if isinstance(v, e.Var)}
         return tuple(level.loop.loop_var in seen for level in access.around)
-
-
-def _itemsize(buffer: Buffer) -> int:
-    return buffer.dtype.nbytes
 
 
 def _lanes(at: Any) -> tuple[int, ...]:

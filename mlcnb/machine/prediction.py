@@ -20,7 +20,8 @@ from typing import Any
 
 from mlcnb.ir.expr import Var
 from mlcnb.machine.cache import Cache, caches
-from mlcnb.machine.locality import Addressed, Nest, nest_of
+from mlcnb.machine.locality import nest_of
+from mlcnb.machine.nest import Addressed, Nest
 from mlcnb.machine.rounds import LINE
 from mlcnb.machine.windows import Found, found
 from mlcnb.target import Target

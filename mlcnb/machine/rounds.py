@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.machine.cache import Cache, run
-from mlcnb.machine.locality import Addressed, Nest
+from mlcnb.machine.nest import Addressed, Nest
 
 #: bytes of a line
 LINE = 64

@@ -20,16 +20,17 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.arith.evaluate import Frame, Unknown, evaluate
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
 from mlcnb.machine.addresses import Placed
-from mlcnb.machine.indices import Frame, Unknown, evaluate
-from mlcnb.machine.touching import Toucher, reads_memory
+from mlcnb.machine.touching import Toucher, matrix, reads_memory
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.analysis.structure import work
+from mlcnb.tir.functor import RUN_THROUGH, bodies
 
 #: accesses that are made at once
 CHUNK = 1 << 18
@@ -172,9 +173,6 @@ class _Outer:
     def pieces(self, n: s.Stmt, frame: Frame) -> Iterator[Piece]:
         """The accesses of a statement, in stretches."""
         match n:
-            case s.SeqStmt(parts):
-                for part in parts:
-                    yield from self.pieces(part, frame)
             case _ if self.size(n) <= CHUNK:
                 yield self.inner.stmt(n, frame, 1)
             case s.For() if not is_left_early(n.body):
@@ -182,8 +180,9 @@ class _Outer:
             case s.BlockRealize() if not n.block.iter_vars and n.block.init is None:
                 if _scalar(evaluate(n.predicate, frame)):
                     yield from self.pieces(n.block.body, frame)
-            case s.AttrStmt() | s.Allocate() | s.DeclBuffer():
-                yield from self.pieces(n.body, frame)
+            case _ if isinstance(n, RUN_THROUGH):
+                for part in bodies(n):
+                    yield from self.pieces(part, frame)
             case _:
                 yield self.inner.stmt(n, frame, 1)
 
@@ -219,8 +218,6 @@ class _Inner:
         if count == 0:
             return NOTHING
         match n:
-            case s.SeqStmt(parts):
-                return _side_by_side([self.stmt(part, frame, count) for part in parts], count)
             case s.For():
                 return self.loop(n, frame, count)
             case s.IfThenElse(condition, yes, no):
@@ -239,8 +236,9 @@ class _Inner:
                 if not np.all(evaluate(condition, frame)):
                     raise Unknown("an assertion that fails")
                 return self.stmt(body, frame, count)
-            case s.AttrStmt() | s.Allocate() | s.DeclBuffer():
-                return self.stmt(n.body, frame, count)
+            case _ if isinstance(n, RUN_THROUGH):
+                found = [self.stmt(part, frame, count) for part in bodies(n)]
+                return _side_by_side(found, count)
         raise Unknown(type(n).__name__)
 
     def let(self, var: Var, value: Any, body: s.Stmt, frame: Frame, count: int) -> Piece:
@@ -313,10 +311,10 @@ class _Inner:
             return NOTHING
         columns, sites, masks = [], [], []
         for site, at, mask in touched:
-            at = _matrix(at, count)
+            at = matrix(at, count)
             columns.append(at)
             sites.append(np.full(at.shape[1], site, np.int32))
-            masks.append(None if mask is None else np.broadcast_to(_matrix(mask, count), at.shape))
+            masks.append(None if mask is None else np.broadcast_to(matrix(mask, count), at.shape))
         addresses, site = np.hstack(columns), np.concatenate(sites)
         if all(mask is None for mask in masks):
             return Piece(len(site), addresses.reshape(-1), site)
@@ -327,13 +325,6 @@ class _Inner:
             ]
         )
         return Piece(kept.sum(axis=1), addresses[kept], np.broadcast_to(site, kept.shape)[kept])
-
-
-def _matrix(x: Any, count: int) -> np.ndarray:
-    """One row for each iteration, one column for each lane."""
-    x = np.asarray(x)
-    x = x.reshape(-1, 1) if x.ndim < 2 else x
-    return np.broadcast_to(x, (count, x.shape[1]))
 
 
 def _taken(frame: Frame, at: np.ndarray) -> Frame:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.arith.evaluate import Frame, Unknown, evaluate
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.machine.addresses import Placed
-from mlcnb.machine.indices import Frame, Unknown, evaluate
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad
 
@@ -116,6 +116,23 @@ class Toucher:
             _check(point, extent, kept)
             position = position + point * stride
         return position, kept
+
+
+class ThroughIndices(Toucher):
+    """What an index is read from is an access like others, before that of the element."""
+
+    def value(self, x: Any, frame: Frame, mask: Any = None) -> Iterator[Touched]:
+        """The loads in a value, each after what its indices read."""
+        for index in x.indices if isinstance(x, BufferLoad) else ():
+            yield from self.value(index, frame, mask)
+        yield from super().value(x, frame, mask)
+
+
+def matrix(x: Any, count: int) -> np.ndarray:
+    """One row for each iteration or thread, one column for each lane of a vector."""
+    x = np.asarray(x)
+    x = x.reshape(-1, 1) if x.ndim < 2 else x
+    return np.broadcast_to(x, (count, x.shape[1]))
 
 
 def _layout(buffer: Buffer, frame: Frame) -> tuple[list[int], list[int]]:

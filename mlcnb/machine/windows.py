@@ -27,7 +27,7 @@ import numpy as np
 
 from mlcnb.ir.expr import Var
 from mlcnb.machine.cache import Cache
-from mlcnb.machine.locality import Nest
+from mlcnb.machine.nest import Nest
 from mlcnb.machine.rounds import Rounds, ticks_of
 
 #: iterations that are looked at in each; the next number where lines come from further back, which

@@ -16,9 +16,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import signal
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -26,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.codegen.llvm.worker import read_frame, write_frame
+from mlcnb.codegen.llvm.worker import answer_all
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.driver import compile
@@ -176,11 +173,7 @@ def answer(question: bytes) -> bytes:
 
 def main() -> None:
     """Answer until there are no more questions."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to end
-    with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)  # what a program prints is no answer
-        while (question := read_frame(sys.stdin.buffer)) is not None:
-            write_frame(answers, answer(question))
+    answer_all(answer)
 
 
 if __name__ == "__main__":

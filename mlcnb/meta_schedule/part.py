@@ -9,11 +9,14 @@ A ready part lies in the folder of its kind and is found by lying there.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from copy import copy
 from importlib import import_module
+from pkgutil import ModuleInfo
 from typing import Any, ClassVar, Self
 
 from mlcnb.core.errors import MLCError
+from mlcnb.core.lazy import missing
 from mlcnb.core.text import kind_of
 
 
@@ -61,6 +64,21 @@ class Part:
 def _below(cls: type[Part]) -> list[type[Part]]:
     """All classes made of a class, also those in between."""
     return [x for sub in cls.__subclasses__() for x in (sub, *_below(sub))]
+
+
+def found(folder: dict[str, Any], files: Iterable[ModuleInfo]) -> Callable[[str], Any]:
+    """Put the ready parts that lie in a folder into its names; gives its `__getattr__`."""
+    owner, ready = folder["__name__"], {}
+    for file in files:
+        module = import_module(f"{owner}.{file.name}")
+        ready.update({k: v for k, v in vars(module).items() if getattr(v, "kind", "")})
+    folder.update(ready)
+    folder["__all__"] += sorted(ready)
+
+    def absent(name: str) -> Any:
+        raise AttributeError(missing(f"module {owner!r}", name, folder["__all__"]))
+
+    return absent
 
 
 def derived_object(cls: type) -> type:

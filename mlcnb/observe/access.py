@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from mlcnb.arith.evaluate import Unknown
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
@@ -26,7 +27,6 @@ from mlcnb.core.text import kind_of
 from mlcnb.ir.module import IRModule
 from mlcnb.machine.addresses import Placed, Site, placed
 from mlcnb.machine.cache import EMPTY, Cache, Touches, caches, narrowed, run
-from mlcnb.machine.indices import Unknown
 from mlcnb.machine.reuse import Histogram, histogram, stack_distances
 from mlcnb.machine.stream import MOST, Stream, beginning, stream
 from mlcnb.tir.function import PrimFunc

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.arith.evaluate import Unknown
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.progress import progress_bar
 from mlcnb.machine.addresses import Placed, placed
 from mlcnb.machine.cache import EMPTY, Cache, Carried, caches
-from mlcnb.machine.indices import Unknown
 from mlcnb.machine.stream import Stream, about, joined, pieces
 from mlcnb.observe.access import Counts, ThroughCaches, function_of, misses_of, of_block
 from mlcnb.tir.function import PrimFunc

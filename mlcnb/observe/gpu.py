@@ -271,11 +271,11 @@ def lanes_of(kernel: Kernel, most: int = totals.MOST) -> Iterator[Lanes]:
     """
     reader = Reader(kernel)
     axes = {axis.var for axis in kernel.launch.grid.values()}
-    for x in totals.statements_of(kernel.launch.body, (), (), (), reader):
+    for x in totals.statements_of(kernel.launch.body, reader):
         ranges = {n.loop_var: totals.range_of(n, kernel) for n in x.loops}
         for axis in kernel.launch.grid.values():
             ranges[axis.var] = 0, as_int(axis.dom.extent) or 1
-        deciding = totals.deciding_of(totals.Statement(p.const(0), x.loops, x.conditions, x.lets))
+        deciding = totals.deciding_of(totals.Statement(p.const(0), x.scope))
         through = {v: r for v, r in ranges.items() if v in deciding}
         plan = totals.Plan(
             x, through, {v: r[0] for v, r in ranges.items() if v not in deciding}, {}

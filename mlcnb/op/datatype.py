@@ -19,7 +19,7 @@ from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.expr import Call, Expr, PrimValue
 from mlcnb.relax.operator import OpDecl, Tensor, called, make_call, operator, with_operand
-from mlcnb.tir.op import reinterpret
+from mlcnb.tir.op.mathematics import reinterpret
 
 
 @operator("relax.astype")

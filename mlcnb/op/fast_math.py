@@ -15,7 +15,7 @@ from typing import Any
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import cast, const
-from mlcnb.tir.op import reinterpret
+from mlcnb.tir.op.mathematics import reinterpret
 
 #: ln 2 as a number of few digits and the rest, so that n ln 2 is taken off without rounding
 _LN2 = (0.693359375, -2.12194440e-4)

@@ -22,9 +22,8 @@ from mlcnb.ir.global_info import VDevice
 from mlcnb.op._sugar import sugar
 from mlcnb.relax.expr import Call, Expr, Op, StringImm
 from mlcnb.relax.expr import const as constant
-from mlcnb.relax.infer import describe
 from mlcnb.relax.operator import OpDecl, Tensor, as_argument, make_call, operator
-from mlcnb.relax.struct_info import TupleStructInfo
+from mlcnb.relax.struct_info import TupleStructInfo, describe
 
 _NOTHING = TupleStructInfo(())
 

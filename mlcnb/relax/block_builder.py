@@ -17,7 +17,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -27,25 +26,10 @@ from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis.struct_info import return_info
-from mlcnb.relax.emitter import Emitter, Names
+from mlcnb.relax.emitter import Emitter, FunctionFrame, Names, variables
 from mlcnb.relax.function_table import FunctionTable
-from mlcnb.relax.infer import children_of
-from mlcnb.relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo
+from mlcnb.relax.struct_info import FuncStructInfo, StructInfo
 from mlcnb.relax.te_call import call_te
-
-
-@dataclass
-class _Frame:
-    """A function that is being built."""
-
-    name: str
-    params: list[rx.Var] | None
-    attrs: dict[str, Any]
-    pure: bool
-    blocks: list[rx.BindingBlock] = field(default_factory=list)
-    result: rx.Function | None = None
-
 
 _builders: list[BlockBuilder] = []
 
@@ -60,7 +44,7 @@ class BlockBuilder:
     def __init__(self, mod: IRModule | None = None) -> None:
         self._mod = mod or IRModule()
         self._table = FunctionTable(self._mod.functions)
-        self._frames: list[_Frame] = []
+        self._frames: list[FunctionFrame] = []
         self._emitters = [Emitter(self._table.functions, Names())]
         self._values: dict[rx.Var, Any] = {}
         #: variables of dataflow blocks, and those under which `emit_output` lets them be seen
@@ -95,7 +79,7 @@ class BlockBuilder:
             MLCError: a parameter is no Var, or the block ended without `emit_func_output`.
         """
         given = {} if private else {"global_symbol": name}
-        frame = _Frame(name, _params(params), {**given, **(attrs or {})}, pure)
+        frame = FunctionFrame(name, variables(params), {**given, **(attrs or {})}, pure)
         names = Names(p.name_hint for p in frame.params or ())
         self._frames.append(frame)
         self._emitters.append(Emitter(self._table.functions, names))
@@ -113,7 +97,7 @@ class BlockBuilder:
             self._frames.pop()
         self._add_built(frame, frame.result)
 
-    def _add_built(self, frame: _Frame, result: rx.Function) -> None:
+    def _add_built(self, frame: FunctionFrame, result: rx.Function) -> None:
         key = GlobalVar(frame.name)
         if key in self._table.functions and not _is_declared(self._table.functions[key]):
             raise MLCError(
@@ -331,23 +315,17 @@ class BlockBuilder:
             when = "nowhere" if params is None else "twice"
             raise MLCError(f"function {frame.name!r}: parameters are given {when}")
         if frame.params is None:
-            frame.params = _params(params) or []
+            frame.params = variables(params) or []
         body = emitter.leaf(self._seen(_as_expr(output)))
-        _check_result(frame, body)
+        frame.check(body)
         self._close_block()
-        frame.result = self._finished(frame, body)
+        frame.finish(body)
 
     def _seen(self, expr: Any) -> Any:
         """A result with the outputs of dataflow blocks in the place of what they were made of."""
         if isinstance(expr, rx.Tuple):
             return rx.Tuple(tuple(map(self._seen, expr.fields)))
         return self._seen_as.get(expr, expr) if isinstance(expr, rx.DataflowVar) else expr
-
-    def _finished(self, frame: _Frame, body: Any) -> rx.Function:
-        params = tuple(frame.params or ())
-        ret = return_info(params, body.struct_info or ObjectStructInfo())
-        seq = rx.SeqExpr(tuple(frame.blocks), body)
-        return rx.Function(params, seq, ret, frame.pure, FrozenDict(frame.attrs))
 
     # the module ----------------------------------------------------------------------------------
 
@@ -404,28 +382,5 @@ def _is_declared(func: BaseFunc) -> bool:
     return "declared" in func.attrs
 
 
-def _params(params: rx.Var | Sequence[rx.Var] | None) -> list[rx.Var] | None:
-    if params is None:
-        return None
-    given = [params] if isinstance(params, rx.Var) else list(params)
-    for each in given:
-        if not isinstance(each, rx.Var) or isinstance(each, rx.DataflowVar):
-            raise MLCError(
-                f"a parameter has to be a relax.Var, got {type(each).__name__}",
-                hint='relax.Var("x", struct_info)',
-            )
-    return given
-
-
 def _as_expr(value: Any) -> Any:
     return rx.Tuple(tuple(map(_as_expr, value))) if isinstance(value, list | tuple) else value
-
-
-def _check_result(frame: _Frame, body: Any) -> None:
-    for part in children_of(body):
-        if isinstance(part, rx.DataflowVar):
-            raise MLCError(
-                f"function {frame.name!r} returns {part.name_hint}, which lives only in its "
-                "dataflow block",
-                hint="bb.emit_output(value) makes a variable that is seen outside",
-            )

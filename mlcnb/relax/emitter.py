@@ -9,16 +9,18 @@ filled in, and the list of bindings that grows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlcnb.core.errors import MLCError, WellFormedError
-from mlcnb.core.node import replace
+from mlcnb.core.node import FrozenDict, replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
-from mlcnb.relax.infer import Functions, infer, infer_call, is_leaf
+from mlcnb.relax.analysis.struct_info import return_info
+from mlcnb.relax.infer import Functions, children_of, infer, infer_call, is_leaf
 from mlcnb.relax.operator import NULL, is_null
 from mlcnb.relax.struct_info import ObjectStructInfo, StructInfo
 
@@ -238,3 +240,54 @@ def block_is_dataflow(block: rx.BindingBlock) -> bool:
 def with_bindings(block: rx.BindingBlock, bindings: tuple[rx.Binding, ...]) -> rx.BindingBlock:
     """A block of the same kind with other bindings; itself where they are the same."""
     return replace(block, bindings=bindings) if _differ(bindings, block.bindings) else block
+
+
+@dataclass
+class FunctionFrame:
+    """A function that is being built."""
+
+    name: str
+    params: list[rx.Var] | None
+    attrs: dict[str, Any]
+    pure: bool
+    blocks: list[rx.BindingBlock] = field(default_factory=list)
+    result: rx.Function | None = None
+
+    def check(self, body: Any) -> None:
+        """Refuse a result that is local to a dataflow block.
+
+        Raises:
+            MLCError: it is.
+        """
+        for part in children_of(body):
+            if isinstance(part, rx.DataflowVar):
+                raise MLCError(
+                    f"function {self.name!r} returns {part.name_hint}, which lives only in its "
+                    "dataflow block",
+                    hint="bb.emit_output(value) makes a variable that is seen outside",
+                )
+
+    def finish(self, body: Any) -> None:
+        """The blocks and this body are the function."""
+        params = tuple(self.params or ())
+        ret = return_info(params, body.struct_info or ObjectStructInfo())
+        seq = rx.SeqExpr(tuple(self.blocks), body)
+        self.result = rx.Function(params, seq, ret, self.pure, FrozenDict(self.attrs))
+
+
+def variables(params: rx.Var | Sequence[rx.Var] | None) -> list[rx.Var] | None:
+    """Parameters as they may be given: one, several, or None for those that come later.
+
+    Raises:
+        MLCError: one is no Var, or one of a dataflow block.
+    """
+    if params is None:
+        return None
+    given = [params] if isinstance(params, rx.Var) else list(params)
+    for each in given:
+        if not isinstance(each, rx.Var) or isinstance(each, rx.DataflowVar):
+            raise MLCError(
+                f"a parameter has to be a relax.Var, got {type(each).__name__}",
+                hint='relax.Var("x", struct_info)',
+            )
+    return given

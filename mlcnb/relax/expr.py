@@ -12,7 +12,7 @@ Every expression has `struct_info`, filled by `BlockBuilder.normalize` (None bef
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from mlcnb.core import above, display
 from mlcnb.core.errors import ArgumentError, OperatorArgumentError, TypeInferError
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
+from mlcnb.core.operators import both
 from mlcnb.core.text import kind_of
 from mlcnb.ir import prim_ops
 from mlcnb.ir.dtype import DType, dtype
@@ -40,6 +41,17 @@ from mlcnb.relax.struct_info import (
 )
 
 
+def _calling(op: str) -> Callable[[Any, Any], Expr]:
+    """Calls of a two-operand operator; a Python number takes the dtype of the other side."""
+
+    def apply(a: Any, b: Any) -> Expr:
+        like = a if isinstance(a, Expr) else b
+        kind = getattr(like.struct_info, "dtype", None) or "float32"
+        return Call(Op(op), tuple(x if isinstance(x, Expr) else const(x, kind) for x in (a, b)))
+
+    return apply
+
+
 class Expr(Node):
     """Base of graph expressions. Python operators on it make calls: `x + y` is `R.add(x, y)`."""
 
@@ -51,38 +63,14 @@ class Expr(Node):
         """TVM 0.27's name of `struct_info`."""
         return self.struct_info
 
-    def __add__(self, other: Any) -> Expr:
-        return _binary("relax.add", self, other)
-
-    def __radd__(self, other: Any) -> Expr:
-        return _binary("relax.add", other, self)
-
-    def __sub__(self, other: Any) -> Expr:
-        return _binary("relax.subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        return _binary("relax.subtract", other, self)
-
-    def __mul__(self, other: Any) -> Expr:
-        return _binary("relax.multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        return _binary("relax.multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Expr:
-        return _binary("relax.divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Expr:
-        return _binary("relax.divide", other, self)
-
-    def __floordiv__(self, other: Any) -> Expr:
-        return _binary("relax.floor_divide", self, other)
-
-    def __pow__(self, other: Any) -> Expr:
-        return _binary("relax.power", self, other)
-
-    def __mod__(self, other: Any) -> Expr:
-        return _binary("relax.mod", self, other)
+    __add__, __radd__ = both(_calling("relax.add"))
+    __sub__, __rsub__ = both(_calling("relax.subtract"))
+    __mul__, __rmul__ = both(_calling("relax.multiply"))
+    __truediv__, __rtruediv__ = both(_calling("relax.divide"))
+    __floordiv__, __mod__ = _calling("relax.floor_divide"), _calling("relax.mod")
+    __pow__ = _calling("relax.power")
+    __lt__, __gt__ = _calling("relax.less"), _calling("relax.greater")
+    __le__, __ge__ = _calling("relax.less_equal"), _calling("relax.greater_equal")
 
     def __neg__(self) -> Expr:
         return Call(Op("relax.negative"), (self,))
@@ -97,18 +85,6 @@ class Expr(Node):
 
         return make_call(declaration("relax.astype"), self, dtype=str(_dtype(dtype)))
 
-    def __lt__(self, other: Any) -> Expr:
-        return _binary("relax.less", self, other)
-
-    def __le__(self, other: Any) -> Expr:
-        return _binary("relax.less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Expr:
-        return _binary("relax.greater", self, other)
-
-    def __ge__(self, other: Any) -> Expr:
-        return _binary("relax.greater_equal", self, other)
-
     def __iter__(self) -> Iterator[Expr]:
         """The fields of a tuple; anything else would go on without end."""
         fields = getattr(self.struct_info, "fields", None)
@@ -122,14 +98,6 @@ class Expr(Node):
 
     def __getitem__(self, index: int) -> Expr:
         return TupleGetItem(self, index)
-
-
-def _binary(op: str, a: Any, b: Any) -> Call:
-    """A call of a two-operand operator; a Python number takes the dtype of the other side."""
-    like = a if isinstance(a, Expr) else b
-    kind = getattr(like.struct_info, "dtype", None) or "float32"
-    lhs, rhs = (x if isinstance(x, Expr) else const(x, kind) for x in (a, b))
-    return Call(Op(op), (lhs, rhs))
 
 
 @named

@@ -1,16 +1,13 @@
 """Struct info of expressions: what `BlockBuilder.normalize` fills in.
 
-    infer(call, functions)        R.add(x, y)          -> declaration("relax.add").infer(x's, y's)
-                                  R.call_tir(f, …)     -> out_sinfo
-                                  cls.helper(x)        -> helper's result, its n replaced by x's
-
-`operand_infos(call)` gives a call's arguments in the form that declarations take.
+infer(call, functions)        R.add(x, y)          -> declaration("relax.add").infer(x's, y's)
+                              R.call_tir(f, …)     -> out_sinfo
+                              cls.helper(x)        -> helper's result, its n replaced by x's
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mlcnb.core.errors import TypeInferError
@@ -30,12 +27,11 @@ from mlcnb.relax.analysis.struct_info import (
     symbolic_vars,
 )
 from mlcnb.relax.infer_placed import on_device, shaped
+from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.operator import (
     NULL,
     OF_ANOTHER_KIND,
-    OpDecl,
     attrs_of,
-    call_arguments,
     declaration,
     of_another_kind,
     signature_text,
@@ -44,10 +40,10 @@ from mlcnb.relax.struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
     PrimStructInfo,
-    ShapeStructInfo,
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
+    describe,
     told_by,
 )
 from mlcnb.tir.function import PrimFunc
@@ -270,133 +266,6 @@ def _defined_by(var: PrimVar, info: FuncStructInfo) -> bool:
 
 def _fits(wanted: StructInfo, given: StructInfo) -> bool:
     return struct_info_base_check(wanted, given) is not BaseCheckResult.FAIL_L0
-
-
-def operand_infos(call: rx.Call) -> list[Any]:
-    """One value for each declared argument: its struct info (None where left out).
-
-    A Tensors argument gives a Python tuple of infos; a String or Dtype argument its value.
-
-    Raises:
-        TypeInferError: an argument is not of the kind that the declaration says.
-    """
-    decl = declaration(call.op)
-    given = call_arguments(call)
-    if len(given) > len(decl.arguments):
-        raise TypeInferError(
-            f"{decl.sugar}: {len(given)} arguments, it takes {len(decl.arguments)}", where=call
-        )
-    pairs = zip(decl.arguments.items(), given, strict=True)
-    return [_operand(decl, name, kind, arg) for (name, kind), arg in pairs]
-
-
-def _operand(decl: type[OpDecl], name: str, kind: str, arg: Any) -> Any:
-    if arg is None:
-        if kind.startswith("Optional"):
-            return None
-        raise TypeInferError(f"{decl.sugar}: argument {name!r} is missing")
-    read = _READ.get(kind)
-    return getattr(arg, "struct_info", None) if read is None else read(decl, name, arg)
-
-
-def _wrong(decl: type[OpDecl], name: str, wanted: str, arg: Any) -> TypeInferError:
-    text = describe(getattr(arg, "struct_info", None))
-    return TypeInferError(f"{decl.sugar}: argument {name!r} has to be {wanted}, it is {text}")
-
-
-def _tensor(decl: type[OpDecl], name: str, arg: Any) -> TensorStructInfo | PrimStructInfo:
-    info = arg.struct_info
-    if isinstance(info, TensorStructInfo):
-        return info
-    if info is None or isinstance(info, ObjectStructInfo):
-        return TensorStructInfo()
-    if decl.takes_scalars and isinstance(info, PrimStructInfo):
-        return info
-    raise _wrong(decl, name, "a tensor", arg)
-
-
-def _tensors(decl: type[OpDecl], name: str, arg: Any) -> tuple[TensorStructInfo, ...]:
-    info = arg.struct_info
-    if isinstance(info, TupleStructInfo):
-        return tuple(_as_tensor(decl, name, arg, f) for f in info.fields)
-    raise _wrong(decl, name, "a tuple of tensors", arg)
-
-
-def _as_tensor(decl: type[OpDecl], name: str, arg: Any, info: Any) -> TensorStructInfo:
-    if isinstance(info, TensorStructInfo):
-        return info
-    if isinstance(info, ObjectStructInfo):
-        return TensorStructInfo()
-    raise _wrong(decl, name, "a tuple of tensors", arg)
-
-
-def _shape(decl: type[OpDecl], name: str, arg: Any) -> ShapeStructInfo:
-    info = arg.struct_info
-    if isinstance(info, ShapeStructInfo):
-        return info
-    if info is None or isinstance(info, ObjectStructInfo):
-        return ShapeStructInfo()
-    raise _wrong(decl, name, "a shape", arg)
-
-
-def _scalar(decl: type[OpDecl], name: str, arg: Any) -> PrimStructInfo:
-    if isinstance(arg.struct_info, PrimStructInfo):
-        return arg.struct_info
-    raise _wrong(decl, name, "a scalar (R.prim_value)", arg)
-
-
-def _string(decl: type[OpDecl], name: str, arg: Any) -> str:
-    if isinstance(arg, rx.StringImm):
-        return arg.value
-    raise _wrong(decl, name, "a string (R.str)", arg)
-
-
-def _dtype(decl: type[OpDecl], name: str, arg: Any) -> str:
-    if isinstance(arg, rx.DataTypeImm):
-        return arg.value
-    raise _wrong(decl, name, "a dtype (R.dtype)", arg)
-
-
-_READ: dict[str, Callable[[type[OpDecl], str, Any], Any]] = {
-    "Tensor": _tensor,
-    "OptionalTensor": _tensor,
-    "Tensors": _tensors,
-    "Shape": _shape,
-    "OptionalShape": _shape,
-    "Scalar": _scalar,
-    "String": _string,
-    "Dtype": _dtype,
-    "OptionalScalar": _scalar,
-    "OptionalDtype": _dtype,
-}
-
-
-def describe(info: Any) -> str:
-    """A struct info in a few words, for messages: `Tensor((1, n), float32)`."""
-    if isinstance(info, TensorStructInfo):
-        if info.dims is None:
-            rank = f"ndim={info.ndim}" if info.ndim >= 0 else "unknown shape"
-            return f"Tensor({rank}, {info.dtype or 'unknown dtype'})"
-        return f"Tensor({_dims(info.dims)}, {info.dtype or 'unknown dtype'})"
-    if isinstance(info, ShapeStructInfo):
-        return "Shape" if info.values is None else f"Shape({_dims(info.values)})"
-    if isinstance(info, TupleStructInfo):
-        return f"Tuple({', '.join(map(describe, info.fields))})"
-    if isinstance(info, PrimStructInfo):
-        return f"a scalar of {info.dtype}"
-    return "a function" if isinstance(info, FuncStructInfo) else "an object"
-
-
-def _dims(values: tuple[PrimExpr, ...]) -> str:
-    inside = ", ".join(_dim(v) for v in values)
-    return f"({inside},)" if len(values) == 1 else f"({inside})"
-
-
-def _dim(value: PrimExpr) -> str:
-    if isinstance(value, PrimVar):
-        return value.name
-    text = str(getattr(value, "value", value))
-    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", text)
 
 
 def is_pure_call(call: rx.Call, functions: Functions | None = None) -> bool:

@@ -6,13 +6,14 @@ StructInfo = Tensor(shape, dtype, ndim) | Shape(values) | Prim(dtype) | Tuple(fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError
 from mlcnb.core.node import Node, binder, node
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.expr import PrimExpr, Var
 
 
 class StructInfo(Node):
@@ -148,3 +149,31 @@ class FuncStructInfo(StructInfo):
 def told_by(infos: Sequence[StructInfo]) -> StructInfo:
     """The struct info of a result that a list tells: of one it is that, else a tuple of them."""
     return infos[0] if len(infos) == 1 else TupleStructInfo(tuple(infos))
+
+
+def describe(info: Any) -> str:
+    """A struct info in a few words, for messages: `Tensor((1, n), float32)`."""
+    if isinstance(info, TensorStructInfo):
+        if info.dims is None:
+            rank = f"ndim={info.ndim}" if info.ndim >= 0 else "unknown shape"
+            return f"Tensor({rank}, {info.dtype or 'unknown dtype'})"
+        return f"Tensor({_told_dims(info.dims)}, {info.dtype or 'unknown dtype'})"
+    if isinstance(info, ShapeStructInfo):
+        return "Shape" if info.values is None else f"Shape({_told_dims(info.values)})"
+    if isinstance(info, TupleStructInfo):
+        return f"Tuple({', '.join(map(describe, info.fields))})"
+    if isinstance(info, PrimStructInfo):
+        return f"a scalar of {info.dtype}"
+    return "a function" if isinstance(info, FuncStructInfo) else "an object"
+
+
+def _told_dims(values: tuple[PrimExpr, ...]) -> str:
+    inside = ", ".join(_told_dim(v) for v in values)
+    return f"({inside},)" if len(values) == 1 else f"({inside})"
+
+
+def _told_dim(value: PrimExpr) -> str:
+    if isinstance(value, Var):
+        return value.name
+    text = str(getattr(value, "value", value))
+    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", text)

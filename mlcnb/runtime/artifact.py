@@ -30,7 +30,8 @@ from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.kernel import signature_of
 from mlcnb.codegen.llvm import backend
 from mlcnb.codegen.llvm import cache as disk
-from mlcnb.codegen.llvm.engine import compile_many, link
+from mlcnb.codegen.llvm.engine import compile_many
+from mlcnb.codegen.llvm.library import link
 from mlcnb.core.errors import MLCError, ModelError
 from mlcnb.core.files import replacing
 from mlcnb.core.means import within_means

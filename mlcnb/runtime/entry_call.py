@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from mlcnb.codegen.llvm import cache as disk
-from mlcnb.codegen.llvm.engine import Library, compile_ir, link
+from mlcnb.codegen.llvm.engine import compile_ir
+from mlcnb.codegen.llvm.library import Library, link
 from mlcnb.runtime import native
 from mlcnb.runtime.native import entry as ir
 from mlcnb.runtime.native_graph import NativeProgram

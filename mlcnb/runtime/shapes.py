@@ -15,6 +15,7 @@ from mlcnb.core.text import kind_of
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.folding import NUMBERS
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax import expr as rx
 from mlcnb.relax.numpy_call import scalar_of
@@ -28,24 +29,6 @@ from mlcnb.relax.struct_info import (
 
 #: values of symbolic variables
 Dims = dict[e.Var, int]
-
-_FUNCTIONS: dict[type, Any] = {
-    e.Add: lambda a, b: a + b,
-    e.Sub: lambda a, b: a - b,
-    e.Mul: lambda a, b: a * b,
-    e.FloorDiv: lambda a, b: a // b,
-    e.FloorMod: lambda a, b: a % b,
-    e.Min: min,
-    e.Max: max,
-    e.EQ: lambda a, b: a == b,
-    e.NE: lambda a, b: a != b,
-    e.LT: lambda a, b: a < b,
-    e.LE: lambda a, b: a <= b,
-    e.GT: lambda a, b: a > b,
-    e.GE: lambda a, b: a >= b,
-    e.And: lambda a, b: a and b,
-    e.Or: lambda a, b: a or b,
-}
 
 
 def evaluate(x: Any, dims: Mapping[e.Var, int]) -> int:
@@ -76,7 +59,7 @@ def evaluate(x: Any, dims: Mapping[e.Var, int]) -> int:
 
 
 def _binary(x: PrimExpr, dims: Mapping[e.Var, int]) -> int:
-    function = _FUNCTIONS.get(type(x))
+    function = NUMBERS.get(type(x))
     if function is None:
         raise ExecutionError(f"a size cannot be computed from {x!r}")
     a, b = evaluate(x.a, dims), evaluate(x.b, dims)  # type: ignore[attr-defined]

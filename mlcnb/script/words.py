@@ -133,11 +133,6 @@ def is_word(function: Any) -> bool:
     return module.startswith("mlcnb.") or module == "builtins"
 
 
-def attributes(owner: Any) -> tuple[str, ...]:
-    """Attributes of a value of ours that a text may ask for."""
-    return tuple(getattr(owner, "script_attributes", ()))
-
-
 def call_global(function: GlobalVar, args: list[Any], results: dict[str, str] | None = None) -> Any:
     """`cls.f(x)`: a graph call, or a call of a PrimFunc by a PrimFunc.
 

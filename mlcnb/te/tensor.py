@@ -17,6 +17,7 @@ from typing import Any
 
 from mlcnb.core.errors import ArgumentError, MLCError
 from mlcnb.core.node import Record, walk
+from mlcnb.core.operators import both
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr
@@ -160,6 +161,13 @@ class ScanOp(Operation):
         return Tensor(state.shape, state.dtype, self, index)
 
 
+def _of_elements(name: str, fn: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], Tensor]:
+    def apply(a: Any, b: Any) -> Tensor:
+        return _elementwise(name, fn, a, b)
+
+    return apply
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tensor(Record):
     """A tensor of a tensor expression; `A[i, j]` (or `A(i, j)`) is one element of it.
@@ -240,35 +248,12 @@ class Tensor(Record):
     def __neg__(self) -> Tensor:
         return _elementwise("negative", p.neg, self)
 
-    def __add__(self, other: Any) -> Tensor:
-        return _elementwise("add", p.add, self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return _elementwise("add", p.add, other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return _elementwise("subtract", p.subtract, self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return _elementwise("subtract", p.subtract, other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return _elementwise("multiply", p.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return _elementwise("multiply", p.multiply, other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return _elementwise("divide", p.div, self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return _elementwise("divide", p.div, other, self)
-
-    def __floordiv__(self, other: Any) -> Tensor:
-        return _elementwise("floor_divide", p.floordiv, self, other)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return _elementwise("mod", p.floormod, self, other)
+    __add__, __radd__ = both(_of_elements("add", p.add))
+    __sub__, __rsub__ = both(_of_elements("subtract", p.subtract))
+    __mul__, __rmul__ = both(_of_elements("multiply", p.multiply))
+    __truediv__, __rtruediv__ = both(_of_elements("divide", p.div))
+    __floordiv__ = _of_elements("floor_divide", p.floordiv)
+    __mod__ = _of_elements("mod", p.floormod)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,16 +17,12 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.folding import FOLDING
 from mlcnb.te.tensor import Tensor
 from mlcnb.tir.buffer import Buffer, BufferLoad, ProducerLoad
 from mlcnb.tir.stmt import BufferStore, For, IterVar, Reduce
 
-_REBUILD: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    e.Add: p.add, e.Sub: p.subtract, e.Mul: p.multiply, e.Min: p.minimum, e.Max: p.maximum,
-    e.FloorDiv: p.floordiv, e.FloorMod: p.floormod, e.Mod: p.truncmod,
-    e.EQ: p.equal, e.NE: p.not_equal, e.LT: p.less, e.LE: p.less_equal, e.GT: p.greater,
-    e.GE: p.greater_equal, e.And: p.logical_and, e.Or: p.logical_or,
-}  # fmt: skip
+_REBUILD = {**FOLDING, e.Mod: p.truncmod}
 
 #: what cannot be folded where it divides by zero
 _DIVISIONS = (e.FloorDiv, e.FloorMod, e.Mod)

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from mlcnb.core.node import Node, children, map_children, nodes_in, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.folding import FOLDING
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
@@ -31,6 +32,10 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
 __all__ = ["PyStmtExprMutator", "PyStmtExprVisitor", "mutator", "substitute", "visitor"]
 
 N = TypeVar("N", bound=Node)
+
+
+#: statements that do nothing but run what stands in them, once and in order
+RUN_THROUGH = (s.SeqStmt, s.AttrStmt, s.Allocate, s.DeclBuffer)
 
 
 def bodies(n: Node) -> list[s.Stmt]:
@@ -61,28 +66,9 @@ def bound(n: Node) -> list[e.Var]:
     return [x for x in names if isinstance(x, e.Var)]
 
 
-_BUILD: dict[type, Callable[[Any, Any], e.PrimExpr]] = {
-    e.Add: p.add,
-    e.Sub: p.subtract,
-    e.Mul: p.multiply,
-    e.FloorDiv: p.floordiv,
-    e.FloorMod: p.floormod,
-    e.Min: p.minimum,
-    e.Max: p.maximum,
-    e.EQ: p.equal,
-    e.NE: p.not_equal,
-    e.LT: p.less,
-    e.LE: p.less_equal,
-    e.GT: p.greater,
-    e.GE: p.greater_equal,
-    e.And: p.logical_and,
-    e.Or: p.logical_or,
-}
-
-
 def refold(n: Node) -> Node | None:
     """The node built again by the folding constructors, as its operands have changed."""
-    build = _BUILD.get(type(n))
+    build = FOLDING.get(type(n))
     if build is not None:
         return _binary(n, build)
     if isinstance(n, e.Cast):

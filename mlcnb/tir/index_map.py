@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mlcnb.arith import Analyzer, simplify
+from mlcnb.arith.evaluate import Unknown, evaluate
 from mlcnb.arith.int_set import set_of
 from mlcnb.arith.inverse import inverse_affine_iter_map
 from mlcnb.arith.iter_map import detect_iter_map
@@ -23,6 +24,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.folding import FOLDING
 from mlcnb.ir.structural import structural_equal
 
 #: what stands in a map's indices between the axes of memory, as in TVM's `te.AXIS_SEPARATOR`
@@ -152,8 +154,8 @@ class IndexMap(Node):
         places = list(np.indices(known))
         values: dict[Var, Any] = dict(zip(self.initial_indices, places, strict=True))
         try:
-            found = [on_arrays(x, values) for x in self.final_indices]
-        except MLCError:
+            found = [evaluate(x, values) for x in self.final_indices]
+        except Unknown:
             return None
         return [np.broadcast_to(x, known) for x in found]
 
@@ -363,43 +365,7 @@ def _retyped(x: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
             kind = next(iter(values.values())).dtype
             return p.const(x.value, kind)
         case e.BinaryOp() | e.CmpOp():
-            build = _BUILD[type(x)]
-            return build(_retyped(x.a, values), _retyped(x.b, values))
+            return FOLDING[type(x)](_retyped(x.a, values), _retyped(x.b, values))
         case e.Cast(_, value):
             return _retyped(value, values)
-    raise MLCError(f"{type(x).__name__} has no place in an index map")
-
-
-_BUILD: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    e.Add: p.add, e.Sub: p.subtract, e.Mul: p.multiply, e.FloorDiv: p.floordiv,
-    e.FloorMod: p.floormod, e.Min: p.minimum, e.Max: p.maximum,
-}  # fmt: skip
-
-_ARRAYS: dict[type, Callable[[Any, Any], Any]] = {
-    e.Add: np.add, e.Sub: np.subtract, e.Mul: np.multiply, e.FloorDiv: np.floor_divide,
-    e.FloorMod: np.mod, e.Min: np.minimum, e.Max: np.maximum,
-}  # fmt: skip
-
-_BITWISE: dict[Any, Callable[[Any, Any], Any]] = {
-    "tir.bitwise_and": np.bitwise_and, "tir.bitwise_or": np.bitwise_or,
-    "tir.bitwise_xor": np.bitwise_xor, "tir.shift_left": np.left_shift,
-    "tir.shift_right": np.right_shift,
-}  # fmt: skip
-
-
-def on_arrays(x: PrimExpr, values: dict[Var, Any]) -> Any:
-    """The value of integer arithmetic on variables that stand for arrays.
-
-    Raises:
-        MLCError: there is more in it than arithmetic, or a variable without values.
-    """
-    match x:
-        case e.Var() if x in values:
-            return values[x]
-        case e.IntImm(value):
-            return np.asarray(value)
-        case e.BinaryOp(a, b):
-            return _ARRAYS[type(x)](on_arrays(a, values), on_arrays(b, values))
-        case e.Call(_, op, (a, b)) if op in _BITWISE:
-            return _BITWISE[op](on_arrays(a, values), on_arrays(b, values))
     raise MLCError(f"{type(x).__name__} has no place in an index map")

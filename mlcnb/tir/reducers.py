@@ -15,6 +15,7 @@ from typing import Any
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.folding import COMPARISONS
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import detect_buffer_access
@@ -144,12 +145,6 @@ def _apart(stores: Sequence[s.BufferStore], found: Sequence[tuple[Reducer, e.Pri
     return Step(name, tuple(stores), tuple(value for _, value in found), combine)
 
 
-_COMPARE: dict[type, Callable[[Any, Any], e.PrimExpr]] = {
-    e.GE: p.greater_equal,
-    e.GT: p.greater,
-    e.LE: p.less_equal,
-    e.LT: p.less,
-}
 #: comparisons of an old value with a new one: where they hold, the old one stays
 _KEEPS: dict[type, str] = {e.GE: "max", e.GT: "max", e.LE: "min", e.LT: "min"}
 
@@ -169,7 +164,7 @@ def _at_extremum(place: s.BufferStore, value: s.BufferStore, place_first: bool) 
         return None
     kind = type(keep.condition)
     if kind not in _KEEPS or not (
-        _is_old(keep.true_value, value) and _is_old(chosen.true_value, place)
+        is_element(keep.true_value, value) and is_element(chosen.true_value, place)
     ):
         return None
     old, new = keep.true_value, keep.false_value
@@ -192,7 +187,7 @@ def _at_extremum(place: s.BufferStore, value: s.BufferStore, place_first: bool) 
     ) -> tuple[e.PrimExpr, ...]:
         at, a = before if place_first else before[::-1]
         to, b = after if place_first else after[::-1]
-        by_value = _COMPARE[kind](a, b)
+        by_value = COMPARISONS[kind](a, b)
         by_place = by_value if told else lexical(a, b, at, to)
         both = e.Select(by_place, at, to), e.Select(by_value, a, b)
         return both if place_first else both[::-1]
@@ -203,7 +198,7 @@ def _at_extremum(place: s.BufferStore, value: s.BufferStore, place_first: bool) 
     return Step(f"arg{_KEEPS[kind]}", stores, values, combine, in_order=told)
 
 
-def _is_old(x: e.PrimExpr, store: s.BufferStore) -> bool:
+def is_element(x: e.PrimExpr, store: s.BufferStore) -> bool:
     """True if it is the element that the store writes, as it was."""
     return (
         isinstance(x, BufferLoad)

@@ -20,7 +20,7 @@ from mlcnb.view.cells import Grid, grid_of
 from mlcnb.view.parts import Beside, Column, Fold, Line, Part, Picture, Table, Title
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import FAINT, INK, Drawing
-from mlcnb.view.words import clip, dims, listed, percent, plural
+from mlcnb.view.words import clip, dims, listed, more_and_less, percent, plural
 
 #: touches that are drawn one by one, and how many stand in a row
 FIRST, ROW = 96, 32
@@ -81,16 +81,8 @@ def verdicts(runs: Sequence[Run]) -> list[str]:
     """Who misses less, by level: `L1: 4,608 misses in …, 56,448 in … (12.2 times as many)`."""
     found = []
     for level in runs[0].levels if len(runs) > 1 else ():
-        counts = sorted((r.counts[level.name].misses, n) for n, r in enumerate(runs))
-        least = counts[0][0]
-        if counts[-1][0] == least:
-            found.append(f"{level.name}: {least:,} misses in each")
-            continue
-        told = [f"{least:,} misses in {clip(runs[counts[0][1]].name)}"]
-        for missed, n in counts[1:]:
-            ratio = f" ({missed / least:.1f} times as many)" if least else ""
-            told.append(f"{missed:,} in {clip(runs[n].name)}{ratio}")
-        found.append(f"{level.name}: {', '.join(told)}")
+        counts = [(r.counts[level.name].misses, r.name) for r in runs]
+        found.append(f"{level.name}: {more_and_less(counts, 'misses')}")
     return found
 
 

@@ -23,7 +23,7 @@ flop is null where it is not known, and text where it depends on symbolic sizes;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlcnb.core import display
@@ -214,34 +214,46 @@ def loops(functions: Mapping[str, PrimFunc]) -> Json:
 
 def tree(n: Any) -> list[Json]:
     """A statement and what is below it."""
-    match n:
-        case s.For():
-            kind = n.thread_binding or n.kind.value
-            head = {"op": "for", "name": n.loop_var.name, "extent": _number(n.extent)}
-            return [{**head, "loop": kind, "body": tree(n.body)}]
-        case s.BlockRealize(block=block) if block.name_hint == "root" and not block.iter_vars:
-            return tree(block.body)
-        case s.BlockRealize(block=block):
-            return [_block(block)]
-        case s.IfThenElse():
-            other = tree(n.else_case) if n.else_case is not None else []
-            text = display.text(n.condition)
-            return [{"op": "if", "text": text, "body": tree(n.then_case), "else": other}]
-        case s.While():
-            return [{"op": "while", "text": display.text(n.condition), "body": tree(n.body)}]
-        case s.Allocate():
-            shape = ", ".join(map(dim, n.extents))
-            text = f"{n.buffer_var.name}: {n.dtype} [{shape}]"
-            return [{"op": "allocate", "text": text, "body": tree(n.body)}]
-        case s.BufferStore():
-            return [{"op": "store", "text": display.text(n)}]
-        case s.Evaluate():
-            return [{"op": "call", "text": display.text(n)}]
-    return [made for part in bodies(n) for made in tree(part)]
+    head = _HEADS.get(type(n))
+    if head is None or _is_root(n):
+        return [made for part in bodies(n) for made in tree(part)]
+    made = head(n)
+    if isinstance(n, s.IfThenElse):
+        other = tree(n.else_case) if n.else_case is not None else []
+        return [{**made, "body": tree(n.then_case), "else": other}]
+    inner = getattr(n, "body", None)
+    return [made if inner is None else {**made, "body": tree(inner)}]
 
 
-def _block(block: s.Block) -> Json:
-    axes = "".join(axis.iter_type.value[0] for axis in block.iter_vars)
-    reads, writes = ([r.buffer.name for r in regions] for regions in (block.reads, block.writes))
-    head = {"op": "block", "name": block.name_hint, "axes": axes, "init": block.init is not None}
-    return {**head, "reads": reads, "writes": writes, "body": tree(block.body)}
+def _is_root(n: Any) -> bool:
+    is_block = isinstance(n, s.Block)
+    return is_block and n.name_hint == "root" and not n.iter_vars
+
+
+def _for(n: s.For) -> Json:
+    loop = n.thread_binding or n.kind.value
+    return {"op": "for", "name": n.loop_var.name, "extent": _number(n.extent), "loop": loop}
+
+
+def _block(n: s.Block) -> Json:
+    axes = "".join(axis.iter_type.value[0] for axis in n.iter_vars)
+    reads, writes = ([r.buffer.name for r in regions] for regions in (n.reads, n.writes))
+    head = {"op": "block", "name": n.name_hint, "axes": axes, "init": n.init is not None}
+    return {**head, "reads": reads, "writes": writes}
+
+
+def _allocate(n: s.Allocate) -> Json:
+    shape = ", ".join(map(dim, n.extents))
+    return {"op": "allocate", "text": f"{n.buffer_var.name}: {n.dtype} [{shape}]"}
+
+
+#: what is told of a statement besides what is in it; of others only that
+_HEADS: dict[type, Callable[[Any], Json]] = {
+    s.For: _for,
+    s.Block: _block,
+    s.Allocate: _allocate,
+    s.IfThenElse: lambda n: {"op": "if", "text": display.text(n.condition)},
+    s.While: lambda n: {"op": "while", "text": display.text(n.condition)},
+    s.BufferStore: lambda n: {"op": "store", "text": display.text(n)},
+    s.Evaluate: lambda n: {"op": "call", "text": display.text(n)},
+}

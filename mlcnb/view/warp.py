@@ -20,7 +20,7 @@ from mlcnb.observe.warps.totals import Count
 from mlcnb.view.parts import Column, Line, Part, Picture, Table, Title
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import FAINT, INK, Drawing
-from mlcnb.view.words import clip, listed, percent, plural
+from mlcnb.view.words import clip, listed, more_and_less, percent, plural
 
 #: fills of sectors, one after the other; of words that come first in their bank, and later
 SECTORS = ("#cfe6f7", "#fde2b8", "#d7f0e5", "#f3d3e6", "#e3dcf4", "#f7f0b3", "#d9dee3", "#f7c8a8")
@@ -82,16 +82,9 @@ def verdicts(runs: Sequence[WarpRun]) -> list[str]:
     """Who takes fewer sectors and wavefronts."""
     found = []
     for memory in (GLOBAL, SHARED) if len(runs) > 1 else ():
-        counts = sorted((r.of(memory).taken, n) for n, r in enumerate(runs))
-        least, noun = counts[0][0], noun_of(memory)
-        if counts[-1][0] == least:
-            found += [f"{memory} memory: {least:,} {noun} in each"] if least else []
-            continue
-        told = [f"{least:,} {noun} in {clip(runs[counts[0][1]].name)}"]
-        for taken, n in counts[1:]:
-            ratio = f" ({taken / least:.1f} times as many)" if least else ""
-            told.append(f"{taken:,} in {clip(runs[n].name)}{ratio}")
-        found.append(f"{memory} memory: {', '.join(told)}")
+        counts = [(r.of(memory).taken, r.name) for r in runs]
+        if any(taken for taken, _ in counts):
+            found.append(f"{memory} memory: {more_and_less(counts, noun_of(memory))}")
     return found
 
 

@@ -176,3 +176,15 @@ def clip(text: str, length: int = 60) -> str:
         return line
     head = (length - 1) * 2 // 3
     return f"{line[:head]}…{line[len(line) - (length - 1 - head) :]}"
+
+
+def more_and_less(counts: Iterable[tuple[int, str]], noun: str) -> str:
+    """Of each name its count, the least first: `4 misses in a, 8 in b (2.0 times as many)`."""
+    (least, first), *others = sorted(counts, key=lambda x: x[0])
+    if others[-1][0] == least:
+        return f"{least:,} {noun} in each"
+    told = [f"{least:,} {noun} in {clip(first)}"]
+    for count, name in others:
+        ratio = f" ({count / least:.1f} times as many)" if least else ""
+        told.append(f"{count:,} in {clip(name)}{ratio}")
+    return ", ".join(told)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from mlcnb.codegen.llvm import math as vector_math
-from mlcnb.codegen.llvm.engine import Compiled, compile_ir, link
+from mlcnb.codegen.llvm.engine import Compiled, compile_ir
 from mlcnb.codegen.llvm.inspect import facts
+from mlcnb.codegen.llvm.library import link
 from mlcnb.codegen.llvm.math import ARITY, declarations, fit, math_functions, math_module, symbol
 from mlcnb.codegen.llvm.math.build import Body
 from mlcnb.codegen.llvm.math.exponential import EXP2_Q, EXP_Q

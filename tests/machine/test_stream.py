@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlcnb.arith.evaluate import Unknown
 from mlcnb.core.errors import MLCError
 from mlcnb.machine import stream as streams
 from mlcnb.machine.addresses import placed
 from mlcnb.machine.cache import Cache, run
-from mlcnb.machine.indices import Unknown
 from mlcnb.machine.stream import stream
 from mlcnb.observe.access import interpreted, recorded
 from mlcnb.script import from_source

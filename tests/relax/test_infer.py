@@ -24,13 +24,15 @@ from mlcnb.relax.expr import (
     shape_expr,
     tensor_info,
 )
-from mlcnb.relax.infer import children_of, describe, infer, is_leaf, operand_infos
+from mlcnb.relax.infer import children_of, infer, is_leaf
+from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.struct_info import (
     ObjectStructInfo,
     PrimStructInfo,
     ShapeStructInfo,
     TensorStructInfo,
     TupleStructInfo,
+    describe,
 )
 from mlcnb.relax.transform import LegalizeOps
 from mlcnb.script import relax as R

@@ -18,7 +18,8 @@ from hypothesis.extra import numpy as hnp
 
 import mlcnb as mlc
 from mlcnb import te
-from mlcnb.codegen.llvm.engine import compile_ir, link
+from mlcnb.codegen.llvm.engine import compile_ir
+from mlcnb.codegen.llvm.library import link
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.runtime import entry_call, threads
 from mlcnb.runtime.entry_call import Given, Made, entry

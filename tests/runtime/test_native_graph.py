@@ -14,7 +14,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from mlcnb.codegen.llvm.engine import compile_ir, link
+from mlcnb.codegen.llvm.engine import compile_ir
+from mlcnb.codegen.llvm.library import link
 from mlcnb.core.errors import ExecutionError
 from mlcnb.runtime import native_graph, threads
 from mlcnb.runtime.native_graph import NativeProgram

@@ -15,7 +15,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from mlcnb.codegen.llvm.engine import compile_ir, link
+from mlcnb.codegen.llvm.engine import compile_ir
+from mlcnb.codegen.llvm.library import link
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core.errors import ExecutionError
 from mlcnb.runtime import native, threads

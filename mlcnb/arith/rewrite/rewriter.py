@@ -13,12 +13,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from mlcnb.arith import division
 from mlcnb.arith.forms import reads_data
-from mlcnb.arith.interval import bounds_of, modular_of
+from mlcnb.arith.interval import modular_of
 from mlcnb.arith.known import CompareResult, Extension, RewriteSimplifyStats
 from mlcnb.arith.learning import is_index
-from mlcnb.arith.proof import is_nonnegative
 from mlcnb.arith.rewrite import divisions, extrema, logic, special, sums
 from mlcnb.arith.rewrite.pattern import Rule, by_root
 from mlcnb.core.errors import MLCError
@@ -26,6 +24,7 @@ from mlcnb.core.node import map_children, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED
 
 #: how deep results of rules are simplified again
 _DEPTH = 5
@@ -107,30 +106,7 @@ class Rewriter:
 
     def compare(self, a: PrimExpr, b: PrimExpr) -> CompareResult:
         """What is known of two index expressions."""
-        ctx, one, two = self.normalizer.ctx, self.normalizer.poly(a), self.normalizer.poly(b)
-        if not all(division.is_exact(ctx, x, a.dtype) for x in (one, two)):
-            return CompareResult.EQ if one.is_same(two) else CompareResult.UNKNOWN
-        diff = one.minus(two)
-        if diff.is_const:
-            return _SIGNS[(diff.const > 0) - (diff.const < 0)]
-        low, high = bounds_of(ctx, diff)
-        known = CompareResult.UNKNOWN
-        if low > 0 or is_nonnegative(ctx, diff.shifted(-1)):
-            return CompareResult.GT
-        if high < 0 or is_nonnegative(ctx, diff.scaled(-1).shifted(-1)):
-            return CompareResult.LT
-        if low >= 0 or is_nonnegative(ctx, diff):
-            known = CompareResult.GE
-        if high <= 0 or is_nonnegative(ctx, diff.scaled(-1)):
-            known = CompareResult.EQ if known is CompareResult.GE else CompareResult.LE
-        if known is CompareResult.UNKNOWN and modular_of(ctx, diff)[1] != 0:
-            return CompareResult.NE
-        if (
-            known is CompareResult.UNKNOWN
-            and Extension.ComparisonOfProductAndSum in self.extensions
-        ):
-            return special.product_and_sum(self, a, b)
-        return known
+        return special.compare(self, a, b)
 
     # rules
 
@@ -397,12 +373,7 @@ def _compares_floats(x: Any) -> bool:
 
 
 _DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
-_SIGNS = {0: CompareResult.EQ, 1: CompareResult.GT, -1: CompareResult.LT}
-_FOLD: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    e.Add: p.add, e.Sub: p.subtract, e.Mul: p.multiply, e.Min: p.minimum, e.Max: p.maximum,
-    e.FloorDiv: p.floordiv, e.FloorMod: p.floormod, e.Div: p.truncdiv, e.Mod: p.truncmod,
-    e.EQ: p.equal, e.NE: p.not_equal, e.LT: p.less, e.LE: p.less_equal,
-}  # fmt: skip
+_FOLD = {**SUMS, **DIVISIONS, **TRUNCATED, **COMPARISONS}
 
 _VISIT: dict[type, Callable[[Rewriter, Any], PrimExpr]] = {
     **dict.fromkeys(

@@ -11,10 +11,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from mlcnb.arith.known import CompareResult
+from mlcnb.arith import division
+from mlcnb.arith.interval import bounds_of, modular_of
+from mlcnb.arith.known import CompareResult, Extension
+from mlcnb.arith.proof import is_nonnegative
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.folding import DIVISIONS, TRUNCATED
 
 
 def _value(x: Any) -> int | None:
@@ -182,9 +186,7 @@ def _less_of_base(x: Any, coefficient: int, start: int, by: int) -> PrimExpr | N
     return type(x)(rest, x.b)
 
 
-_DIVIDE: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    e.Div: p.truncdiv, e.Mod: p.truncmod, e.FloorDiv: p.floordiv, e.FloorMod: p.floormod,
-}  # fmt: skip
+_DIVIDE = {**DIVISIONS, **TRUNCATED}
 
 
 def zero_of_floats(x: Any) -> PrimExpr:
@@ -237,6 +239,34 @@ def folded_call(x: Any) -> PrimExpr:
 
 
 # products against sums
+
+
+_SIGNS = {0: CompareResult.EQ, 1: CompareResult.GT, -1: CompareResult.LT}
+
+
+def compare(self: Any, a: PrimExpr, b: PrimExpr) -> CompareResult:
+    """What is known of two index expressions."""
+    ctx, one, two = self.normalizer.ctx, self.normalizer.poly(a), self.normalizer.poly(b)
+    if not all(division.is_exact(ctx, x, a.dtype) for x in (one, two)):
+        return CompareResult.EQ if one.is_same(two) else CompareResult.UNKNOWN
+    diff = one.minus(two)
+    if diff.is_const:
+        return _SIGNS[(diff.const > 0) - (diff.const < 0)]
+    low, high = bounds_of(ctx, diff)
+    known = CompareResult.UNKNOWN
+    if low > 0 or is_nonnegative(ctx, diff.shifted(-1)):
+        return CompareResult.GT
+    if high < 0 or is_nonnegative(ctx, diff.scaled(-1).shifted(-1)):
+        return CompareResult.LT
+    if low >= 0 or is_nonnegative(ctx, diff):
+        known = CompareResult.GE
+    if high <= 0 or is_nonnegative(ctx, diff.scaled(-1)):
+        known = CompareResult.EQ if known is CompareResult.GE else CompareResult.LE
+    if known is CompareResult.UNKNOWN and modular_of(ctx, diff)[1] != 0:
+        return CompareResult.NE
+    if known is CompareResult.UNKNOWN and Extension.ComparisonOfProductAndSum in self.extensions:
+        return product_and_sum(self, a, b)
+    return known
 
 
 def product_and_sum(self: Any, a: PrimExpr, b: PrimExpr) -> CompareResult:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mlcnb.codegen.interp.agents import Agent
-from mlcnb.codegen.interp.blocks import BlockCompiler
 from mlcnb.codegen.interp.expressions import Closure, Frame
 from mlcnb.codegen.interp.meeting import Arrival
 from mlcnb.codegen.interp.memory import View, typed
+from mlcnb.codegen.interp.watching import WatchingCompiler
 from mlcnb.core.errors import ExecutionError
 from mlcnb.ir import expr as e
 from mlcnb.tir.analysis import kernels
@@ -34,19 +34,16 @@ WATCHERS = {
 }
 
 
-class CopyCompiler(BlockCompiler):
+class CopyCompiler(WatchingCompiler):
     """Adds what only threads do; `kernel` says on which."""
 
     #: the slot of the thread that runs
     agent: int
-    in_kernel: bool
-    #: the statement that is compiled
-    site: Any
 
     def look(self, x: e.Call) -> Callable[[Frame, Any, int], Any]:
         """Reads shared memory for a call; races are looked for."""
         data: Any = x.args[5]
-        if not self.in_kernel or data.pointee is None or data.pointee[1] not in WATCHERS:
+        if not self.watches or data.pointee is None or data.pointee[1] not in WATCHERS:
             return super().look(x)
         buffer = decl_buffer((0,), str(x.dtype), data.name, data=data)
         (read, _), agent, site = WATCHERS[buffer.scope], self.agent, self.site

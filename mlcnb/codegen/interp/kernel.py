@@ -24,10 +24,9 @@ from mlcnb.codegen.interp.statements import Code
 from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.core.node import Node, children
 from mlcnb.ir import expr as e
-from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis import kernels
-from mlcnb.tir.buffer import Buffer, MatchBufferRegion
+from mlcnb.tir.buffer import Buffer
 
 _AGENT = "the thread that runs"
 _ORDER = "the order of blocks and threads"
@@ -41,29 +40,17 @@ class KernelCompiler(CopyCompiler):
         super().__init__(record)
         self.agent = self.slot(_AGENT)
         self.order = self.slot(_ORDER)
-        self.in_kernel = False
-        #: the statement that is compiled
-        self.site: Any = None
-        #: pointers to memory that the kernel allocates
-        self.inside_kernel: set[Var] = set()
         #: slots of the virtual threads around the place that is compiled
         self.virtual: tuple[int, ...] = ()
         #: shuffles whose result is put into a slot before their statement runs
         self.exchanged: set[Node] = set()
-
-    def stmt(self, x: s.Stmt) -> Code:
-        """The closure of a statement."""
-        outer, self.site = self.site, x
-        code = super().stmt(x)
-        self.site = outer
-        return code
 
     # launches
 
     def _attribute(self, x: s.AttrStmt) -> Code:
         if kernels.is_launch(x):
             return self.launch(x), False
-        if x.attr_key == "reduce_scope" and self.in_kernel:
+        if x.attr_key == "reduce_scope" and self.watches:
             return self.reduction(x)
         return super()._attribute(x)
 
@@ -75,12 +62,12 @@ class KernelCompiler(CopyCompiler):
         outer, self.lanes = self.lanes, dict(zip(tags, slots, strict=True)).get(kernels.LANES)
         extents = [self.compile(launch.axes[tag].dom.extent) for tag in tags]
         count = len(launch.grid)
-        self.in_kernel = True
+        self.watches = True
         depth = len(self.loops)
         self.loops += [(launch.axes[t].var.name, q) for t, q in zip(tags, slots, strict=True)]
         run, waits = self.stmt(launch.body)
         del self.loops[depth:]
-        self.in_kernel, self.lanes = False, outer
+        self.watches, self.lanes = False, outer
         agent, order = self.agent, self.order
 
         def start(f: Frame) -> None:
@@ -108,7 +95,7 @@ class KernelCompiler(CopyCompiler):
         return start
 
     def _loop(self, x: s.For) -> Code:
-        if not self.in_kernel or kernels.bound_axis(x) not in kernels.VIRTUAL_AXES:
+        if not self.watches or kernels.bound_axis(x) not in kernels.VIRTUAL_AXES:
             return super()._loop(x)
         slot = self.slot(x.loop_var)
         outer, self.virtual = self.virtual, (*self.virtual, slot)
@@ -138,8 +125,8 @@ class KernelCompiler(CopyCompiler):
 
     def fresh_memory(self, owner: Any, scope: str) -> Callable[..., Any]:
         """Memory of a thread, of its warp or of its block."""
-        if not self.in_kernel or scope == "global":
-            if self.in_kernel:
+        if not self.watches or scope == "global":
+            if self.watches:
                 name = getattr(owner, "name", None) or owner.buffer_var.name
                 raise UnsupportedOpError(
                     f"a kernel cannot allocate global memory for {name}",
@@ -161,28 +148,12 @@ class KernelCompiler(CopyCompiler):
 
         return reuse
 
-    def _allocation(self, x: s.Allocate) -> Code:
-        if self.in_kernel and x.data is None:
-            self.inside_kernel.add(x.buffer_var)
-        return super()._allocation(x)
-
-    def _allocated(self, buffer: Buffer) -> Closure:
-        if self.in_kernel:
-            self.inside_kernel.add(buffer.data)
-        return super()._allocated(buffer)
-
-    def matched(self, match: MatchBufferRegion) -> Closure:
-        """A view of a region of another buffer."""
-        if match.source.buffer.data in self.inside_kernel:
-            self.inside_kernel.add(match.buffer.data)
-        return super().matched(match)
-
     def watch(self, buffer: Buffer, what: str) -> Callable[..., None] | None:
         """Looks for races and for memory that nobody has written."""
-        if not self.in_kernel:
+        if not self.watches:
             return None
         scope = buffer.scope
-        if scope != "global" and buffer.data not in self.inside_kernel:
+        if scope != "global" and buffer.data not in self.own:
             raise ExecutionError(
                 f"{buffer.name} is in {scope} memory, but is allocated outside of the kernel that "
                 "uses it",
@@ -208,7 +179,7 @@ class KernelCompiler(CopyCompiler):
 
     def _evaluate(self, x: s.Evaluate) -> Code:
         call = x.value
-        if self.in_kernel and isinstance(call, e.Call) and call.op == "tir.tvm_storage_sync":
+        if self.watches and isinstance(call, e.Call) and call.op == "tir.tvm_storage_sync":
             scope = getattr(call.args[0], "value", "shared")
             arrival = Arrival(x, "barrier", of_warp=scope == "warp", is_barrier=True)
 
@@ -216,9 +187,9 @@ class KernelCompiler(CopyCompiler):
                 yield arrival
 
             return wait, True
-        if self.in_kernel and isinstance(call, e.Call) and call.op in OF_WARPS:
+        if self.watches and isinstance(call, e.Call) and call.op in OF_WARPS:
             return self.together(call), True
-        if self.in_kernel and isinstance(call, e.Call) and call.op in COPIES:
+        if self.watches and isinstance(call, e.Call) and call.op in COPIES:
             return self.copies(call), False
         return self.with_exchange(x, lambda: super(KernelCompiler, self)._evaluate(x))
 
@@ -227,7 +198,7 @@ class KernelCompiler(CopyCompiler):
 
     def with_exchange(self, x: Node, compiled: Callable[[], Code]) -> Code:
         """A statement whose shuffles are done first, one after the other."""
-        calls = list(_shuffles_of(x)) if self.in_kernel else []
+        calls = list(_shuffles_of(x)) if self.watches else []
         if not calls:
             return compiled()
         steps = [self.exchange(call) for call in calls]
@@ -241,7 +212,7 @@ class KernelCompiler(CopyCompiler):
         return waiting, True
 
     def _let(self, x: Any) -> Any:
-        calls = list(_shuffles_of(x.value)) if isinstance(x, s.LetStmt) and self.in_kernel else []
+        calls = list(_shuffles_of(x.value)) if isinstance(x, s.LetStmt) and self.watches else []
         if not calls:
             return super()._let(x)
         steps = [self.exchange(call) for call in calls]

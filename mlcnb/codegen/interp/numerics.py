@@ -20,6 +20,7 @@ import numpy as np
 from mlcnb.core.errors import ExecutionError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
+from mlcnb.ir.folding import COMPARISONS, NUMBERS
 
 Scalar = Callable[..., Any]
 
@@ -116,14 +117,9 @@ _FLOAT: dict[type, Scalar] = {
 }
 
 _EXACT: dict[type, Scalar] = {
+    **{kind: NUMBERS[kind] for kind in COMPARISONS},
     e.Min: smaller,
     e.Max: larger,
-    e.EQ: operator.eq,
-    e.NE: operator.ne,
-    e.LT: operator.lt,
-    e.LE: operator.le,
-    e.GT: operator.gt,
-    e.GE: operator.ge,
 }
 
 

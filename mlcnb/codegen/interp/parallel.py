@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mlcnb.codegen.interp.agents import Round, ThreadBlock
-from mlcnb.codegen.interp.blocks import BlockCompiler
-from mlcnb.codegen.interp.expressions import Closure, Frame
+from mlcnb.codegen.interp.expressions import Frame
 from mlcnb.codegen.interp.statements import Code
+from mlcnb.codegen.interp.watching import WatchingCompiler
 from mlcnb.core.node import walk
-from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.carried import Carried
-from mlcnb.tir.buffer import Buffer, MatchBufferRegion
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 
 _ROUND = "the round that runs"
@@ -43,33 +42,21 @@ def _is_apart(loop: Any) -> bool:
     )
 
 
-class ParallelCompiler(BlockCompiler):
+class ParallelCompiler(WatchingCompiler):
     """Turns programs into closures whose parallel loops are watched."""
 
     def __init__(self, record: Any) -> None:
         super().__init__(record)
         self.round = self.slot(_ROUND)
-        self.in_loop = False
-        #: the statement that is compiled
-        self.site: Any = None
-        #: pointers to memory that a round allocates
-        self.own: set[Var] = set()
-
-    def stmt(self, x: s.Stmt) -> Code:
-        """The closure of a statement."""
-        outer, self.site = self.site, x
-        code = super().stmt(x)
-        self.site = outer
-        return code
 
     def _loop(self, x: s.For) -> Code:
-        if self.in_loop or not _is_parallel(x):
+        if self.watches or not _is_parallel(x):
             return super()._loop(x)
         slot, current, name = self.slot(x.loop_var), self.round, x.loop_var.name
         first, extent = self.compile(x.min), self.compile(x.extent)
-        self.in_loop = True
+        self.watches = True
         body = self.inside(x.loop_var, x.body)
-        self.in_loop = False
+        self.watches = False
 
         def steps(f: Frame) -> Iterator[None]:
             start = first(f)
@@ -83,7 +70,7 @@ class ParallelCompiler(BlockCompiler):
 
     def watch(self, buffer: Buffer, what: str) -> Callable[..., None] | None:
         """Looks for rounds that race."""
-        if not self.in_loop or buffer.data in self.own:
+        if not self.watches or buffer.data in self.own:
             return None
         current, slot, site = self.round, self.view_slot(buffer), self.site
 
@@ -94,21 +81,3 @@ class ParallelCompiler(BlockCompiler):
             f[current].writes(f[slot], at, site, value)
 
         return read if what == "r" else write
-
-    # memory of a round
-
-    def _allocation(self, x: s.Allocate) -> Code:
-        if self.in_loop:
-            self.own.add(x.buffer_var)
-        return super()._allocation(x)
-
-    def _allocated(self, buffer: Buffer) -> Closure:
-        if self.in_loop:
-            self.own.add(buffer.data)
-        return super()._allocated(buffer)
-
-    def matched(self, match: MatchBufferRegion) -> Closure:
-        """A view of a region of another buffer."""
-        if match.source.buffer.data in self.own:
-            self.own.add(match.buffer.data)
-        return super().matched(match)

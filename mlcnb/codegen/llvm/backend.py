@@ -21,8 +21,9 @@ from typing import Any
 from mlcnb.codegen.kernel import Kernel, Signature, scheduled_by, signature_of
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.emit import emit_kernel
-from mlcnb.codegen.llvm.engine import Compiled, Library, Options, compile_many, link
+from mlcnb.codegen.llvm.engine import Compiled, Options, compile_many
 from mlcnb.codegen.llvm.inspect import MachineCode, facts
+from mlcnb.codegen.llvm.library import Library, link
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.codegen.llvm.workers import WORTHWHILE, Task, Work, Workers
 from mlcnb.core.errors import MLCError, TargetError

@@ -18,9 +18,7 @@ import atexit
 import json
 import os
 import re
-import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from contextlib import suppress
@@ -30,7 +28,7 @@ from typing import Any
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.apart import own_python
 from mlcnb.codegen.llvm.target_machine import LEVELS, MARK, Cpu
-from mlcnb.codegen.llvm.worker import read_frame, write_frame
+from mlcnb.codegen.llvm.worker import answer_all, read_frame, write_frame
 from mlcnb.core.errors import CodegenError, MLCError, TargetError
 
 _UNKNOWN = re.compile(r"'([^'\n]*)' is not a recognized (processor|feature) for this target")
@@ -205,11 +203,7 @@ def answer(question: bytes) -> bytes:
 
 def main() -> None:
     """Answer until there are no more questions."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to end
-    with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)  # what LLVM prints is no answer
-        while (question := read_frame(sys.stdin.buffer)) is not None:
-            write_frame(answers, answer(question))
+    answer_all(answer)
 
 
 if __name__ == "__main__":

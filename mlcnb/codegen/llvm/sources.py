@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 #: below mlcnb: from a PrimFunc to its object; a test sees that nothing else is loaded on the way
-PARTS = ("arith", "codegen", "core", "dlight", "ir", "machine", "target.py", "tir")
+PARTS = ("arith", "codegen", "core", "dlight", "ir", "machine", "target", "tir")
 #: what a module goes through before, beside these; a test sees to it too
 GRAPHS = ("op", "relax", "runtime", "script", "te")
 

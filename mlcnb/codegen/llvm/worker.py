@@ -18,6 +18,7 @@ import signal
 import struct
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from mlcnb.codegen.llvm import cache as disk
@@ -40,6 +41,15 @@ def read_frame(file: BinaryIO) -> bytes | None:
     (length,) = _LENGTH.unpack(head)
     data = file.read(length)
     return data if len(data) == length else None
+
+
+def answer_all(answer: Callable[[bytes], bytes]) -> None:
+    """Answer what this process is asked, one by one, until there are no more questions."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to end
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)  # what a program, or LLVM, prints is no answer
+        while (question := read_frame(sys.stdin.buffer)) is not None:
+            write_frame(answers, answer(question))
 
 
 def answer(question: bytes) -> bytes:

@@ -15,13 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.arith.evaluate import evaluate
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import walk
 from mlcnb.dlight.survey import BlockInfo
-from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir.buffer import BufferLoad
-from mlcnb.tir.index_map import on_arrays
 from mlcnb.tir.stmt import BufferStore
 
 #: so many groups of lanes are tried, spread over a run
@@ -45,10 +43,10 @@ class Places:
         given = dict(zip(self.axes, values, strict=True))
         flat: Any = np.asarray(0)
         for index, dim in zip(self.access.indices, self.access.buffer.shape, strict=True):
-            size = as_int(dim)
-            if size is None or any(isinstance(n, Var) and n not in given for n in walk(index)):
+            size, place = as_int(dim), evaluate(index, given, None)
+            if size is None or place is None:
                 raise MLCError(f"where {self.access.buffer.name} is read is not known beforehand")
-            flat = flat * size + on_arrays(index, given)
+            flat = flat * size + place
         return flat
 
     def length(self, first: int, last: int) -> int:

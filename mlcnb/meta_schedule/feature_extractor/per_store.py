@@ -17,7 +17,8 @@ import numpy as np
 
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
-from mlcnb.machine.locality import Addressed, Nest, nest_of
+from mlcnb.machine.locality import nest_of
+from mlcnb.machine.nest import Addressed, Nest
 from mlcnb.machine.prediction import predict
 from mlcnb.tir.analysis.structure import work
 from mlcnb.tir.buffer import BufferLoad

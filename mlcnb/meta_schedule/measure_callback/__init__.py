@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from typing import Any
+from pkgutil import iter_modules
 
-from mlcnb.core.lazy import missing
 from mlcnb.meta_schedule.measure_callback.callback import MeasureCallback, PyMeasureCallback
-
-for _found in pkgutil.iter_modules(__path__):
-    _module = importlib.import_module(f"{__name__}.{_found.name}")
-    globals().update({k: v for k, v in vars(_module).items() if getattr(v, "kind", "")})
+from mlcnb.meta_schedule.part import found
 
 __all__ = ["MeasureCallback", "PyMeasureCallback"]
-__all__ += sorted(k for k, v in globals().items() if getattr(v, "kind", ""))
-
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(missing(f"module {__name__!r}", name, __all__))
+__getattr__ = found(globals(), iter_modules(__path__))

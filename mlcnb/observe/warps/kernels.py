@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.arith import Analyzer
+from mlcnb.arith.evaluate import Frame
 from mlcnb.codegen.cuda.emit.expr import Emitter
 from mlcnb.codegen.cuda.emit.vector import is_block
 from mlcnb.core.errors import MLCError
@@ -24,7 +25,6 @@ from mlcnb.core.node import replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.machine.addresses import Array, Placed, named
-from mlcnb.machine.indices import Frame
 from mlcnb.machine.warp import LANES
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES, Launch, kernels_in, launch_of

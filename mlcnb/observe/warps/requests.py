@@ -15,16 +15,18 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.arith.evaluate import Frame, Unknown, evaluate
 from mlcnb.core.node import walk
 from mlcnb.machine import warp as rules
-from mlcnb.machine.indices import Frame, Unknown, evaluate
-from mlcnb.machine.touching import Touched, Toucher, both, reads_memory
+from mlcnb.machine.touching import ThroughIndices, Touched, both, matrix, reads_memory
 from mlcnb.machine.warp import BANKS, LANES, LINE, SECTOR, WORD, Served
 from mlcnb.observe.warps.kernels import SHARED, Instruction, Kernel, Sizes
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.functor import bodies
 
+#: statements that no warp is followed into
+UNFOLLOWED = (s.While, s.Block, s.BlockRealize)
 #: site, addresses and activity, one column for each instruction that a vector takes
 Column = tuple[Instruction, np.ndarray, np.ndarray]
 
@@ -115,20 +117,12 @@ def requests(kernel: Kernel, block: Sizes, warp: int) -> Iterator[Request]:
     yield from _Walk(kernel).stmt(kernel.launch.body, frame, active, ())
 
 
-class _Forgiving(Toucher):
-    """Accesses of which some are at addresses that nobody knows: those are noted, with the reason.
-
-    What an index is read from is an access like others.
-    """
+class _Forgiving(ThroughIndices):
+    """Accesses; those at addresses that nobody knows are noted, with the reason."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel.program)
         self.unseen: dict[int, str] = {}
-
-    def value(self, x: Any, frame: Frame, mask: Any = None) -> Iterator[Touched]:
-        for index in x.indices if isinstance(x, BufferLoad) else ():
-            yield from self.value(index, frame, mask)
-        yield from super().value(x, frame, mask)
 
     def store(self, n: s.BufferStore, frame: Frame, mask: Any = None) -> Iterator[Touched]:
         for index in n.indices:
@@ -172,8 +166,8 @@ class Reader:
                 yield from self._split(instruction, position, mask, active)
 
     def _split(self, of: Instruction, position: Any, mask: Any, active: np.ndarray) -> Any:
-        at = _matrix(position, len(active)) - of.array.base
-        on = np.broadcast_to(_matrix(both(mask, active), len(active)), at.shape)
+        at = matrix(position, len(active)) - of.array.base
+        on = np.broadcast_to(matrix(both(mask, active), len(active)), at.shape)
         if of.width > of.array.itemsize:  # a vector that goes at once
             yield of, at[:, 0], on[:, 0]
             return
@@ -212,7 +206,7 @@ class _Walk:
                 yield from self.access(value, frame, active, loops)
                 known = None if reads_memory(value) else evaluate(value, frame, None)
                 yield from self.stmt(body, {**frame, var: known}, active, loops)
-            case s.While() | s.BlockRealize():
+            case _ if isinstance(n, UNFOLLOWED):
                 self.reader.skip(n, type(n).__name__)
             case _:
                 if not bodies(n):
@@ -249,10 +243,3 @@ class _Walk:
             inner = {**frame, n.loop_var: value if value.ndim else shown}
             on = active & np.broadcast_to(count < extent, (LANES,))
             yield from self.stmt(n.body, inner, on, (*loops, (n.loop_var.name, shown)))
-
-
-def _matrix(x: Any, count: int) -> np.ndarray:
-    """One row for each lane, one column for each element of a vector."""
-    x = np.asarray(x)
-    x = x.reshape(-1, 1) if x.ndim < 2 else x
-    return np.broadcast_to(x, (count, x.shape[1]))

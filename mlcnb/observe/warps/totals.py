@@ -24,17 +24,19 @@ from typing import Any
 import numpy as np
 
 from mlcnb.arith import Analyzer, detect_linear_equation
+from mlcnb.arith.evaluate import Frame, Unknown, evaluate
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.machine.indices import Frame, Unknown, evaluate
 from mlcnb.machine.touching import reads_memory
 from mlcnb.machine.warp import LANES, PERIOD
 from mlcnb.observe.warps.kernels import Instruction, Kernel, Sizes
-from mlcnb.observe.warps.requests import Reader, served
+from mlcnb.observe.warps.requests import UNFOLLOWED, Reader, served
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.scope import ROOT, Scope, parts
 from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.functor import heads
 
 #: threads times iterations of one statement that are gone through at most, and at once
 MOST, AT_ONCE = 1 << 23, 1 << 19
@@ -92,9 +94,12 @@ class Statement:
     """A statement with what decides whether and how often it runs."""
 
     node: Any
-    loops: tuple[s.For, ...]
-    conditions: tuple[e.PrimExpr, ...]
-    lets: tuple[tuple[Var, e.PrimExpr], ...]
+    scope: Scope
+
+    @property
+    def loops(self) -> list[s.For]:
+        """The loops around it, outermost first."""
+        return [x for x in self.scope.loops if isinstance(x, s.For)]
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,7 @@ def totals(kernel: Kernel, most: int = MOST) -> Totals:
             more, fewer blocks are counted.
     """
     reader = Reader(kernel)
-    statements = list(statements_of(kernel.launch.body, (), (), (), reader))
+    statements = list(statements_of(kernel.launch.body, reader))
     axes = {axis.var: axis.dom for axis in kernel.launch.grid.values()}
     plans = [_planned(kernel, x, set(axes)) for x in statements]
     blocks = None
@@ -154,39 +159,27 @@ def sample_of(kernel: Kernel, count: int) -> list[Sizes]:
 # -- statements ------------------------------------------------------------------------------------
 
 
-def statements_of(
-    n: Any, loops: tuple[s.For, ...], conditions: tuple[Any, ...], lets: Any, reader: Reader
-) -> Iterator[Statement]:
+#: what decides how often a body runs, and must not be read from memory
+_DECIDES = {
+    s.For: "a loop whose length is read from memory",
+    s.IfThenElse: "a condition that is read from memory",
+}
+
+
+def statements_of(n: s.Stmt, reader: Reader, scope: Scope = ROOT) -> Iterator[Statement]:
     """The statements of a kernel that touch memory."""
-    match n:
-        case s.SeqStmt(parts):
-            for part in parts:
-                yield from statements_of(part, loops, conditions, lets, reader)
-        case s.For():
-            if reads_memory(n.min) or reads_memory(n.extent):
-                reader.skip(n, "a loop whose length is read from memory")
-                return
-            yield from statements_of(n.body, (*loops, n), conditions, lets, reader)
-        case s.IfThenElse(condition, yes, no):
-            if reads_memory(condition):
-                reader.skip(n, "a condition that is read from memory")
-                return
-            yield from statements_of(yes, loops, (*conditions, condition), lets, reader)
-            if no is not None:
-                yield from statements_of(no, loops, (*conditions, e.Not(condition)), lets, reader)
-        case s.BufferStore():
-            yield Statement(n, loops, conditions, lets)
-        case s.Evaluate(value):
-            if reads_memory(value):
-                yield Statement(value, loops, conditions, lets)
-        case s.LetStmt(var, value, body):
-            if reads_memory(value):
-                yield Statement(value, loops, conditions, lets)
-            yield from statements_of(body, loops, conditions, (*lets, (var, value)), reader)
-        case s.AttrStmt() | s.Allocate() | s.DeclBuffer() | s.AssertStmt():
-            yield from statements_of(n.body, loops, conditions, lets, reader)
-        case _:
-            reader.skip(n, type(n).__name__)
+    touching = [x for x in heads(n) if reads_memory(x)]
+    if isinstance(n, UNFOLLOWED):
+        reader.skip(n, type(n).__name__)
+    elif touching and type(n) in _DECIDES:
+        reader.skip(n, _DECIDES[type(n)])
+    elif isinstance(n, s.BufferStore):
+        yield Statement(n, scope)
+    else:
+        yield from (Statement(x, scope) for x in touching)
+        for part, inner in parts(n, scope):
+            asks = isinstance(n, s.AssertStmt)  # what stands behind it is thought to run
+            yield from statements_of(part, reader, scope if asks else inner)
 
 
 def _planned(kernel: Kernel, x: Statement, blocks: set[Var]) -> Plan:
@@ -233,7 +226,7 @@ def deciding_of(x: Statement) -> set[Var]:
         found |= _variables(loop.min) | _variables(loop.extent)
         if as_int(loop.min) is None or as_int(loop.extent) is None:
             found.add(loop.loop_var)
-    parts = [*x.conditions, *(value for _, value in x.lets)]
+    parts = [*x.scope.conditions, *(value for _, value in x.scope.values)]
     for n in walk(x.node):
         match n:
             case e.Call(op="tir.if_then_else", args=args):
@@ -303,8 +296,8 @@ def _count(
         for instruction, at, on in reader.columns(plan.statement.node, frame, active):
             found = _patterns(at.reshape(-1, LANES), on.reshape(-1, LANES))
             patterns.setdefault(instruction.number, []).append(found)
-    for number, parts in patterns.items():
-        rows = np.concatenate(parts)
+    for number, found_of in patterns.items():
+        rows = np.concatenate(found_of)
         table, inverse = np.unique(rows[:, :-1], axis=0, return_inverse=True)
         times = np.zeros(len(table), np.int64)
         np.add.at(times, inverse.reshape(-1), rows[:, -1])
@@ -338,14 +331,14 @@ def runs_of(x: Statement, frame: Frame, active: np.ndarray, reader: Reader) -> n
     """For which threads and iterations a statement runs; values of its `let`s join the frame."""
     on = active
     try:
-        for var, value in x.lets:
+        for var, value in x.scope.values:
             frame[var] = None if reads_memory(value) else evaluate(value, frame, None)
         for loop in x.loops:
             if as_int(loop.min) is None or as_int(loop.extent) is None:
                 first, extent = evaluate(loop.min, frame), evaluate(loop.extent, frame)
                 value = frame[loop.loop_var]
                 on = on & (value >= first) & (value < first + extent)
-        for condition in x.conditions:
+        for condition in x.scope.conditions:
             on = on & np.asarray(evaluate(condition, frame), bool)
     except Unknown as reason:
         reader.skip(x.node, str(reason))

@@ -25,9 +25,8 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
-from mlcnb.relax.infer import describe
 from mlcnb.relax.inplace import inplace_problem
-from mlcnb.relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo, describe
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 

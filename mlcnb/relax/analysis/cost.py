@@ -11,7 +11,8 @@ from mlcnb.ir.module import IRModule
 from mlcnb.relax.analysis.struct_info import nbytes
 from mlcnb.relax.analysis.variables import bindings_of, leaves, result_of
 from mlcnb.relax.expr import Call, Constant, Function, Op, Var
-from mlcnb.relax.infer import Functions, operand_infos
+from mlcnb.relax.infer import Functions
+from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.operator import attrs_of, declaration
 from mlcnb.tir.function import PrimFunc
 

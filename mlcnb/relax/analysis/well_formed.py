@@ -30,9 +30,9 @@ from mlcnb.relax.analysis.struct_info import (
 )
 from mlcnb.relax.analysis.variables import leaves
 from mlcnb.relax.emitter import block_is_dataflow
-from mlcnb.relax.infer import Functions, describe, infer, is_leaf
+from mlcnb.relax.infer import Functions, infer, is_leaf
 from mlcnb.relax.operator import called, declaration
-from mlcnb.relax.struct_info import FuncStructInfo, StructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import FuncStructInfo, StructInfo, TupleStructInfo, describe
 from mlcnb.tir.function import PrimFunc
 
 

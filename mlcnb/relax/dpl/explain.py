@@ -20,8 +20,9 @@ from mlcnb.ir.module import IRModule
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.dpl.context import PatternContext
 from mlcnb.relax.dpl.group import bound_in
-from mlcnb.relax.dpl.matcher import Failure, Journal, Matcher, parts_only, told
+from mlcnb.relax.dpl.matcher import Failure, Journal, Matcher, parts_only
 from mlcnb.relax.dpl.nodes import DFPattern
+from mlcnb.relax.dpl.text import told
 from mlcnb.relax.expr import DataflowBlock, Function, Op, Var
 
 

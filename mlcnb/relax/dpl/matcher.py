@@ -16,9 +16,7 @@ import numpy as np
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node
-from mlcnb.core.text import kind_of
-from mlcnb.ir.expr import FloatImm, GlobalVar, IntImm
-from mlcnb.ir.expr import StringImm as PrimString
+from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.structural import structural_equal
 from mlcnb.relax import expr as rx
@@ -32,8 +30,9 @@ from mlcnb.relax.analysis.struct_info import (
 )
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.dpl import nodes as dp
-from mlcnb.relax.infer import describe, infer
-from mlcnb.relax.operator import OpDecl, attrs_of, declaration
+from mlcnb.relax.dpl.text import described, plain, shape_text, told
+from mlcnb.relax.infer import infer
+from mlcnb.relax.operator import attrs_of, declaration
 
 #: what each pattern matched; symbolic variables of the pattern stand there too
 Memo = dict[Any, Any]
@@ -342,17 +341,6 @@ def _same_attr(a: Any, b: Any) -> bool:
     return type(one) is type(two) and bool(one == two)
 
 
-def plain(value: Any) -> Any:
-    """An attribute's value in Python's own types: numbers, strings, tuples."""
-    if isinstance(value, list | tuple):
-        return tuple(map(plain, value))
-    if isinstance(value, IntImm | FloatImm | PrimString | rx.StringImm):
-        return value.value
-    if isinstance(value, OpDecl):
-        return value
-    return str(value) if type(value).__name__ == "DType" else value
-
-
 _RULES: dict[type, Callable[..., Iterator[Memo]]] = {
     dp.WildcardPattern: _wildcard,
     dp.ExprPattern: _expr,
@@ -375,38 +363,3 @@ _RULES: dict[type, Callable[..., Iterator[Memo]]] = {
     dp.PrimArrPattern: _prim_array,
     dp.AttrPattern: _attrs,
 }
-
-
-def told(value: Any) -> str:
-    """An expression in some words: `relax.add(…)`, `variable x`, `a constant`."""
-    if isinstance(value, rx.Call):
-        head = value.op
-        name = getattr(head, "name", getattr(head, "name_hint", getattr(head, "global_symbol", "")))
-        return f"{name}(…)"
-    if isinstance(value, rx.Op):
-        return value.name
-    if isinstance(value, rx.Var):
-        return f"variable {value.name_hint}"
-    if isinstance(value, GlobalVar):
-        return f"function {value.name_hint}"
-    if isinstance(value, rx.ExternFunc):
-        return f"extern {value.global_symbol}"
-    if isinstance(value, rx.ShapeExpr):
-        return f"shape {shape_text(value.values)}"
-    if isinstance(value, rx.TupleGetItem):
-        return f"field {value.index} of a tuple"
-    words = {rx.Constant: "a constant", rx.Tuple: "a tuple", rx.Function: "a function"}
-    return words.get(type(value), kind_of(value))
-
-
-def described(info: Any) -> str:
-    """A struct info in words."""
-    return "of no known type" if info is None else describe(info)
-
-
-def shape_text(dims: Any) -> str:
-    """`(4, n)`, or `unknown`."""
-    if dims is None:
-        return "unknown"
-    inside = ", ".join(getattr(d, "name", None) or str(getattr(d, "value", d)) for d in dims)
-    return f"({inside},)" if len(dims) == 1 else f"({inside})"

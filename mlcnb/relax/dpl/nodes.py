@@ -13,7 +13,7 @@ Names and meaning are those of tvm.relax.dpl (0.21).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, dataclass_transform
 
@@ -28,6 +28,15 @@ from mlcnb.relax.struct_info import StructInfo
 def _pattern(cls: type) -> Any:
     """A frozen class whose objects are told apart by identity."""
     return dataclass(frozen=True, eq=False, repr=False)(cls)
+
+
+def _calling(op: str) -> Callable[[DFPattern, Any], CallPattern]:
+    """Calls of an operator of two operands."""
+
+    def apply(a: DFPattern, b: Any) -> CallPattern:
+        return ExprPattern(Op(op))(a, _checked(b, op.removeprefix("relax.")))
+
+    return apply
 
 
 class DFPattern:
@@ -60,17 +69,8 @@ class DFPattern:
     def __invert__(self) -> NotPattern:
         return NotPattern(self)
 
-    def __add__(self, other: DFPattern) -> CallPattern:
-        return _call("relax.add", self, other)
-
-    def __sub__(self, other: DFPattern) -> CallPattern:
-        return _call("relax.subtract", self, other)
-
-    def __mul__(self, other: DFPattern) -> CallPattern:
-        return _call("relax.multiply", self, other)
-
-    def __truediv__(self, other: DFPattern) -> CallPattern:
-        return _call("relax.divide", self, other)
+    __add__, __sub__ = _calling("relax.add"), _calling("relax.subtract")
+    __mul__, __truediv__ = _calling("relax.multiply"), _calling("relax.divide")
 
     def __xor__(self, other: Any) -> Any:
         return self.used_by(other)
@@ -95,7 +95,7 @@ class DFPattern:
 
     def has_shape(self, shape: Iterable[Any]) -> ShapePattern:
         """A tensor of this shape: numbers and symbolic dimensions."""
-        return ShapePattern(self, _dims(shape))
+        return ShapePattern(self, shape_expr(list(shape)).values)
 
     def optional(self, wrap: Any) -> OrPattern:
         """What `wrap` makes of this pattern, or it alone: `p.optional(is_op("relax.nn.relu"))`."""
@@ -153,6 +153,8 @@ class DFPattern:
         return duplicate(self, {})
 
     def __repr__(self) -> str:
+        from mlcnb.relax.dpl.text import text_of
+
         return text_of(self)
 
 
@@ -223,13 +225,21 @@ class FunctionPattern(DFPattern):
 
 
 @_pattern
-class TuplePattern(DFPattern):
-    """A tuple, field by field; `pattern[i]` is a field of it (None: any)."""
+class _Fields(DFPattern):
+    """Base of patterns of tuples."""
 
     fields: tuple[DFPattern, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", tuple(_checked(f, "a tuple") for f in self.fields))
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+@_pattern
+class TuplePattern(_Fields):
+    """A tuple, field by field; `pattern[i]` is a field of it (None: any)."""
 
     def __getitem__(self, index: int | None) -> TupleGetItemPattern:
         if index is None:
@@ -238,21 +248,10 @@ class TuplePattern(DFPattern):
             raise IndexError(f"field {index} of a tuple pattern of {len(self.fields)}")
         return TupleGetItemPattern(self, index % len(self.fields))
 
-    def __len__(self) -> int:
-        return len(self.fields)
-
 
 @_pattern
-class UnorderedTuplePattern(DFPattern):
+class UnorderedTuplePattern(_Fields):
     """A tuple whose fields match in some order."""
-
-    fields: tuple[DFPattern, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "fields", tuple(_checked(f, "a tuple") for f in self.fields))
-
-    def __len__(self) -> int:
-        return len(self.fields)
 
 
 @_pattern
@@ -340,14 +339,6 @@ def _checked(pattern: Any, where: str) -> Any:
     return pattern
 
 
-def _call(op: str, a: DFPattern, b: Any) -> CallPattern:
-    return ExprPattern(Op(op))(a, _checked(b, op.removeprefix("relax.")))
-
-
-def _dims(shape: Iterable[Any]) -> tuple[Any, ...]:
-    return shape_expr(list(shape)).values
-
-
 def _as_info(info: Any) -> StructInfo:
     """A struct info, also where `R.Tensor(…)` stands for one."""
     if isinstance(info, StructInfo):
@@ -407,10 +398,3 @@ def duplicate(pattern: DFPattern, made: dict[DFPattern, DFPattern]) -> DFPattern
             values[name] = value
         made[pattern] = type(pattern)(**values)
     return made[pattern]
-
-
-def text_of(pattern: DFPattern) -> str:
-    """A pattern as it is written: `is_op("relax.add")(*, is_const())`."""
-    from mlcnb.relax.dpl.text import text_of as written
-
-    return written(pattern)

@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mlcnb.core.text import kind_of
+from mlcnb.ir.expr import FloatImm, GlobalVar, IntImm
+from mlcnb.ir.expr import StringImm as PrimString
+from mlcnb.relax import expr as rx
 from mlcnb.relax.dpl import nodes as dp
-from mlcnb.relax.dpl.matcher import described, plain, shape_text, told
-from mlcnb.relax.expr import Op
+from mlcnb.relax.operator import OpDecl
+from mlcnb.relax.struct_info import describe
 
 
 def text_of(pattern: dp.DFPattern) -> str:
@@ -51,7 +55,7 @@ def _letter(number: int) -> str:
 
 
 def _expr(w: _Writer, p: Any) -> str:
-    return f'is_op("{p.expr.name}")' if isinstance(p.expr, Op) else f"is_expr({told(p.expr)})"
+    return f'is_op("{p.expr.name}")' if isinstance(p.expr, rx.Op) else f"is_expr({told(p.expr)})"
 
 
 def _named(word: str, attribute: str) -> Callable[[_Writer, Any], str]:
@@ -100,3 +104,49 @@ _WORDS: dict[type, Callable[[_Writer, Any], str]] = {
     dp.PrimArrPattern: lambda w, p: f"is_shape({shape_text(p.fields)})",
     dp.AttrPattern: _attrs,
 }
+
+
+def told(value: Any) -> str:
+    """An expression in some words: `relax.add(…)`, `variable x`, `a constant`."""
+    if isinstance(value, rx.Call):
+        head = value.op
+        name = getattr(head, "name", getattr(head, "name_hint", getattr(head, "global_symbol", "")))
+        return f"{name}(…)"
+    if isinstance(value, rx.Op):
+        return value.name
+    if isinstance(value, rx.Var):
+        return f"variable {value.name_hint}"
+    if isinstance(value, GlobalVar):
+        return f"function {value.name_hint}"
+    if isinstance(value, rx.ExternFunc):
+        return f"extern {value.global_symbol}"
+    if isinstance(value, rx.ShapeExpr):
+        return f"shape {shape_text(value.values)}"
+    if isinstance(value, rx.TupleGetItem):
+        return f"field {value.index} of a tuple"
+    words = {rx.Constant: "a constant", rx.Tuple: "a tuple", rx.Function: "a function"}
+    return words.get(type(value), kind_of(value))
+
+
+def described(info: Any) -> str:
+    """A struct info in words."""
+    return "of no known type" if info is None else describe(info)
+
+
+def shape_text(dims: Any) -> str:
+    """`(4, n)`, or `unknown`."""
+    if dims is None:
+        return "unknown"
+    inside = ", ".join(getattr(d, "name", None) or str(getattr(d, "value", d)) for d in dims)
+    return f"({inside},)" if len(dims) == 1 else f"({inside})"
+
+
+def plain(value: Any) -> Any:
+    """An attribute's value in Python's own types: numbers, strings, tuples."""
+    if isinstance(value, list | tuple):
+        return tuple(map(plain, value))
+    if isinstance(value, IntImm | FloatImm | PrimString | rx.StringImm):
+        return value.value
+    if isinstance(value, OpDecl):
+        return value
+    return str(value) if type(value).__name__ == "DType" else value

@@ -10,7 +10,7 @@ MSELoss()(prediction, target)        @R.function
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from mlcnb.core.errors import ArgumentError
 from mlcnb.relax import op
@@ -106,15 +106,13 @@ class MSELoss(Loss):
         return self._reduced(bb.emit(op.multiply(difference, difference)))
 
 
-class CrossEntropyLoss(Loss):
-    """log_softmax and nll_loss: predictions (N, C, …) are scores, targets (N, …) are classes.
+class _OfClasses(Loss):
+    """Base of losses of scores of classes, with a weight for each class where these are given."""
 
-    ignore_index: a class that does not count; weights, if given: one for each class.
-    Semantics: https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
-    """
+    name: ClassVar[str]
 
     def __init__(self, reduction: str = "mean", ignore_index: int = -100) -> None:
-        super().__init__("cross_entropy_loss", reduction)
+        super().__init__(self.name, reduction)
         self.ignore_index = ignore_index
 
     def __call__(self, predictions: Any, targets: Any, weights: Any = None) -> Function:
@@ -123,6 +121,16 @@ class CrossEntropyLoss(Loss):
         if weights is not None:
             params.append(_param(weights, "weights"))
         return self._function(*params)
+
+
+class CrossEntropyLoss(_OfClasses):
+    """log_softmax and nll_loss: predictions (N, C, …) are scores, targets (N, …) are classes.
+
+    ignore_index: a class that does not count; weights, if given: one for each class.
+    Semantics: https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
+    """
+
+    name = "cross_entropy_loss"
 
     def _value(self, bb: BlockBuilder, *params: Var) -> Expr:
         predictions, targets, *weights = params
@@ -133,7 +141,7 @@ class CrossEntropyLoss(Loss):
         return op.nn.nll_loss(scores, targets, given, self._reduction, self.ignore_index)
 
 
-class CategoricalCrossEntropyLoss(Loss):
+class CategoricalCrossEntropyLoss(_OfClasses):
     """Cross entropy of scores (N, C) and targets (N, C) of one class a row: integers, 0 and 1.
 
     The elements -log_softmax(predictions) * targets, of which the mean is over all N * C, as in
@@ -141,16 +149,7 @@ class CategoricalCrossEntropyLoss(Loss):
     CrossEntropyLoss of the classes, whose mean is over the rows that count.
     """
 
-    def __init__(self, reduction: str = "mean", ignore_index: int = -100) -> None:
-        super().__init__("categorical_cross_entropy_loss", reduction)
-        self.ignore_index = ignore_index
-
-    def __call__(self, predictions: Any, targets: Any, weights: Any = None) -> Function:
-        """The function of predictions, targets, and weights where they are given."""
-        params = [_param(predictions, "predictions"), _param(targets, "targets")]
-        if weights is not None:
-            params.append(_param(weights, "weights"))
-        return self._function(*params)
+    name = "categorical_cross_entropy_loss"
 
     def _value(self, bb: BlockBuilder, *params: Var) -> Expr:
         predictions, targets, *weights = params

@@ -22,8 +22,7 @@ from mlcnb.relax.analysis.struct_info import (
     substitute,
 )
 from mlcnb.relax.expr import DataflowBlock, Function, SeqExpr, Tuple, Var
-from mlcnb.relax.infer import describe
-from mlcnb.relax.struct_info import TupleStructInfo
+from mlcnb.relax.struct_info import TupleStructInfo, describe
 from mlcnb.relax.utils import copy_with_new_vars
 
 __all__ = ["AppendLoss", "register_te_gradient"]

@@ -24,8 +24,8 @@ from mlcnb.relax.analysis.struct_info import (
     struct_info_base_check,
 )
 from mlcnb.relax.expr import Constant, Expr, Function, Var, const
-from mlcnb.relax.infer import describe
 from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.struct_info import describe
 from mlcnb.relax.transform.bind_symbolic_vars import bind_symbolic_vars
 
 

@@ -28,8 +28,8 @@ from mlcnb.op._dims import Agreement, noting, same, tidy
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import symbolic_vars
 from mlcnb.relax.analysis.variables import bindings_of
-from mlcnb.relax.infer import operand_infos
 from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.operator import attrs_of, declaration
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
 
@@ -97,7 +97,7 @@ class _Checker(Mutator):
         self.asked.add(key)
         self.count += 1
         kind = rx.DataflowVar if self.emitter.dataflow else rx.Var
-        name = self.emitter.names.fresh(_name(call, given))
+        name = self.emitter.names.fresh(_name(call, given) or "size")
         info = ShapeStructInfo((wanted,), 1)
         self.emitter.bindings.append(
             rx.MatchCast(kind(name, info, call.span), rx.ShapeExpr((given,)), info)
@@ -115,13 +115,13 @@ def _key(*exprs: PrimExpr) -> tuple[Any, ...]:
     return structural_text(exprs)[0], names
 
 
-def _name(call: rx.Call, dim: Any) -> str:
+def _name(call: rx.Call, dim: Any) -> str | None:
     """`y_dim0`: where a dimension stands among the arguments of a call."""
     for arg, info in _tensors(call.args):
         for axis, size in enumerate(info.dims or ()):
             if same(size, dim):
                 return f"{getattr(arg, 'name_hint', 'constant')}_dim{axis}"
-    return "size"
+    return None
 
 
 def _tensors(args: Any) -> Iterator[tuple[Any, TensorStructInfo]]:

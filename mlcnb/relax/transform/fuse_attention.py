@@ -23,7 +23,6 @@ from mlcnb.op.nn.softmax import Softmax
 from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Function, Var
 from mlcnb.relax.operator import OpDecl, attrs_of, called
-from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 from mlcnb.relax.transform.written_out import Reader, dims_of, order_of, same_shape
 
 #: from (b, n, i, h) to (b, i, n, h), and back
@@ -41,10 +40,7 @@ class FuseAttention(FunctionPass):
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with its attentions named."""
-        reader = _Reader(mod.functions)
-        made = reader.rewrite(func)
-        ctx.note(f"{reader.found} attentions")
-        return func if made is func else remove_unused_bindings(made, mod.functions)
+        return _Reader(mod.functions).named(func, ctx, "attentions")
 
 
 class _Reader(Reader):

@@ -19,7 +19,6 @@ from mlcnb.op.nn.activation import Gelu, GeluTanh
 from mlcnb.op.unary import Erf, Tanh
 from mlcnb.relax.expr import Call, Function, Var
 from mlcnb.relax.operator import OpDecl, called, make_call
-from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 from mlcnb.relax.transform.written_out import Reader, same_shape
 
 
@@ -32,10 +31,7 @@ class FuseGelu(FunctionPass):
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with its gelus named."""
-        reader = _Reader(mod.functions)
-        made = reader.rewrite(func)
-        ctx.note(f"{reader.found} gelus")
-        return func if made is func else remove_unused_bindings(made, mod.functions)
+        return _Reader(mod.functions).named(func, ctx, "gelus")
 
 
 class _Reader(Reader):

@@ -25,7 +25,6 @@ from mlcnb.op.unary import Rsqrt, Sqrt, Square
 from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Function, Var, const
 from mlcnb.relax.operator import OpDecl, attrs_of, called
-from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 from mlcnb.relax.transform.written_out import Reader, dims_of, same_shape, shape_of
 
 
@@ -38,10 +37,7 @@ class FuseLayerNorm(FunctionPass):
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with its normalisations named."""
-        reader = _Reader(mod.functions)
-        made = reader.rewrite(func)
-        ctx.note(f"{reader.found} normalisations")
-        return func if made is func else remove_unused_bindings(made, mod.functions)
+        return _Reader(mod.functions).named(func, ctx, "normalisations")
 
 
 class _Reader(Reader):

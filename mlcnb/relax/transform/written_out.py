@@ -22,6 +22,12 @@ class Reader(Mutator):
 
     found = 0
 
+    def named(self, func: Function, ctx: Any, what: str) -> Function:
+        """The function with what is found named, and without what nothing uses then."""
+        made = self.rewrite(func)
+        ctx.note(f"{self.found} {what}")
+        return func if made is func else remove_unused_bindings(made, self.functions)
+
     def call_of(self, x: Any, *operators: type[OpDecl]) -> Any:
         """The call that `x` is bound to, if it is of one of the operators; else None."""
         value = self.value_of(x)

@@ -22,7 +22,8 @@ from functools import cache
 from typing import Any
 
 from mlcnb.codegen.llvm import cache as disk
-from mlcnb.codegen.llvm.engine import Library, compile_ir, link
+from mlcnb.codegen.llvm.engine import compile_ir
+from mlcnb.codegen.llvm.library import Library, link
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.runtime.native import float_mode, placement, pool, system, walk
 

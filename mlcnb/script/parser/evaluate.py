@@ -15,7 +15,7 @@ import ast
 import builtins
 from collections.abc import Callable
 from contextlib import contextmanager
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 from mlcnb.core.errors import MLCError, ParseError
@@ -44,21 +44,8 @@ from mlcnb.script.relax.convert import is_stored, stored_constant
 from mlcnb.script.relax.tensor_attributes import TENSOR_ATTRIBUTES, TENSOR_METHODS
 from mlcnb.script.tir.buffer_methods import METHODS
 from mlcnb.script.tir.layouts import index_map_of
-from mlcnb.tir import op as tir_op
-from mlcnb.tir.buffer import Buffer, BufferRegion
+from mlcnb.tir.buffer import Buffer
 
-#: Python's own functions that a program may use
-_BUILTINS = {
-    name: getattr(builtins, name)
-    for name in "abs bool dict float int len list max min str sum tuple zip enumerate".split()
-}
-#: what they mean for scalars of the program
-_ON_SCALARS: dict[Any, Callable[..., Any]] = {
-    abs: tir_op.abs,
-    bool: operate.truth,
-    min: lambda *xs: reduce(build.binary(e.Min), xs),
-    max: lambda *xs: reduce(build.binary(e.Max), xs),
-}
 #: what calling a word of a namespace may raise when the program uses it wrongly
 _MISUSE = (MLCError, TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError)
 
@@ -137,8 +124,8 @@ class Evaluator:
             return words.LOOP_RANGE if found is range else found
         if node.id == "range":
             return words.LOOP_RANGE
-        if node.id in _BUILTINS:
-            return _BUILTINS[node.id]
+        if node.id in operate.BUILTINS:
+            return operate.BUILTINS[node.id]
         if node.id in ("cls", "Module"):
             return ModuleRef(node.id)
         raise self.unknown_name(node)
@@ -146,9 +133,7 @@ class Evaluator:
     def unknown_name(self, node: ast.Name) -> ParseError:
         """The error for a name that means nothing here."""
         if node.id == "metadata":
-            hint: str | None = (
-                "the text was printed without its constants: print it with show_meta=True"
-            )
+            hint = "the text was printed without its constants: print it with show_meta=True"
             return self.error(node, "the constants of this text are missing", hint)
         if node.id in dir(builtins):
             message = f"{node.id} is Python's own: a program is read, not run"
@@ -169,18 +154,17 @@ class Evaluator:
         if isinstance(owner, Expr) and node.attr in TENSOR_ATTRIBUTES:
             with self.blame(node):
                 return TENSOR_ATTRIBUTES[node.attr](owner)
-        allowed = _ATTRIBUTES.get(type(owner)) or _attributes_of(owner)
-        if node.attr.startswith("_") or not (self.trusted or node.attr in allowed):
-            raise self.no_attribute(node, owner, allowed)
-        found = getattr(owner, node.attr, MISSING)
+        allowed = operate.attributes(owner)
+        is_known = not node.attr.startswith("_") and (self.trusted or node.attr in allowed)
+        found = getattr(owner, node.attr, MISSING) if is_known else MISSING
         if found is MISSING:
             raise self.no_attribute(node, owner, allowed)
         return found
 
     def no_attribute(self, node: ast.Attribute, owner: Any, allowed: Any) -> ParseError:
         """The error for an attribute that is not there."""
-        hint = suggestion(node.attr, allowed)
-        return self.error(node, f"{title(owner)} has no {node.attr!r}", hint)
+        message = f"{title(owner)} has no {node.attr!r}"
+        return self.error(node, message, suggestion(node.attr, allowed))
 
     def global_var(self, owner: ModuleRef, node: ast.Attribute) -> GlobalVar:
         """`cls.f`, which must be a function of the module."""
@@ -193,8 +177,7 @@ class Evaluator:
         """A word of a namespace."""
         found = words.find(namespace, node.attr)
         if found is None:
-            message, hint = words.unknown(namespace, node.attr)
-            raise self.error(node, message, hint)
+            raise self.error(node, *words.unknown(namespace, node.attr))
         return found
 
     def call(self, node: ast.Call) -> Any:
@@ -222,10 +205,8 @@ class Evaluator:
     def closer(self, error: SourceError, node: ast.Call) -> ParseError:
         """An error about a call as one about the argument that it speaks of, if there is one."""
         where = culprit(node, error.message)
-        is_here = self.source.where(node) == error.place
-        return (
-            error if where is None or not is_here else self.error(where, error.message, error.hint)
-        )
+        closer = where is not None and self.source.where(node) == error.place
+        return self.error(where, error.message, error.hint) if closer else error
 
     def apply(self, function: Any, args: list, kwargs: dict, node: ast.Call) -> Any:
         """`function(*args, **kwargs)`"""
@@ -238,8 +219,8 @@ class Evaluator:
         plain = function.func if isinstance(function, partial) else function
         if not callable(function) or not (self.trusted or words.is_word(plain)):
             raise self.error(node.func, f"{title(function)} cannot be called")
-        if function in _ON_SCALARS and any(map(is_prim, args)):
-            return _ON_SCALARS[function](*map(build.as_expr, args))
+        if function in operate.ON_SCALARS and any(map(is_prim, args)):
+            return operate.ON_SCALARS[function](*map(build.as_expr, args))
         return function(*args, **kwargs)
 
     def values(self, nodes: list[ast.expr]) -> list[Any]:
@@ -361,11 +342,11 @@ class Evaluator:
     def access(self, buffer: Buffer, index: Any, node: ast.Subscript) -> Any:
         """A load, or a slice that is a region or a vector."""
         axes = index if isinstance(index, tuple) else (index,)
+        found = Sliced(buffer, axes)
         if len(axes) > buffer.ndim:
-            raise self.error(node, Sliced(buffer, axes).mismatch())
-        if any(isinstance(a, slice) for a in axes) or len(axes) < buffer.ndim:
-            return Sliced(buffer, axes)
-        return Sliced(buffer, axes).as_prim_expr()
+            raise self.error(node, found.mismatch())
+        is_part = any(isinstance(a, slice) for a in axes) or len(axes) < buffer.ndim
+        return found if is_part else found.as_prim_expr()
 
     def item(self, owner: Expr, index: Any) -> Expr:
         """A field of a tuple."""
@@ -398,31 +379,6 @@ class Evaluator:
                 raise self.error(node, "an f-string takes Python values only")
             parts.append(str(value))
         return "".join(parts)
-
-
-#: attributes that a text may ask for
-_ATTRIBUTES: dict[type, tuple[str, ...]] = {
-    Buffer: (
-        "data",
-        "dtype",
-        "shape",
-        "strides",
-        "elem_offset",
-        "scope",
-        "name",
-        "ndim",
-        *METHODS,
-    ),
-    BufferRegion: ("buffer", "region"),
-}
-
-
-def _attributes_of(owner: Any) -> tuple[str, ...]:
-    if isinstance(owner, PrimExpr):
-        return ("dtype", "astype")
-    if isinstance(owner, Expr):
-        return ("struct_info", *TENSOR_ATTRIBUTES, *TENSOR_METHODS)
-    return words.attributes(owner)
 
 
 _RULES: dict[type, Callable[[Evaluator, Any], Any]] = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -13,6 +15,10 @@ from mlcnb.ir.expr import PrimExpr
 from mlcnb.relax.expr import Expr
 from mlcnb.script import build
 from mlcnb.script.frames import Sliced
+from mlcnb.script.relax.tensor_attributes import TENSOR_ATTRIBUTES, TENSOR_METHODS
+from mlcnb.script.tir.buffer_methods import METHODS
+from mlcnb.tir import op as tir_op
+from mlcnb.tir.buffer import Buffer, BufferRegion
 
 #: no number of a text has more bits than this
 _MAX_BITS = 4096
@@ -131,3 +137,31 @@ _PRIM_UNARY: dict[type, Callable[[PrimExpr], PrimExpr]] = {
     ast.Not: e.Not,
     ast.Invert: build.invert,
 }
+
+
+#: Python's own functions that a program may use
+BUILTINS = {
+    name: getattr(builtins, name)
+    for name in "abs bool dict float int len list max min str sum tuple zip enumerate".split()
+}
+#: what they mean for scalars of the program
+ON_SCALARS: dict[Any, Callable[..., Any]] = {
+    abs: tir_op.abs,
+    bool: truth,
+    min: lambda *xs: reduce(build.binary(e.Min), xs),
+    max: lambda *xs: reduce(build.binary(e.Max), xs),
+}
+#: attributes of buffers and regions that a text may ask for
+_OF_BUFFERS: dict[type, tuple[str, ...]] = {
+    Buffer: (*"data dtype shape strides elem_offset scope name ndim".split(), *METHODS),
+    BufferRegion: ("buffer", "region"),
+}
+
+
+def attributes(owner: Any) -> tuple[str, ...]:
+    """The attributes of a value that a text may ask for."""
+    if isinstance(owner, PrimExpr):
+        return ("dtype", "astype")
+    if isinstance(owner, Expr):
+        return ("struct_info", *TENSOR_ATTRIBUTES, *TENSOR_METHODS)
+    return _OF_BUFFERS.get(type(owner)) or tuple(getattr(owner, "script_attributes", ()))

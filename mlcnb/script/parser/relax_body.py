@@ -16,9 +16,9 @@ from mlcnb.core.node import replace
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import BaseCheckResult, struct_info_base_check
 from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.infer import GIVEN, describe, infer, infer_call, is_leaf, is_pure_call
+from mlcnb.relax.infer import GIVEN, infer, infer_call, is_leaf, is_pure_call
 from mlcnb.relax.operator import declaration
-from mlcnb.relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo
+from mlcnb.relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo, describe
 from mlcnb.relax.te_call import call_te
 from mlcnb.script import frames
 from mlcnb.script.parser.advice import ModuleRef, no_return

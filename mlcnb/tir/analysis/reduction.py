@@ -7,7 +7,6 @@ i[v], m[v] = combine((i[v], m[v]), …)    several values at once (argmax)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +14,11 @@ from mlcnb.core.node import children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.ir.structural import structural_equal
+from mlcnb.ir.folding import FOLDING, Binary
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.scope import Access
 from mlcnb.tir.buffer import Buffer, BufferLoad
-from mlcnb.tir.reducers import REDUCERS, is_neutral
+from mlcnb.tir.reducers import REDUCERS, is_element, is_neutral
 
 _NAMES: dict[type, str] = {
     **{kind: reducer.name for kind, reducer in REDUCERS.items()},
@@ -45,10 +44,9 @@ class ReductionPattern:
     is_sound: bool
 
 
-_BUILD: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    e.Add: p.add, e.Mul: p.multiply, e.Min: p.minimum, e.Max: p.maximum,
-    e.And: p.logical_and, e.Or: p.logical_or,
-}  # fmt: skip
+_BUILD: dict[type, Binary] = {
+    kind: FOLDING[kind] for kind in (e.Add, e.Mul, e.Min, e.Max, e.And, e.Or)
+}
 
 
 def reduction_pattern(block: s.Block) -> ReductionPattern | None:
@@ -90,7 +88,7 @@ def _stores(n: Any) -> list[s.BufferStore]:
 def _reads_all(body: s.Stmt, stores: list[s.BufferStore]) -> bool:
     """True if each of the stored elements is read as well."""
     loads = [n for n in walk(body) if isinstance(n, BufferLoad)]
-    return all(any(_is_element(load, store) for load in loads) for store in stores)
+    return all(any(is_element(load, store) for load in loads) for store in stores)
 
 
 def matched_update(store: s.BufferStore) -> tuple[str, PrimExpr] | None:
@@ -103,8 +101,8 @@ def matched_update(store: s.BufferStore) -> tuple[str, PrimExpr] | None:
     if kind not in _NAMES:
         return None
     operands = _chain(store.value, kind)
-    old = [x for x in operands if _is_element(x, store)]
-    rest = [x for x in operands if not _is_element(x, store)]
+    old = [x for x in operands if is_element(x, store)]
+    rest = [x for x in operands if not is_element(x, store)]
     if len(old) != 1 or not rest or any(_reads(x, store.buffer) for x in rest):
         return None
     value = rest[0]
@@ -118,14 +116,6 @@ def _chain(x: PrimExpr, kind: type) -> list[PrimExpr]:
     if type(x) is not kind:
         return [x]
     return [*_chain(x.a, kind), *_chain(x.b, kind)]  # type: ignore[attr-defined]
-
-
-def _is_element(x: PrimExpr, store: s.BufferStore) -> bool:
-    return (
-        isinstance(x, BufferLoad)
-        and x.buffer is store.buffer
-        and structural_equal(x.indices, store.indices)
-    )
 
 
 def _reads(x: Any, buffer: Buffer) -> bool:
@@ -149,4 +139,4 @@ def updated_by(source: Access, target: Access) -> bool:
     store = stores[0]
     if matched_update(store) is None:
         return False
-    return all(x.node is store or _is_element(x.node, store) for x in (source, target))
+    return all(x.node is store or is_element(x.node, store) for x in (source, target))

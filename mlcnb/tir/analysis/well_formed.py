@@ -182,8 +182,7 @@ class _Checker:
         return str(axis)
 
     def while_loop(self, n: s.While) -> None:
-        self.visit(n.condition)
-        self.require_bool(n.condition, n)
+        self.condition(n.condition, n)
         self.visit(self.leavable(n))
 
     def leavable(self, n: s.For | s.While) -> s.Stmt:
@@ -236,8 +235,7 @@ class _Checker:
         for value in n.iter_values:
             self.visit(value)
             self.require_index(value, n, f"an axis of block {block.name_hint}")
-        self.visit(n.predicate)
-        self.require_bool(n.predicate, n)
+        self.condition(n.predicate, n)
         self.inside_block(block)
 
     def inside_block(self, block: s.Block) -> None:
@@ -296,15 +294,13 @@ class _Checker:
     def load(self, n: BufferLoad) -> None:
         self.indices(n)
         if n.predicate is not None:
-            self.visit(n.predicate)
-            self.require_bool(n.predicate, n)
+            self.condition(n.predicate, n)
 
     def store(self, n: s.BufferStore) -> None:
         self.indices(n)
         self.visit(n.value)
         if n.predicate is not None:
-            self.visit(n.predicate)
-            self.require_bool(n.predicate, n)
+            self.condition(n.predicate, n)
         lanes = max([i.dtype.lanes for i in n.indices], default=1) * n.buffer.dtype.lanes
         expected = n.buffer.dtype.with_lanes(lanes)
         if n.value.dtype != expected:
@@ -333,6 +329,10 @@ class _Checker:
     def require_bool(self, x: PrimExpr, where: Any) -> None:
         self.require(x.dtype.is_bool, where, f"a condition is {x.dtype}, not bool")
 
+    def condition(self, x: PrimExpr, where: Any) -> None:
+        self.visit(x)
+        self.require_bool(x, where)
+
     def operands(self, n: Any) -> None:
         self.visit(n.a)
         self.visit(n.b)
@@ -344,19 +344,15 @@ class _Checker:
         self.require_bool(n.a, n)
 
     def negation(self, n: e.Not) -> None:
-        self.visit(n.a)
-        self.require_bool(n.a, n)
+        self.condition(n.a, n)
 
     def select(self, n: e.Select) -> None:
-        for part in (n.condition, n.true_value, n.false_value):
-            self.visit(part)
-        self.require_bool(n.condition, n)
+        self.conditional(n)
         if n.true_value.dtype != n.false_value.dtype:
             self.fail(f"Select between {n.true_value.dtype} and {n.false_value.dtype}", n)
 
     def conditional(self, n: Any) -> None:
-        self.visit(n.condition)
-        self.require_bool(n.condition, n)
+        self.condition(n.condition, n)
         for part in children(n):
             if part is not n.condition:
                 self.visit(part)

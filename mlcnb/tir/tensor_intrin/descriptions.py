@@ -50,6 +50,26 @@ def integer_taps(lanes: int, left: str, right: str, result: str) -> PrimFunc:
     return desc
 
 
+def product(rows: int, columns: int, depth: int) -> PrimFunc:
+    """C += A @ B, as plain loops."""
+
+    @T.prim_func
+    def desc(
+        A: T.Buffer((rows, depth), "float32"),
+        B: T.Buffer((depth, columns), "float32"),
+        C: T.Buffer((rows, columns), "float32"),
+    ):
+        with T.block("root"):
+            T.reads(C[0:rows, 0:columns], A[0:rows, 0:depth], B[0:depth, 0:columns])
+            T.writes(C[0:rows, 0:columns])
+            for i, j, k in T.grid(rows, columns, depth):
+                with T.block("update"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    return desc
+
+
 #: (sums, left, right) -> the sums, and to each the products of its values: vectors of bytes
 Products = Callable[[e.PrimExpr, e.PrimExpr, e.PrimExpr], e.PrimExpr]
 

@@ -30,9 +30,20 @@ from typing import Any
 from mlcnb.script import tir as T
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.tensor_intrin.descriptions import register
-from mlcnb.tir.tensor_intrin.mma_sync import _PTX, SHORT, WARP, layout_a, tile_loaded
+from mlcnb.tir.tensor_intrin.mma_sync import (
+    SHORT,
+    SIDE,
+    WARP,
+    fill,
+    layout_a,
+    mma,
+    product_of,
+    store,
+    tile_loaded,
+)
 
-SIDE, OWN = 16, 8
+#: registers of a thread
+OWN = 8
 
 
 def layout_b(k: Any, j: Any) -> tuple[Any, Any]:
@@ -97,90 +108,8 @@ def load(dtype: str, matrix: str, turned: bool, scope: str) -> tuple[PrimFunc, P
     return tile_loaded(SIDE, SIDE, dtype, scope, layout), impl
 
 
-def store(scope: str) -> tuple[PrimFunc, PrimFunc]:
-    """A fragment of sums into a tile of memory."""
-
-    @T.prim_func
-    def desc(fragment: T.handle, memory: T.handle):
-        F = T.match_buffer(fragment, (WARP, OWN), "float32", scope="warp")
-        M = T.match_buffer(memory, (SIDE, SIDE), "float32", scope=scope)
-        with T.block("root"):
-            T.reads(F[0:WARP, 0:OWN])
-            T.writes(M[0:SIDE, 0:SIDE])
-            for i, j in T.grid(SIDE, SIDE):
-                with T.block("store"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    thread, at = T.meta_var(layout_c(vi, vj))
-                    T.reads(F[thread, at])
-                    T.writes(M[vi, vj])
-                    M[vi, vj] = F[thread, at]
-
-    @T.prim_func
-    def impl(fragment: T.handle, memory: T.handle):
-        F = T.match_buffer(fragment, (WARP, OWN), "float32", scope="warp")
-        M = T.match_buffer(memory, (SIDE, SIDE), "float32", scope=scope)
-        with T.block("root"):
-            T.reads(F[0:WARP, 0:OWN])
-            T.writes(M[0:SIDE, 0:SIDE])
-            for t in T.thread_binding(WARP, thread="threadIdx.x"):
-                for n in T.unroll(OWN):
-                    row, column = T.meta_var(place_c(t, n))
-                    M[row, column] = F[t, n]
-
-    return desc, impl
-
-
-@T.prim_func
-def fill_desc(fragment: T.handle):
-    """All sums of a tile are zero."""
-    F = T.match_buffer(fragment, (WARP, OWN), "float32", scope="warp")
-    with T.block("root"):
-        T.reads()
-        T.writes(F[0:WARP, 0:OWN])
-        for i, j in T.grid(SIDE, SIDE):
-            with T.block("fill"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                thread, at = T.meta_var(layout_c(vi, vj))
-                T.reads()
-                T.writes(F[thread, at])
-                F[thread, at] = T.float32(0)
-
-
-@T.prim_func
-def fill_impl(fragment: T.handle):
-    """Each thread clears its own."""
-    F = T.match_buffer(fragment, (WARP, OWN), "float32", scope="warp")
-    with T.block("root"):
-        T.reads()
-        T.writes(F[0:WARP, 0:OWN])
-        for t in T.thread_binding(WARP, thread="threadIdx.x"):
-            for n in T.unroll(OWN):
-                F[t, n] = T.float32(0)
-
-
 def sync(dtype: str) -> tuple[PrimFunc, PrimFunc]:
     """The product of fragments of `dtype`, with sums in float32: two instructions side by side."""
-    kind = _PTX[dtype]
-
-    @T.prim_func
-    def desc(a: T.handle, b: T.handle, c: T.handle):
-        A = T.match_buffer(a, (WARP, OWN), dtype, scope="warp")
-        B = T.match_buffer(b, (WARP, OWN), dtype, scope="warp")
-        C = T.match_buffer(c, (WARP, OWN), "float32", scope="warp")
-        with T.block("root"):
-            T.reads(C[0:WARP, 0:OWN], A[0:WARP, 0:OWN], B[0:WARP, 0:OWN])
-            T.writes(C[0:WARP, 0:OWN])
-            for i, j, k in T.grid(SIDE, SIDE, SIDE):
-                with T.block("product"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    t_a, at_a = T.meta_var(layout_a(vi, vk))
-                    t_b, at_b = T.meta_var(layout_b(vk, vj))
-                    t_c, at_c = T.meta_var(layout_c(vi, vj))
-                    T.reads(C[t_c, at_c], A[t_a, at_a], B[t_b, at_b])
-                    T.writes(C[t_c, at_c])
-                    C[t_c, at_c] = C[t_c, at_c] + T.Cast("float32", A[t_a, at_a]) * T.Cast(
-                        "float32", B[t_b, at_b]
-                    )
 
     @T.prim_func
     def impl(a: T.handle, b: T.handle, c: T.handle):
@@ -194,26 +123,18 @@ def sync(dtype: str) -> tuple[PrimFunc, PrimFunc]:
             for t in T.thread_binding(WARP, thread="threadIdx.x"):
                 for half in T.unroll(2):
                     T.evaluate(
-                        T.call_intrin(
-                            "float32",
-                            "tir.ptx_mma",
-                            "m16n8k16",
-                            "row",
-                            "col",
-                            kind,
-                            kind,
-                            "fp32",
+                        mma(
+                            dtype,
                             A.data,
                             at_a + t * OWN,
                             B.data,
                             at_b + t * OWN + half * 4,
                             C.data,
                             at_c + t * OWN + half * 4,
-                            T.bool(False),
                         )
                     )
 
-    return desc, impl
+    return product_of(SIDE, dtype, layout_b, layout_c), impl
 
 
 def name_of_load(dtype: str, matrix: str, turned: bool, scope: str) -> str:
@@ -222,9 +143,11 @@ def name_of_load(dtype: str, matrix: str, turned: bool, scope: str) -> str:
     return f"mma_ldmatrix_{SHORT[dtype]}_{matrix}{end}"
 
 
-register("mma_fill_16x16_f32", fill_desc, fill_impl)
+register("mma_fill_16x16_f32", *fill(SIDE, layout_c))
 for _scope in ("global", "shared", "shared.dyn"):
-    register(f"mma_store_16x16_f32_{_scope.replace('.', '_')}_", *store(_scope))
+    register(
+        f"mma_store_16x16_f32_{_scope.replace('.', '_')}_", *store(SIDE, _scope, layout_c, place_c)
+    )
 for _dtype in ("float16", "bfloat16"):
     register(f"mma_{SHORT[_dtype]}{SHORT[_dtype]}f32", *sync(_dtype))
     for _scope in ("shared", "shared.dyn"):

@@ -39,7 +39,7 @@ from mlcnb.script import tir as T
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.tensor_intrin.descriptions import register
 
-WARP = 32
+WARP, SIDE = 32, 16
 #: dtype -> how names and PTX abbreviate it
 SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
 _PTX = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
@@ -118,90 +118,107 @@ def load(
     return tile_loaded(rows, columns, dtype, scope, layout), impl
 
 
-def store(scope: str) -> tuple[PrimFunc, PrimFunc]:
-    """A fragment of sums into a tile of memory."""
+def store(columns: int, scope: str, layout: Any, place: Any) -> tuple[PrimFunc, PrimFunc]:
+    """A fragment of sums into a tile of 16 x `columns` of memory."""
+    own = SIDE * columns // WARP
 
     @T.prim_func
     def desc(fragment: T.handle, memory: T.handle):
-        F = T.match_buffer(fragment, (WARP, 4), "float32", scope="warp")
-        M = T.match_buffer(memory, (16, 8), "float32", scope=scope)
+        F = T.match_buffer(fragment, (WARP, own), "float32", scope="warp")
+        M = T.match_buffer(memory, (SIDE, columns), "float32", scope=scope)
         with T.block("root"):
-            T.reads(F[0:WARP, 0:4])
-            T.writes(M[0:16, 0:8])
-            for i, j in T.grid(16, 8):
+            T.reads(F[0:WARP, 0:own])
+            T.writes(M[0:SIDE, 0:columns])
+            for i, j in T.grid(SIDE, columns):
                 with T.block("store"):
                     vi, vj = T.axis.remap("SS", [i, j])
-                    thread, at = T.meta_var(layout_c(vi, vj))
+                    thread, at = T.meta_var(layout(vi, vj))
                     T.reads(F[thread, at])
                     T.writes(M[vi, vj])
                     M[vi, vj] = F[thread, at]
 
     @T.prim_func
     def impl(fragment: T.handle, memory: T.handle):
-        F = T.match_buffer(fragment, (WARP, 4), "float32", scope="warp")
-        M = T.match_buffer(memory, (16, 8), "float32", scope=scope)
+        F = T.match_buffer(fragment, (WARP, own), "float32", scope="warp")
+        M = T.match_buffer(memory, (SIDE, columns), "float32", scope=scope)
         with T.block("root"):
-            T.reads(F[0:WARP, 0:4])
-            T.writes(M[0:16, 0:8])
+            T.reads(F[0:WARP, 0:own])
+            T.writes(M[0:SIDE, 0:columns])
             for t in T.thread_binding(WARP, thread="threadIdx.x"):
-                for n in T.unroll(4):
-                    row, column = T.meta_var(place_c(t, n))
+                for n in T.unroll(own):
+                    row, column = T.meta_var(place(t, n))
                     M[row, column] = F[t, n]
 
     return desc, impl
 
 
-@T.prim_func
-def fill_desc(fragment: T.handle):
-    """All sums of a tile are zero."""
-    F = T.match_buffer(fragment, (WARP, 4), "float32", scope="warp")
-    with T.block("root"):
-        T.reads()
-        T.writes(F[0:WARP, 0:4])
-        for i, j in T.grid(16, 8):
-            with T.block("fill"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                thread, at = T.meta_var(layout_c(vi, vj))
-                T.reads()
-                T.writes(F[thread, at])
-                F[thread, at] = T.float32(0)
+def fill(columns: int, layout: Any) -> tuple[PrimFunc, PrimFunc]:
+    """All sums of a tile of 16 x `columns` are zero."""
+    own = SIDE * columns // WARP
+
+    @T.prim_func
+    def fill_desc(fragment: T.handle):
+        F = T.match_buffer(fragment, (WARP, own), "float32", scope="warp")
+        with T.block("root"):
+            T.reads()
+            T.writes(F[0:WARP, 0:own])
+            for i, j in T.grid(SIDE, columns):
+                with T.block("fill"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    thread, at = T.meta_var(layout(vi, vj))
+                    T.reads()
+                    T.writes(F[thread, at])
+                    F[thread, at] = T.float32(0)
+
+    @T.prim_func
+    def fill_impl(fragment: T.handle):
+        F = T.match_buffer(fragment, (WARP, own), "float32", scope="warp")
+        with T.block("root"):
+            T.reads()
+            T.writes(F[0:WARP, 0:own])
+            for t in T.thread_binding(WARP, thread="threadIdx.x"):
+                for n in T.unroll(own):
+                    F[t, n] = T.float32(0)
+
+    return fill_desc, fill_impl
 
 
-@T.prim_func
-def fill_impl(fragment: T.handle):
-    """Each thread clears its own."""
-    F = T.match_buffer(fragment, (WARP, 4), "float32", scope="warp")
-    with T.block("root"):
-        T.reads()
-        T.writes(F[0:WARP, 0:4])
-        for t in T.thread_binding(WARP, thread="threadIdx.x"):
-            for n in T.unroll(4):
-                F[t, n] = T.float32(0)
-
-
-def sync(dtype: str) -> tuple[PrimFunc, PrimFunc]:
-    """The product, of fragments of `dtype`, with sums in float32."""
-    kind = _PTX[dtype]
+def product_of(columns: int, dtype: str, of_b: Any, of_c: Any) -> PrimFunc:
+    """What a product of 16 x `columns` x 16 does, element by element; `of_b`: the layout of B."""
+    own = SIDE * columns // WARP
 
     @T.prim_func
     def desc(a: T.handle, b: T.handle, c: T.handle):
         A = T.match_buffer(a, (WARP, 8), dtype, scope="warp")
-        B = T.match_buffer(b, (WARP, 4), dtype, scope="warp")
-        C = T.match_buffer(c, (WARP, 4), "float32", scope="warp")
+        B = T.match_buffer(b, (WARP, own), dtype, scope="warp")
+        C = T.match_buffer(c, (WARP, own), "float32", scope="warp")
         with T.block("root"):
-            T.reads(C[0:WARP, 0:4], A[0:WARP, 0:8], B[0:WARP, 0:4])
-            T.writes(C[0:WARP, 0:4])
-            for i, j, k in T.grid(16, 8, 16):
+            T.reads(C[0:WARP, 0:own], A[0:WARP, 0:8], B[0:WARP, 0:own])
+            T.writes(C[0:WARP, 0:own])
+            for i, j, k in T.grid(SIDE, columns, SIDE):
                 with T.block("product"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                     t_a, at_a = T.meta_var(layout_a(vi, vk))
-                    t_b, at_b = T.meta_var(layout_b(vk, vj))
-                    t_c, at_c = T.meta_var(layout_c(vi, vj))
+                    t_b, at_b = T.meta_var(of_b(vk, vj))
+                    t_c, at_c = T.meta_var(of_c(vi, vj))
                     T.reads(C[t_c, at_c], A[t_a, at_a], B[t_b, at_b])
                     T.writes(C[t_c, at_c])
                     C[t_c, at_c] = C[t_c, at_c] + T.Cast("float32", A[t_a, at_a]) * T.Cast(
                         "float32", B[t_b, at_b]
                     )
+
+    return desc
+
+
+def mma(dtype: str, *fragments: Any) -> Any:
+    """One `mma.sync`; fragments: pointer and offset of the thread's own of A, of B, of C."""
+    kind = _PTX[dtype]
+    form = ("m16n8k16", "row", "col", kind, kind, "fp32")
+    return T.call_intrin("float32", "tir.ptx_mma", *form, *fragments, T.bool(False))
+
+
+def sync(dtype: str) -> tuple[PrimFunc, PrimFunc]:
+    """The product, of fragments of `dtype`, with sums in float32."""
 
     @T.prim_func
     def impl(a: T.handle, b: T.handle, c: T.handle):
@@ -214,31 +231,15 @@ def sync(dtype: str) -> tuple[PrimFunc, PrimFunc]:
             T.writes(C[0:WARP, 0:4])
             for t in T.thread_binding(WARP, thread="threadIdx.x"):
                 T.evaluate(
-                    T.call_intrin(
-                        "float32",
-                        "tir.ptx_mma",
-                        "m16n8k16",
-                        "row",
-                        "col",
-                        kind,
-                        kind,
-                        "fp32",
-                        A.data,
-                        at_a + t * 8,
-                        B.data,
-                        at_b + t * 4,
-                        C.data,
-                        at_c + t * 4,
-                        T.bool(False),
-                    )
+                    mma(dtype, A.data, at_a + t * 8, B.data, at_b + t * 4, C.data, at_c + t * 4)
                 )
 
-    return desc, impl
+    return product_of(8, dtype, layout_b, layout_c), impl
 
 
-register("mma_fill_16x8_f32", fill_desc, fill_impl)
+register("mma_fill_16x8_f32", *fill(8, layout_c))
 for _scope in ("global", "shared"):
-    register(f"mma_store_16x8_f32_{_scope}", *store(_scope))
+    register(f"mma_store_16x8_f32_{_scope}", *store(8, _scope, layout_c, place_c))
 for _dtype in ("float16", "bfloat16"):
     _name = SHORT[_dtype]
     register(f"mma_sync_16x8x16_{_name}{_name}f32", *sync(_dtype))

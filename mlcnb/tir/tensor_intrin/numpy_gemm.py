@@ -13,8 +13,7 @@ import numpy as np
 
 from mlcnb.core.registry import register_func
 from mlcnb.script import tir as T
-from mlcnb.tir.tensor_intrin.descriptions import register
-from mlcnb.tir.tensor_intrin.outer_product import product
+from mlcnb.tir.tensor_intrin.descriptions import product, register
 
 NUMPY_GEMM_INTRIN = "numpy_gemm_4x4x4"
 

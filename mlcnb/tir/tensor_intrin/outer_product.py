@@ -12,30 +12,10 @@ from __future__ import annotations
 
 from mlcnb.script import tir as T
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.tensor_intrin.descriptions import register
+from mlcnb.tir.tensor_intrin.descriptions import product, register
 
 AVX2_OUTER_PRODUCT_INTRIN = "outer_product_6x16x64_f32_avx2"
 AVX512_OUTER_PRODUCT_INTRIN = "outer_product_14x32x64_f32_avx512"
-
-
-def product(rows: int, columns: int, depth: int) -> PrimFunc:
-    """C += A @ B, as plain loops."""
-
-    @T.prim_func
-    def desc(
-        A: T.Buffer((rows, depth), "float32"),
-        B: T.Buffer((depth, columns), "float32"),
-        C: T.Buffer((rows, columns), "float32"),
-    ):
-        with T.block("root"):
-            T.reads(C[0:rows, 0:columns], A[0:rows, 0:depth], B[0:depth, 0:columns])
-            T.writes(C[0:rows, 0:columns])
-            for i, j, k in T.grid(rows, columns, depth):
-                with T.block("update"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-    return desc
 
 
 def register_tile(rows: int, columns: int, depth: int, lanes: int) -> PrimFunc:

@@ -16,7 +16,7 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.op import ptx_commit_group, ptx_wait_group
+from mlcnb.tir.op.calls import ptx_commit_group, ptx_wait_group
 from mlcnb.tir.transform.pipeline_dependences import Touched, refusal
 
 #: annotations of a loop that is a pipeline

@@ -26,6 +26,8 @@ _PLAIN = (
     *(Var, e.SizeVar, e.IntImm, e.FloatImm, e.Cast, e.Add, e.Sub, e.Mul, e.Min, e.Max, e.Not),
     *(e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE, e.And, e.Or, e.Select),
 )
+#: in their bodies no more variables are known than before them
+_OPEN = (s.SeqStmt, s.Allocate, s.DeclBuffer, s.BlockRealize)
 _DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 
 
@@ -52,9 +54,8 @@ class _Eliminator:
             body = s.LetStmt(var, found, self.replaced(body, key, var))
 
     def inner(self, n: s.Stmt) -> s.Stmt:
-        """The bodies below a statement; in some no more variables are known than before it."""
-        is_open = isinstance(n, s.SeqStmt | s.Allocate | s.DeclBuffer | s.BlockRealize)
-        return map_bodies(n, self.inner if is_open else self.scope)
+        """The bodies below a statement."""
+        return map_bodies(n, self.inner if isinstance(n, _OPEN) else self.scope)
 
     def largest(self, body: s.Stmt) -> PrimExpr | None:
         """The largest expression that stands twice and uses only what is known before `body`."""

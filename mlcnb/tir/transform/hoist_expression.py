@@ -92,8 +92,8 @@ class _Hoister:
 
     def moved(self, loop: Any, axis: e.Var) -> Stmt | None:
         """A binding or a test that leaves the loop, around it; None where all stays."""
-        blocked = isinstance(loop, AttrStmt) and not self.takes(HoistedConditionals.UsingBlockVar)
-        if blocked:
+        is_thread = bound_axis(loop) is not None
+        if is_thread and not self.takes(HoistedConditionals.UsingBlockVar):
             return None
         inside = {axis}
         tests = list(self.tests(loop.body, inside))

@@ -22,7 +22,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.op import ptx_cp_async
+from mlcnb.tir.op.calls import ptx_cp_async
 from mlcnb.tir.transform.async_pipeline import ASYNC_SCOPE
 
 ASYNC_COPY = "tir.ptx_cp_async"

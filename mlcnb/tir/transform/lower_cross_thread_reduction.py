@@ -35,7 +35,7 @@ from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.op import tvm_thread_allreduce
+from mlcnb.tir.op.calls import tvm_thread_allreduce
 from mlcnb.tir.reducers import Reducer, matched_update
 
 #: the attribute around a reduction over threads

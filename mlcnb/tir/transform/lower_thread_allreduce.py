@@ -31,7 +31,7 @@ from mlcnb.tir.analysis.kernels import Launch, is_launch, launch_of
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import map_bodies, substitute
-from mlcnb.tir.op import tvm_storage_sync
+from mlcnb.tir.op.calls import tvm_storage_sync
 from mlcnb.tir.transform.lower_cross_thread_reduction import REDUCE_SCOPE
 
 #: threads of a warp

@@ -9,7 +9,7 @@ A program without anything for such a pass goes through, so that pipelines writt
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from mlcnb.core.errors import UnsupportedError
 from mlcnb.core.node import Node, walk
@@ -23,12 +23,11 @@ from mlcnb.tir.stmt import Allocate, AttrStmt, Block, For, SeqStmt
 class _Refused(PrimFuncPass):
     """Base of these passes: `asks` finds what they would work on."""
 
+    #: what is not done, and what to do
+    why: ClassVar[tuple[str, str]]
+
     def asks(self, func: PrimFunc) -> Node | None:
         """The first node that asks for the pass; None where nothing does."""
-        raise NotImplementedError
-
-    def why(self) -> tuple[str, str]:
-        """What is not done, and what to do."""
         raise NotImplementedError
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
@@ -40,7 +39,7 @@ class _Refused(PrimFuncPass):
         found = self.asks(func)
         if found is None:
             return func
-        message, hint = self.why()
+        message, hint = self.why
         raise UnsupportedError(f"{self.name}: {message}", where=found, root=func, hint=hint)
 
 
@@ -69,10 +68,10 @@ class LowerWarpMemory(_Refused):
         """Memory of scope "warp"."""
         return _first(func, lambda n: _is_memory(n, "warp"))
 
-    def why(self) -> tuple[str, str]:
-        """The code generator does it."""
-        hint = "leave the pass out: the CUDA code generator keeps such memory in registers"
-        return "memory of scope warp is not turned into shuffles", hint
+    why = (
+        "memory of scope warp is not turned into shuffles",
+        "leave the pass out: the CUDA code generator keeps such memory in registers",
+    )
 
 
 class InferFragment(_Refused):
@@ -83,10 +82,10 @@ class InferFragment(_Refused):
         names = ("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment")
         return _first(func, lambda n: isinstance(n, Call) and n.op in names)
 
-    def why(self) -> tuple[str, str]:
-        """The code generator does it."""
-        hint = "leave the pass out: the CUDA code generator reads shapes and layouts from the calls"
-        return "fragments are not marked", hint
+    why = (
+        "fragments are not marked",
+        "leave the pass out: the CUDA code generator reads shapes and layouts from the calls",
+    )
 
 
 class TransformMmaBufferLayout(_Refused):
@@ -97,10 +96,10 @@ class TransformMmaBufferLayout(_Refused):
         scopes = tuple(f"m16n8k8.matrix{letter}" for letter in "ABC")
         return _first(func, lambda n: _is_memory(n, *scopes))
 
-    def why(self) -> tuple[str, str]:
-        """Layouts are the schedule's."""
-        hint = "use sch.transform_layout, or the intrinsics of mlcnb.tir.tensor_intrin"
-        return "there are no scopes m16n8k8.matrix", hint
+    why = (
+        "there are no scopes m16n8k8.matrix",
+        "use sch.transform_layout, or the intrinsics of mlcnb.tir.tensor_intrin",
+    )
 
 
 class InjectPermutedLayout(_Refused):
@@ -110,10 +109,10 @@ class InjectPermutedLayout(_Refused):
         """The annotation `permuted_layout`."""
         return _first(func, lambda n: _is_marked(n, "permuted_layout"))
 
-    def why(self) -> tuple[str, str]:
-        """Layouts are the schedule's."""
-        hint = "use sch.storage_align or sch.transform_layout against conflicts of banks"
-        return "the annotation permuted_layout is not read", hint
+    why = (
+        "the annotation permuted_layout is not read",
+        "use sch.storage_align or sch.transform_layout against conflicts of banks",
+    )
 
 
 class ManifestSharedMemoryLocalStage(_Refused):
@@ -124,10 +123,10 @@ class ManifestSharedMemoryLocalStage(_Refused):
         key = "tir.manifest_shared_memory_local_stage"
         return _first(func, lambda n: _is_marked(n, key))
 
-    def why(self) -> tuple[str, str]:
-        """It is a step of a schedule."""
-        hint = 'use sch.cache_read(block, 0, "local") on the block that copies'
-        return "no stage in registers is made of the annotation", hint
+    why = (
+        "no stage in registers is made of the annotation",
+        'use sch.cache_read(block, 0, "local") on the block that copies',
+    )
 
 
 class MergeSharedMemoryAllocations(_Refused):
@@ -150,10 +149,10 @@ class MergeSharedMemoryAllocations(_Refused):
                 return found[1]
         return None
 
-    def why(self) -> tuple[str, str]:
-        """The code generator does it."""
-        hint = "leave the pass out: the CUDA code generator lays them one behind the other"
-        return "allocations of shared memory are not merged", hint
+    why = (
+        "allocations of shared memory are not merged",
+        "leave the pass out: the CUDA code generator lays them one behind the other",
+    )
 
 
 class InjectRollingBuffer(_Refused):
@@ -163,9 +162,10 @@ class InjectRollingBuffer(_Refused):
         """The attribute `rolling_buffer_scope`."""
         return _first(func, lambda n: _is_marked(n, "rolling_buffer_scope"))
 
-    def why(self) -> tuple[str, str]:
-        """It is a step of a schedule."""
-        return "the attribute rolling_buffer_scope is not read", "use sch.rolling_buffer"
+    why = (
+        "the attribute rolling_buffer_scope is not read",
+        "use sch.rolling_buffer",
+    )
 
 
 class LiftThreadBinding(_Refused):
@@ -175,10 +175,10 @@ class LiftThreadBinding(_Refused):
         """A sequence in a block with several loops that bind one axis."""
         return _first(func, _binds_one_axis_twice)
 
-    def why(self) -> tuple[str, str]:
-        """UnifyThreadBinding does it."""
-        hint = "use UnifyThreadBinding after LowerOpaqueBlock, as `tir.transform.lower` does"
-        return "an axis is bound by several loops", hint
+    why = (
+        "an axis is bound by several loops",
+        "use UnifyThreadBinding after LowerOpaqueBlock, as `tir.transform.lower` does",
+    )
 
 
 def _binds_one_axis_twice(n: Any) -> bool:
@@ -195,10 +195,10 @@ class LowerDeviceStorageAccessInfo(_Refused):
         """Memory of a scope with a kind of its own, as "global.vtcm"."""
         return _first(func, _is_special)
 
-    def why(self) -> tuple[str, str]:
-        """No machine here has such memory."""
-        hint = "use the scopes global, shared, shared.dyn, local, warp or wmma.…"
-        return "memory of a scope of its own is not described by anybody", hint
+    why = (
+        "memory of a scope of its own is not described by anybody",
+        "use the scopes global, shared, shared.dyn, local, warp or wmma.…",
+    )
 
 
 def _is_special(n: Any) -> bool:
@@ -215,9 +215,10 @@ class ExtractPrimFuncConstants(_Refused):
         """Nothing: a kernel holds its constants in its object."""
         return None
 
-    def why(self) -> tuple[str, str]:
-        """Never asked."""
-        return "constants stay in their function", "pass the constant as a buffer"
+    why = (
+        "constants stay in their function",
+        "pass the constant as a buffer",
+    )
 
 
 class PointerValueTypeRewrite(_Refused):
@@ -230,6 +231,7 @@ class PointerValueTypeRewrite(_Refused):
         """Nothing: a function stays as it is."""
         return None
 
-    def why(self) -> tuple[str, str]:
-        """Never asked."""
-        return "pointers keep their dtype", "leave the pass out"
+    why = (
+        "pointers keep their dtype",
+        "leave the pass out",
+    )

@@ -23,7 +23,7 @@ from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import NOTHING, is_nothing, map_bodies, substitute, taken
+from mlcnb.tir.functor import NOTHING, heads, is_nothing, map_bodies, substitute, taken
 from mlcnb.tir.transform.overwritten import remove_overwritten
 
 
@@ -71,17 +71,12 @@ def _keep(n: Node) -> Node | None:
 
 
 def _remove(n: Node, used: set[Node], bounds: dict[e.Var, Any]) -> Node | None:
+    if isinstance(n, _DEFINING) and used.isdisjoint(getattr(n, x) for x in n.binder_fields):
+        acting = [x for x in heads(n) if has_effect(x)]
+        return _first(s.Evaluate(acting[0]), n.body) if acting else n.body
     match n:
         case s.For() if _never_runs(n.extent, bounds):
             return NOTHING
-        case s.LetStmt() if n.var not in used:
-            if not has_effect(n.value):
-                return n.body
-            return _first(s.Evaluate(n.value), n.body)
-        case s.Allocate() if n.buffer_var not in used:
-            return n.body
-        case s.DeclBuffer() if n.buffer not in used:
-            return n.body
         case s.BufferStore() if stores_what_it_read(n):
             return NOTHING
         case s.Evaluate(value) if n is not NOTHING and not has_effect(value):

@@ -37,6 +37,8 @@ from mlcnb.tir.transform.simplify_known import KnowingSimplifier, conjuncts
 
 #: loops whose iterations run one after the other
 _IN_ORDER = (s.ForKind.SERIAL, s.ForKind.UNROLLED)
+#: what runs any number of times, or in an order of its own
+_OPAQUE = (s.While, s.Block, s.BlockRealize)
 
 
 class ContentsSimplifier(KnowingSimplifier):
@@ -289,8 +291,6 @@ def _test(
 
 def _is_opaque(n: Any) -> bool:
     """What the order of the program does not describe."""
-    if isinstance(n, s.While | s.Block | s.BlockRealize):
-        return True
     if isinstance(n, s.For):
         return n.kind not in _IN_ORDER
-    return isinstance(n, s.AttrStmt) and bound_axis(n) is not None
+    return isinstance(n, _OPAQUE) or bound_axis(n) is not None

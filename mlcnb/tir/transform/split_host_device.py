@@ -26,7 +26,7 @@ from mlcnb.tir.analysis.kernels import is_launch, launch_of
 from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.op import call_packed
+from mlcnb.tir.op.calls import call_packed
 from mlcnb.tir.transform.split_regions import has_regions, split_regions
 
 #: attribute of a kernel: what the last arguments of its launch are

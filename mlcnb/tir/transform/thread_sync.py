@@ -33,7 +33,7 @@ from mlcnb.tir.analysis.kernels import IMPLICIT, SHARED_SCOPES, is_launch, launc
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import bodies, heads, map_bodies
-from mlcnb.tir.op import tvm_storage_sync
+from mlcnb.tir.op.calls import tvm_storage_sync
 
 
 def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:

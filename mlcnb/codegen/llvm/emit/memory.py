@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mlcnb.codegen.llvm.emit import small
@@ -13,6 +11,7 @@ from mlcnb.codegen.llvm.emit.picks import pick, places
 from mlcnb.core.errors import CodegenError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
+from mlcnb.ir.folding import NUMBERS
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.stmt import BufferStore
 
@@ -246,15 +245,8 @@ def _known_lanes(mask: e.PrimExpr) -> list[int] | None:
             if sides[0] is None or sides[1] is None:
                 return None
             pairs = zip(sides[0], sides[1], strict=True)
-            return [int(_COMPARE[type(mask)](x, y)) for x, y in pairs]
+            return [int(bool(NUMBERS[type(mask)](x, y))) for x, y in pairs]
     return None
-
-
-_COMPARE: dict[type, Callable[[int, int], bool]] = {
-    e.LT: operator.lt,
-    e.LE: operator.le,
-    e.And: lambda a, b: bool(a and b),
-}
 
 
 def _offsets(em: Emitter, place: e.PrimExpr) -> str:

@@ -8,13 +8,14 @@ sizes). A Parameter is a Tensor with a place for numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from mlcnb.core.errors import ArgumentError, MLCError, TypeInferError
+from mlcnb.core.operators import both
 from mlcnb.ir.dtype import dtype as as_dtype
 from mlcnb.ir.expr import IntImm, PrimExpr
 from mlcnb.ir.expr import Var as SizeVar
@@ -56,6 +57,15 @@ def size_of(dim: Any) -> Any:
         f"{dim!r} is no dimension",
         hint='an integer from 0, a name as "n", or a symbolic size of dtype int64',
     )
+
+
+def _calling(sugar: str, name: str = "") -> Callable[[Any, Any], Tensor]:
+    """Calls of a two-operand operator; a number takes the dtype of the other side."""
+
+    def apply(a: Any, b: Any) -> Tensor:
+        return call(sugar, as_tensor(a, b), b, name=name)
+
+    return apply
 
 
 class Tensor:
@@ -128,47 +138,16 @@ class Tensor:
 
     # operators -----------------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Tensor:
-        return call("add", self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return call("add", self, other)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return call("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return call("subtract", as_tensor(other, self), self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return call("multiply", self, other, name="mul")
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return call("multiply", self, other, name="mul")
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return call("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return call("divide", as_tensor(other, self), self)
+    __add__ = __radd__ = _calling("add")
+    __sub__, __rsub__ = both(_calling("subtract"))
+    __mul__ = __rmul__ = _calling("multiply", "mul")
+    __truediv__, __rtruediv__ = both(_calling("divide"))
+    __matmul__ = _calling("matmul")
+    __lt__, __gt__ = _calling("less"), _calling("greater")
+    __le__, __ge__ = _calling("less_equal"), _calling("greater_equal")
 
     def __neg__(self) -> Tensor:
         return call("negative", self, name="neg")
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return call("matmul", self, other)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return call("less", self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return call("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return call("greater", self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return call("greater_equal", self, other)
 
     def astype(self, dtype: str) -> Tensor:
         """The same values in another dtype."""

@@ -18,8 +18,8 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
 from mlcnb.relax.frontend.shared.limits import least_bytes
-from mlcnb.relax.infer import operand_infos
 from mlcnb.relax.numpy_call import call_numpy
+from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.operator import attrs_of, declaration
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 

@@ -46,7 +46,7 @@ from mlcnb.relax.expr import (
 from mlcnb.relax.expr import const as make_const
 from mlcnb.relax.frontend.shared.limits import MAX_TURNS
 from mlcnb.relax.frontend.shared.values import sequence
-from mlcnb.relax.infer import describe, infer_call
+from mlcnb.relax.infer import infer_call
 from mlcnb.relax.operator import declaration, make_call
 from mlcnb.relax.struct_info import (
     FuncStructInfo,
@@ -54,6 +54,7 @@ from mlcnb.relax.struct_info import (
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
+    describe,
 )
 
 _INT64 = dtype("int64")

@@ -22,9 +22,10 @@ from mlcnb.relax.emitter import Emitter, Names
 from mlcnb.relax.frontend.shared.fold import Folder, is_operator
 from mlcnb.relax.frontend.shared.limits import least_bytes, max_tensor_bytes, size_text
 from mlcnb.relax.frontend.shared.symbols import Symbols
-from mlcnb.relax.infer import Inference, describe, is_pure_call, operand_infos
+from mlcnb.relax.infer import Inference, is_pure_call
+from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.operator import NULL, attrs_of, declaration, is_null, make_call
-from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo, describe
 
 
 class Values:

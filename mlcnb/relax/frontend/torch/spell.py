@@ -17,7 +17,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.frontend.shared.errors import UNPLANNED, SpellingError
 from mlcnb.relax.frontend.torch.node import Node
-from mlcnb.relax.infer import describe
+from mlcnb.relax.struct_info import describe
 
 #: arguments that say where and how a result is stored, or its dtype, which `Node.result` knows
 STORAGE = frozenset(

@@ -11,7 +11,7 @@ the box is touched; without it the box may be too large, never too small.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -226,12 +226,13 @@ def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Sum, Sum] | None:
         case _:
             return None
     gap = left.minus(right)
-    loops = {t: c for t, c in gap.terms.items() if _mentions_any(t, context.bounds)}
+    loops = {t: c for t, c in gap.terms.items() if mentions_any(t, context.bounds)}
     rest = {t: -c for t, c in gap.terms.items() if t not in loops}
     return Sum(0, loops), Sum(-gap.const, rest)
 
 
-def _mentions_any(atom: Any, variables: Mapping[e.Var, Bounds]) -> bool:
+def mentions_any(atom: Any, variables: Container[e.Var]) -> bool:
+    """Whether one of the variables stands in an atom of a sum."""
     if isinstance(atom, e.Var):
         return atom in variables
     return any(v in variables for v in atom.variables())

@@ -108,7 +108,7 @@ def _cut(state: State, block: Block, loops: list[For]) -> list[_Axis]:
     inner = regions.spans(loops, context.bounds)
     found, starts = [], []
     for axis, value in zip(block.iter_vars, values, strict=True):
-        mine = {t: c for t, c in value.terms.items() if _uses(t, inside)}
+        mine = {t: c for t, c in value.terms.items() if regions.mentions_any(t, inside)}
         rest = {t: c for t, c in value.terms.items() if t not in mine}
         part = Sum(0, mine)
         ends = extremes(part, inner, context.bounds)
@@ -134,12 +134,6 @@ def _cut(state: State, block: Block, loops: list[For]) -> list[_Axis]:
     if not contiguous(starts, inside, context.bounds):
         raise state.refusal(f"blockize: the loops of {name_of(block)} do not fill a tile", block)
     return found
-
-
-def _uses(atom: object, variables: set[e.Var]) -> bool:
-    if isinstance(atom, e.Var):
-        return atom in variables
-    return any(v in variables for v in atom.variables())  # type: ignore[attr-defined]
 
 
 def _predicates(state: State, block: Block, loops: list[For]) -> tuple[e.PrimExpr, e.PrimExpr]:

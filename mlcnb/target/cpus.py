@@ -1,0 +1,126 @@
+"""What is known of CPUs by LLVM's names of them: caches, instructions, cores of this computer."""
+
+from __future__ import annotations
+
+import os
+from functools import cache, lru_cache
+
+#: L1 data, L2 and L3: KiB, and lines of a set. Where L3 is in slices of cores, as a usual model of
+#: the family has it
+_USUAL_CACHES = "32/8 1024/8 16384/16"
+_CACHES = {
+    "haswell broadwell skylake": "32/8 256/8 8192/16",
+    "skylake-avx512 cascadelake": "32/8 1024/16 25344/11",
+    "icelake-server": "48/12 1280/20 49152/12",
+    "sapphirerapids": "48/12 2048/16 61440/15",
+    "znver1": "32/8 512/8 8192/16",
+    "znver2": "32/8 512/8 16384/16",
+    "znver3": "32/8 512/8 32768/16",
+    "znver4": "32/8 1024/8 32768/16",
+    "znver5": "48/12 1024/16 32768/16",
+    "apple-m1": "128/8 3072/12 8192/16",
+    "neoverse-n1 neoverse-v1": "64/4 1024/8 32768/16",
+}
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_LEVELS = {
+    "x86-64": "sse2",
+    "x86-64-v2": "sse4.2 ssse3",
+    "x86-64-v3": "avx avx2 fma f16c bmi2",
+    "x86-64-v4": "avx avx2 fma f16c bmi2 avx512f avx512vl avx512dq avx512bw avx512cd",
+}
+
+
+#: CPUs whose instructions sum products of bytes or of bfloat16, and what those are called
+_DOT_PRODUCTS = {
+    "znver4 znver5 icelake-server sapphirerapids": "avx512vnni avx512vbmi",
+    "znver4 znver5 sapphirerapids": "avx512bf16",
+    "alderlake raptorlake meteorlake arrowlake lunarlake sierraforest": "avxvnni",
+    "neoverse-n1 cortex-a55 cortex-a76 cortex-a77 cortex-a78 apple-m1": "dotprod",
+    "neoverse-v1 neoverse-n2 neoverse-v2 apple-m2 apple-m3 apple-m4": "i8mm",
+}
+
+
+#: CPUs that begin four multiply-adds, of 128 bits each, in a cycle
+FOUR_MULTIPLY_ADDS = "apple-m1 apple-m2 apple-m3 apple-m4 neoverse-v1 neoverse-v2".split()
+
+
+@cache
+def cpu_name(mcpu: str) -> str:
+    """LLVM's name of the CPU, this computer's for "host"."""
+    if mcpu != "host":
+        return mcpu
+    import llvmlite.binding as llvm
+
+    return str(llvm.get_host_cpu_name())
+
+
+@cache
+def features(mcpu: str, mattr: str, arch: str = "") -> frozenset[str]:
+    """What the CPU can do, by LLVM's names of features; mattr: "+name", "-name" add to it."""
+    if arch not in ("", "x86_64") or "rv64" in mcpu or mcpu.startswith(("riscv", "sifive")):
+        found = {"neon"} if arch == "aarch64" else set()
+    elif mcpu in ("host", "native"):
+        import llvmlite.binding as llvm
+
+        found = {name for name, present in llvm.get_host_cpu_features().items() if present}
+    elif mcpu in _LEVELS:
+        found = set(_LEVELS[mcpu].split())
+    elif mcpu.startswith(("apple", "cortex", "neoverse", "aarch64", "generic-arm")):
+        found = {"neon"}
+    elif mcpu in ("znver4", "znver5", "skylake-avx512", "icelake-server", "sapphirerapids"):
+        found = set(_LEVELS["x86-64-v4"].split())
+    else:
+        found = set(_LEVELS["x86-64-v3"].split())
+    for names, more in _DOT_PRODUCTS.items():
+        found |= set(more.split()) if mcpu in names.split() else set()
+    for word in filter(None, mattr.split(",")):
+        (found.discard if word.startswith("-") else found.add)(word.lstrip("+-"))
+    return frozenset(found)
+
+
+@cache
+def caches_of(mcpu: str) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Bytes and ways of L1, L2 and L3 of a CPU by LLVM's name."""
+    told = next((text for names, text in _CACHES.items() if mcpu in names.split()), _USUAL_CACHES)
+    first, second, third = ([int(n) for n in level.split("/")] for level in told.split())
+    return (
+        (first[0] << 10, second[0] << 10, third[0] << 10),
+        (first[1], second[1], third[1]),
+    )
+
+
+@lru_cache(maxsize=1)
+def host_caches() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """The same of this computer, as Linux tells it where it does."""
+    sizes, ways = map(list, caches_of(cpu_name("host")))
+    folder = "/sys/devices/system/cpu/cpu0/cache"
+    if os.path.isdir(folder):
+        for entry in sorted(os.listdir(folder)):
+            found = _cache_entry(os.path.join(folder, entry))
+            if found is not None:
+                sizes[found[0] - 1], ways[found[0] - 1] = found[1:]
+    return (sizes[0], sizes[1], sizes[2]), (ways[0], ways[1], ways[2])
+
+
+def _cache_entry(path: str) -> tuple[int, int, int] | None:
+    """(level, bytes, ways) of one entry in Linux's list of caches; None for instruction caches."""
+    try:
+        fields = {}
+        for name in ("level", "type", "size", "ways_of_associativity"):
+            with open(os.path.join(path, name), encoding="ascii") as file:
+                fields[name] = file.read().strip()
+        if fields["type"] == "Instruction" or not 1 <= int(fields["level"]) <= 3:
+            return None
+        factor = {"K": 1 << 10, "M": 1 << 20}[fields["size"][-1]]
+        nbytes, ways = int(fields["size"][:-1]) * factor, int(fields["ways_of_associativity"])
+        return (int(fields["level"]), nbytes, ways) if ways > 0 else None
+    except (OSError, KeyError, ValueError, IndexError):
+        return None
