@@ -15,6 +15,7 @@ untrusted notebook and on GitHub the static view stands in its place.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import zlib
@@ -42,6 +43,8 @@ _DEFLATE = 8_000
 _NUMBERS = ("step", "cursor")
 _COMMENT = re.compile(r"^ *(?://.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE)
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
+#: where base.js says which page this is
+_UNNAMED = 'PAGE = "";'
 #: of what a front end shows by a model in the kernel
 MIME = "application/vnd.jupyter.widget-view+json"
 
@@ -195,7 +198,23 @@ def _panel_class(module: str, traits: tuple[str, ...] = ()) -> type:
     for name in traits:
         kind = traitlets.Int if name in _NUMBERS else traitlets.Unicode
         fields[name] = kind(None, allow_none=True).tag(sync=True)
-    return type(f"{module.title().replace('_', '')}Panel", (anywidget.AnyWidget,), fields)
+    # anywidget keeps one style sheet for each name of a class
+    name = f"{module.title().replace('_', '')}Panel{_digest(fields['_esm'] + fields['_css'])}"
+    return type(name, (anywidget.AnyWidget,), fields)
+
+
+@cache
+def page_id(module: str) -> str:
+    """The name of a page as it is today, `model-1a2b3c4d`.
+
+    Its style sheet holds for it alone, so that pages of several kinds, and one that was saved by an
+    older version, stand in one notebook.
+    """
+    return f"{module}-{_digest(_joined(module) + _sheets(module))}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 @cache
@@ -203,6 +222,10 @@ def esm(module: str) -> str:
     """The ES module of a widget: what it imports from, and its own file, joined, without comments
     that have lines of their own.
     """
+    return _joined(module).replace(_UNNAMED, f'PAGE = "{page_id(module)}";', 1)
+
+
+def _joined(module: str) -> str:
     libraries = [_library(name) for name in _imports(module)]
     return _COMMENT.sub("", "\n".join([*libraries, _IMPORT.sub("", _source(f"{module}.js"))]))
 
@@ -223,7 +246,12 @@ def _library(name: str) -> str:
 
 @cache
 def css(module: str) -> str:
-    """The style sheet of a widget: those of what it imports from, and its own if there is one."""
+    """The style sheet of a widget: those of what it imports from, and its own if there is one; for
+    its pages alone."""
+    return _sheets(module).replace(".mlcnb", f'.mlcnb[data-page="{page_id(module)}"]')
+
+
+def _sheets(module: str) -> str:
     sheets = [f"{name}.css" for name in (*_imports(module), module)]
     return "".join(_source(sheet) for sheet in sheets if (HERE / sheet).exists())
 

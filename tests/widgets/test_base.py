@@ -140,6 +140,16 @@ def test_modules_are_small_and_load_nothing(module):
     )
 
 
+def test_a_sheet_holds_for_the_pages_of_its_own_module_and_version_alone():
+    names = {module: base.page_id(module) for module in MODULES}
+    assert len(set(names.values())) == len(MODULES)
+    for module, name in names.items():
+        assert f'const PAGE = "{name}";' in base.esm(module)
+        rules = re.sub(r"/\*.*?\*/|\{[^}]*\}", "", base.css(module), flags=re.DOTALL)
+        for selector in re.split(r",(?![^(]*\))|\n", rules):
+            assert not selector.strip() or f'.mlcnb[data-page="{name}"]' in selector
+
+
 def test_a_panel_is_an_ipywidget_whose_traits_can_be_linked():
     import ipywidgets
 
