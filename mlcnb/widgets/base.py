@@ -19,12 +19,12 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mlcnb.core import display, options
+from mlcnb.core import cells, display, options
 from mlcnb.core.errors import MLCError
 from mlcnb.core.render import LETTERS, Text
 from mlcnb.core.text import visible
@@ -170,7 +170,9 @@ def _label(text: str) -> str:
 
 def _made(shown: Interactive, label: str) -> Any:
     panel = _panel_class(shown.module, shown.traits)(packed=shown._packed(), label=label)
+    panel._page = shown
     following.keep(shown)
+    _bring_static_forms(type(panel))
 
     def hear(_: Any, message: Any, __: Any) -> None:
         answer = shown.answer(str(message["ask"]), message["fields"])
@@ -178,6 +180,36 @@ def _made(shown: Interactive, label: str) -> Any:
 
     panel.on_msg(hear)
     return panel
+
+
+def _bring_static_forms(panel: type) -> None:
+    """Have IPython show panels, and the boxes of ipywidgets that they stand in, with the static
+    HTML of their pages too: for readers without widgets.
+    """
+    shell = cells.shell()
+    if getattr(shell, "display_formatter", None) is None:
+        return
+    import ipywidgets
+
+    for kind in (panel, ipywidgets.Box):
+        shell.display_formatter.mimebundle_formatter.for_type(kind, bundle_of)
+
+
+def bundle_of(widget: Any, **_: Any) -> Any:
+    """What IPython shows of an ipywidget: the live one, and the pages in it as static HTML."""
+    made = widget._repr_mimebundle_()
+    data, about = made if isinstance(made, tuple) else (made, {})
+    if data and (pages := list(_pages_in(widget))) and display.wants_html():
+        data = {**data, "text/html": "\n".join(page.to_html() for page in pages)}
+    return data, about
+
+
+def _pages_in(widget: Any) -> Iterator[Interactive]:
+    """The pages that stand in a box, or in a box in it."""
+    if (page := getattr(widget, "_page", None)) is not None:
+        yield page
+    for part in getattr(widget, "children", ()):
+        yield from _pages_in(part)
 
 
 @cache

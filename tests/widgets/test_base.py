@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 import re
+from types import SimpleNamespace
 
 import pytest
 import traitlets
@@ -173,3 +174,24 @@ def test_every_module_has_a_page():
     classes = Interactive.__subclasses__()
     pages = {cls.module for cls in classes if cls.__module__.startswith("mlcnb.")}
     assert pages == set(MODULES)
+
+
+def test_a_box_of_ipywidgets_shows_its_pages_where_no_widget_runs(monkeypatch):
+    import ipywidgets
+    from IPython.core.formatters import DisplayFormatter
+
+    made = samples.SAMPLES["PrimFunc"]("x")
+    formatter = DisplayFormatter()
+    events = SimpleNamespace(register=lambda name, call: None)
+    shell = SimpleNamespace(display_formatter=formatter, events=events)
+    monkeypatch.setattr(base.cells, "shell", lambda: shell)
+    with mlc.options.scoped(display="rich"):
+        page = mlc.explore(made)
+        box = ipywidgets.VBox([ipywidgets.Label("x"), ipywidgets.HBox([page.panel])])
+        shown, _ = formatter.format(box)
+        alone, _ = formatter.format(page.panel)
+        plain, _ = formatter.format(ipywidgets.HBox([ipywidgets.Label("x")]))
+    assert shown["text/html"] == alone["text/html"] == page.to_html()
+    assert shown[MIME]["model_id"] == box.model_id
+    assert alone[MIME]["model_id"] == page.panel.model_id
+    assert "text/html" not in plain and MIME in plain
