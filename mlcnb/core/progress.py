@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterable, Iterator
 from shutil import get_terminal_size
-from typing import Any
+from typing import Any, TypeVar
 
 from mlcnb.core import display
+
+T = TypeVar("T")
 
 
 def progress_bar(what: str, total: int) -> Any:
@@ -25,3 +28,10 @@ def progress_bar(what: str, total: int) -> Any:
     width = None if quiet or display.in_notebook() else get_terminal_size().columns
     look = {"leave": False, "bar_format": form, "ncols": width}
     return tqdm(total=total, desc=what, delay=1, disable=quiet, **look)
+
+
+def ticking(things: Iterable[T], bar: Any) -> Iterator[T]:
+    """The things one by one; the bar moves on when the next is asked for."""
+    for thing in things:
+        yield thing
+        bar.update(1)

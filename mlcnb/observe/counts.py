@@ -174,7 +174,7 @@ def by_store(func: PrimFunc, cache: Any = None) -> ByStore:
 
 
 def _missed(found: Counted, sites: list[int]) -> dict[str, list[int]]:
-    """Array -> misses of each level by these loads and stores; arrays that miss nothing left out."""
+    """Array -> misses of each level by these loads and stores; arrays without any left out."""
     told: dict[str, list[int]] = {}
     for number in sites:
         name = found.program.arrays[found.program.sites[number].array].name

@@ -95,7 +95,7 @@ FEW, MANY = 250_000, 2_500_000
 
 
 class Missed(NamedTuple):
-    """Misses of the statements of a program, or why there are none to tell (None: not counted yet)."""
+    """Misses of the statements of a program, or why there are none (None: not counted yet)."""
 
     stores: ByStore
     why: str | None
