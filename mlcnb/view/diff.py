@@ -38,6 +38,9 @@ ADDED, REMOVED, MOVED = "rgba(46,180,80,0.18)", "rgba(230,60,75,0.15)", "rgba(80
 ADDED_WORD, REMOVED_WORD = "rgba(46,180,80,0.38)", "rgba(230,60,75,0.32)"
 #: lines of a change that are shown without a window that scrolls
 WINDOW = 40
+#: a line that differs further right is cut where it does not: beyond its head and what is near,
+#: if that leaves out more than so many characters
+SIGHT, HEAD, NEAR, LEAST = 90, 24, 14, 8
 #: functions that are added or removed and shown
 MOST = 6
 
@@ -212,15 +215,38 @@ class _Stretch:
     def code(self) -> Code:
         """The lines as a listing on green and red."""
         shown, marks = [], []
-        for number, (sign, text) in enumerate(self.lines, 1):
+        words: list[Mark] = []
+        for number, (sign, whole) in enumerate(self.lines, 1):
+            text, own = _within_sight(whole, [x for x in self.words if x[0] == number - 1])
+            words += own
             shown.append([Text(f"{sign} {text}")])
             colour = {"+": ADDED, "-": REMOVED, "~": MOVED}.get(sign)
             if colour:
                 marks.append((Where(number, 1, number, len(text) + 3), colour))
         darker = {"+": ADDED_WORD, "-": REMOVED_WORD}
-        for row, start, end, sign in self.words:
+        for row, start, end, sign in words:
             marks.append((Where(row + 1, start + 3, row + 1, end + 3), darker[sign]))
         return Code(shown, marks, language="diff")
+
+
+def _within_sight(text: str, words: list[Mark]) -> tuple[str, list[Mark]]:
+    """A line that is cut where nothing differs, if what differs would stand beyond the edge of a
+    cell; and the words that differ, at their new places.
+    """
+    if max((end for _, _, end, _ in words), default=0) <= SIGHT:
+        return text, words
+    kept = [(0, HEAD), *((start - NEAR, end + NEAR) for _, start, end, _ in words)]
+    made, moved, done = "", [], 0
+    for start, end in kept:
+        if start - done > LEAST:
+            made += " … "
+            done = start
+        shift = len(made) - done
+        moved += [(r, a + shift, b + shift, s) for r, a, b, s in words if start <= a and b <= end]
+        made += text[done:end]
+        done = max(done, min(end, len(text)))
+    rest = text[done:]
+    return made + (" …" if len(rest) > LEAST else rest), list(dict.fromkeys(moved))
 
 
 def _stretches(change: Change, context: int) -> Iterator[_Stretch]:

@@ -143,7 +143,8 @@ function badges([kind, proof, error, way]) {
   const made = [];
   if (words[kind]) {
     const look = kind === "trusted" ? "mlc-warn" : "mlc-good";
-    made.push(el("span", { class: `mlc-badge ${look}`, title: proof }, words[kind]));
+    const [sign, word] = words[kind].split(" ");
+    made.push(el("span", { class: `mlc-badge ${look}`, title: proof, "aria-label": words[kind] }, sign, el("span", { class: "x-word" }, ` ${word}`)));
   }
   if (error !== null) {
     const near = error < 1e-4;
