@@ -168,7 +168,7 @@ class Storyboard:
                     "tree": self.tree(func, page, costed),
                     "margin": self.margin(func, page, costed, told.stores),
                     "missed": told.why,
-                    "cost": cost(predicted(func, self.target)) if costed else None,
+                    "cost": cost(predicted(func, self.target), self.target) if costed else None,
                 }
             )
         return self._programs[key]
@@ -332,13 +332,14 @@ def _predicted(func: PrimFunc, target: str) -> Prediction:
     return predict(func, Target(target) if target else None)
 
 
-def cost(found: Prediction) -> dict[str, Any]:
-    """A prediction for a page."""
+def cost(found: Prediction, target: Target | None) -> dict[str, Any]:
+    """A prediction for a page; threads of a GPU count where the target is one."""
+    bound = found.blocks * found.threads > 1 and target is not None and not target.is_cpu
     return {
         "misses": list(found.misses),
         "lanes": found.lanes,
         "strided": [clip(x, 24) for x in found.strided],
         "tasks": found.tasks,
-        "gpu": [found.blocks, found.threads] if found.blocks * found.threads > 1 else None,
+        "gpu": [found.blocks, found.threads] if bound else None,
         "cycles": round(found.cycles),
     }

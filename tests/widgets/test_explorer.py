@@ -305,7 +305,7 @@ def test_functions_that_no_step_touches_are_asked_for():
 
 def test_threads_of_a_gpu_and_what_crosses_them():
     sch = Schedule(matmul(32, 32, 32))
-    page = Explorer(sch)
+    page = Explorer(sch, "cuda")
     i, j, k = sch.get_loops("C")
     sch.bind(i, "blockIdx.x")
     sch.bind(j, "threadIdx.x")
@@ -478,3 +478,20 @@ def test_why_misses_are_not_counted():
     bound.bind(bound.get_loops("C")[0], "threadIdx.x")
     found, why = counted(mlc.explore(bound))
     assert not found and why.startswith("the program runs on the threads of a GPU")
+
+
+def test_threads_of_a_gpu_are_no_gain_on_a_cpu():
+    def bound(target):
+        page = Explorer(Schedule(matmul(16, 16, 16)), target)
+        row = rows_of(page)["i"]
+        asks = {"branch": "main", "at": 0, "name": "main", "row": row}
+        answer = page.answer("legal", asks)
+        first = next(x["n"] for x in answer["steps"] if x["primitive"] == "bind")
+        costs = page.answer("weigh", {**asks, "first": first})["costs"]
+        before = page.snapshot()["programs"][0]["cost"]
+        return before, costs[0]
+
+    before, after = bound(TARGET)
+    assert (after["gpu"], after["tasks"], after["cycles"]) == (None, 1, before["cycles"])
+    before, after = bound("cuda")
+    assert after["gpu"] and after["cycles"] < before["cycles"]
