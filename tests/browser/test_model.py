@@ -74,7 +74,7 @@ def test_a_small_graph_takes_no_more_room_than_its_picture(page_of):
 
 
 def test_a_large_graph_fits_the_room_that_it_may_have(page_of):
-    root = page_of(mlc.explore(layered(60), max_nodes=40)).locator(".mlcnb")
+    root = page_of(mlc.explore(layered(60), max_nodes=400)).locator(".mlcnb")
     root.get_by_role("button", name="all of it").click()
     pane, picture = root.locator(".mlc-graph"), root.locator(".mlc-graph svg")
     shown, room = picture.bounding_box(), pane.bounding_box()
