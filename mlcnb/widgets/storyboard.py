@@ -234,7 +234,7 @@ def margins(
     told = {line: _margin(found, touched) for line, found in lines.items()}
     for store, misses in (stores or {}).items():
         if spans := page.spans_of(store):
-            told[spans[0].line] = _told(misses)
+            told[spans[0].end_line] = _told(misses)
     return told
 
 
