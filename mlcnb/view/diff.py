@@ -212,12 +212,22 @@ class _Stretch:
             return [f"… {plural(len(self.lines), what, many)}"]
         return [f"{sign} {text}".rstrip() for sign, text in self.lines]
 
+    def _far(self) -> set[int]:
+        """Lines in which words differ beyond the edge of a cell, each with its other form."""
+        far = {row for row, _, end, _ in self.words if end > SIGHT}
+        signs = [sign for sign, _ in self.lines]
+        above = {row - 1 for row in far if signs[row] == "+" and signs[max(row - 1, 0)] == "-"}
+        below = {row + 1 for row in far if signs[row : row + 2] == ["-", "+"]}
+        return far | above | below
+
     def code(self) -> Code:
         """The lines as a listing on green and red."""
         shown, marks = [], []
         words: list[Mark] = []
+        far = self._far()
         for number, (sign, whole) in enumerate(self.lines, 1):
-            text, own = _within_sight(whole, [x for x in self.words if x[0] == number - 1])
+            own = [x for x in self.words if x[0] == number - 1]
+            text, own = _within_sight(whole, own) if number - 1 in far else (whole, own)
             words += own
             shown.append([Text(f"{sign} {text}")])
             colour = {"+": ADDED, "-": REMOVED, "~": MOVED}.get(sign)
@@ -230,11 +240,7 @@ class _Stretch:
 
 
 def _within_sight(text: str, words: list[Mark]) -> tuple[str, list[Mark]]:
-    """A line that is cut where nothing differs, if what differs would stand beyond the edge of a
-    cell; and the words that differ, at their new places.
-    """
-    if max((end for _, _, end, _ in words), default=0) <= SIGHT:
-        return text, words
+    """A line that is cut where nothing differs, and the words that differ at their new places."""
     kept = [(0, HEAD), *((start - NEAR, end + NEAR) for _, start, end, _ in words)]
     made, moved, done = "", [], 0
     for start, end in kept:
