@@ -152,10 +152,12 @@ def _made_of(names: list[str], held: dict[str, Any]) -> set[str]:
 
 
 def _is_progress(output: nbformat.NotebookNode, held: dict[str, Any]) -> bool:
-    """Whether this is a progress bar, as a widget or as text that stopped on its way."""
+    """Whether this is a progress bar: a widget, text that stopped on its way, or what is left."""
     if output.get("name") == "stderr":
         return not output["text"].strip() or re.search(r"\d%\|", output["text"]) is not None
     data = output.get("data", {})
+    if data == {"text/plain": ""}:
+        return True  # mlcnb's own, which is done
     if VIEW not in data or "text/html" in data:
         return False
     parts = _made_of([data[VIEW]["model_id"]], held)

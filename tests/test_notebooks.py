@@ -20,6 +20,7 @@ from tests.run_notebook import (
     warnings_of,
     without_dead_widgets,
 )
+from tests.view.allowed import check_html
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
@@ -159,6 +160,15 @@ def test_outputs_are_committed(name):
     assert kept == without_dead_widgets(alive), (
         f"python tests/run_notebook.py notebooks/{name} --keep"
     )
+
+
+@ALL
+def test_kept_views_are_read_in_light_and_in_dark(name):
+    """What a notebook shows before anything runs is what the views of today show."""
+    cells = nbformat.read(FOLDER / name, as_version=4).cells
+    kept = [o.get("data", {}).get("text/html", "") for c in cells for o in c.get("outputs", ())]
+    for html in (html for html in kept if "border-radius:6px" in html):
+        check_html(html)
 
 
 def test_the_index_of_primitives_leads_to_each():

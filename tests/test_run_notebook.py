@@ -80,7 +80,12 @@ def test_progress_leaves_nothing(tmp_path, capsys):
         tmp_path / "small.ipynb",
         "from tqdm.auto import tqdm\nfor i in tqdm(range(3)):\n    pass\n'done'",
         "import sys\nfrom tqdm import tqdm\nfor i in tqdm(range(3), file=sys.stderr):\n    pass",
+        "from time import sleep\nfrom mlcnb.core.progress import progress_bar\n"
+        "with progress_bar('working', 3) as bar:\n    for i in range(3):\n"
+        "        sleep(0.5), bar.update(1)",
     )
+    shown = [o for cell in execute(path).notebook.cells for o in cell.outputs]
+    assert "application/vnd.jupyter.widget-view+json" not in shown[-1]["data"]
     assert main([str(path), "--keep"]) == 0
     notebook = nbformat.read(path, as_version=4)
     assert list(text_lines(notebook)) == ["'done'"]

@@ -25,6 +25,11 @@ def suggestion(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean {found[0]!r}?" if found else None
 
 
+def plural(n: int, noun: str, several: str = "", shown: str = "") -> str:
+    """`1 loop`, `2 loops`, `12 bodies`; `shown`: the number in another form."""
+    return f"{shown or n} {noun if n == 1 else several or noun + 's'}"
+
+
 def kind_of(value: Any) -> str:
     """What a value is, for a message: `an int`, `a Tensor`, `None`."""
     if value is None:

@@ -191,7 +191,7 @@ class Gpu:
             seconds = work.tensor_flops / (cycles * self.tensor_flops)
             terms.append(Term("tensor cores", seconds, f"{work.tensor_flops:,} operations"))
         waits = waves * work.cycles / self.clock
-        told = f"{waves:,} waves of {work.cycles:,.0f} cycles"
+        told = f"{waves:,} {'wave' if waves == 1 else 'waves'} of {work.cycles:,.0f} cycles"
         return PredictedTime((*terms, Term("latency", waits, told)), waves, tail)
 
 

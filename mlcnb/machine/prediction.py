@@ -82,7 +82,8 @@ def predict(func: PrimFunc, target: Target | None = None, cache: Any = None) -> 
     nest = _nest(func)
     misses = tuple(round(n) for n in _counted(func, levels).misses)
     around = max(_leaves(nest, ()), key=lambda chain: prod(x.trips for x in chain), default=())
-    return _assessed(misses, around, machine)
+    on_gpu = target is not None and not target.is_cpu
+    return _assessed(misses, around, machine, on_gpu)
 
 
 def _cpu(target: Target | None) -> Target:
@@ -98,8 +99,12 @@ def _leaves(nest: Nest, around: tuple[Nest, ...]) -> Iterator[tuple[Nest, ...]]:
         yield from _leaves(part, chain)
 
 
-def _assessed(misses: tuple[int, ...], around: tuple[Nest, ...], target: Target) -> Prediction:
-    """The parallelism around the place where most of the work is, and the sum of it all."""
+def _assessed(
+    misses: tuple[int, ...], around: tuple[Nest, ...], target: Target, on_gpu: bool
+) -> Prediction:
+    """The parallelism around the place where most of the work is, and the sum of it all: a CPU has
+    no use for the threads of a GPU.
+    """
     loops = [(x.level.loop, x.trips) for x in around if x.level is not None]
     steps = prod(trips for _, trips in loops)
     vectors = [(n, t) for n, (x, t) in enumerate(loops) if x.kind is s.ForKind.VECTORIZED]
@@ -112,7 +117,7 @@ def _assessed(misses: tuple[int, ...], around: tuple[Nest, ...], target: Target)
     threads = _bound(loops, "threadIdx.")
     width = 1.0 if strided else float(min(lanes, target.lanes("float32")))
     work = STEP * steps / width + sum(m * c for m, c in zip(misses, MISS, strict=False))
-    cores = min(max(tasks, blocks * threads), target.num_cores)
+    cores = min(max(tasks, blocks * threads if on_gpu else 1), target.num_cores)
     cycles = work / cores + TASK * tasks / cores * (tasks > 1)
     return Prediction(misses, lanes, strided, tasks, blocks, threads, steps, cycles)
 

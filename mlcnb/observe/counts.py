@@ -22,7 +22,9 @@ from mlcnb.machine.addresses import Placed, placed
 from mlcnb.machine.cache import EMPTY, Cache, Carried, caches
 from mlcnb.machine.stream import Stream, about, joined, pieces
 from mlcnb.observe.access import Counts, ThroughCaches, function_of, misses_of, of_block
+from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule.record.tree import sub_stmts
 
 #: accesses that go through the caches at once
 AT_ONCE = 1 << 21
@@ -137,6 +139,63 @@ def counted(func: PrimFunc, cache: Any = None, block: str | None = None, name: s
             f"accesses: values in memory decide what {symbol} touches ({reason})",
             hint="mlc.observe.accesses has the interpreter run it",
         ) from None
+    return found
+
+
+#: a statement that stores -> array -> misses of each level, of its loads and its store
+ByStore = dict[s.BufferStore, dict[str, list[int]]]
+
+
+def by_store(func: PrimFunc, cache: Any = None) -> ByStore:
+    """The misses of each statement of a program.
+
+    Args:
+        func: the program, in block form, with fixed sizes.
+        cache: see `mlcnb.machine.cache.caches`; default: those of the current Target.
+
+    Raises:
+        MLCError: as `counted`, or lowering makes other statements of a block's.
+    """
+    found = counted(func, cache)
+    stores = _stores(func.body, "")
+    numbers = {name: iter(own) for name, own in stores.items()}
+    told: ByStore = {}
+    open_sites: dict[str, list[int]] = {}
+    for number, site in enumerate(found.program.sites):
+        sites = open_sites.setdefault(site.block, [])
+        sites.append(number)
+        if site.is_write:
+            store = next(numbers.get(site.block, iter(())), None)
+            if store is None:
+                raise MLCError(f"misses: block {site.block} is lowered to other statements")
+            told[store] = _missed(found, sites)
+            sites.clear()
+    return told
+
+
+def _missed(found: Counted, sites: list[int]) -> dict[str, list[int]]:
+    """Array -> misses of each level by these loads and stores; arrays without any left out."""
+    told: dict[str, list[int]] = {}
+    for number in sites:
+        name = found.program.arrays[found.program.sites[number].array].name
+        own = told.setdefault(name, [0] * len(found.levels))
+        for level in range(len(own)):
+            own[level] += int(found.by_site[number, level + 1 :].sum())
+    return {name: own for name, own in told.items() if own[0]}
+
+
+def _stores(n: Any, block: str) -> dict[str, list[s.BufferStore]]:
+    """Name of a block -> its stores in order: those that begin its sums first."""
+    if isinstance(n, s.BufferStore):
+        return {block: [n]}
+    inside = sub_stmts(n)
+    if isinstance(n, s.Block):
+        block = n.name_hint
+        inside = (n.init, *inside) if n.init is not None else inside
+    found: dict[str, list[s.BufferStore]] = {}
+    for part in inside:
+        for name, own in _stores(part, block).items():
+            found.setdefault(name, []).extend(own)
     return found
 
 

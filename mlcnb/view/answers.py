@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mlcnb.view.highlight import code
-from mlcnb.view.parts import Column, Line, Part, Table, Title
+from mlcnb.view.parts import Column, Fold, Line, Part, Table, Title
 from mlcnb.view.registry import shows
-from mlcnb.view.words import clip, percent, plural, seconds
+from mlcnb.view.words import clip, listed, percent, plural, seconds
 
 
 @shows("mlcnb.observe.image:Classes")
@@ -42,12 +43,26 @@ def comparison(c: Any) -> list[Part]:
 
 @shows("mlcnb.observe.diagnosis:Diagnosis")
 def diagnosis(d: Any) -> list[Part]:
-    """A table for each section, and the commands that bring what is missing."""
+    """The machine, then a fold for each set of packages: open where what everybody needs is
+    missing; each with the commands that bring what is missing.
+    """
     parts: list[Part] = [Title("what this machine has")]
     for title, findings in d.sections.items():
-        columns = [Column(title), Column(""), Column("", "prose")]
-        rows = [(f.name, "" if f.ok else "✗", clip(f.value, 200)) for f in findings]
-        parts.append(Table(columns, rows, 60))
-        for remedy in dict.fromkeys(f.remedy for f in findings if f.remedy):
-            parts += [Line("to install:", "note"), code(remedy)]
+        inside = _findings(title, findings)
+        if title == "machine":
+            parts += inside
+            continue
+        missing = [f.name for f in findings if not f.ok]
+        told = f"{len(findings) - len(missing)} of {plural(len(findings), 'package')}"
+        told += f"; missing: {listed(missing, 4)}" if missing else ""
+        parts.append(Fold(f"{title}: {told}", inside, "", title == "base" and bool(missing), True))
+    return parts
+
+
+def _findings(title: str, findings: Sequence[Any]) -> list[Part]:
+    columns = [Column(title if title == "machine" else ""), Column(""), Column("", "prose")]
+    rows = [(f.name, "" if f.ok else "✗", clip(f.value, 200)) for f in findings]
+    parts: list[Part] = [Table(columns, rows, 60)]
+    for remedy in dict.fromkeys(f.remedy for f in findings if f.remedy):
+        parts += [Line("to install:", "note"), code(remedy)]
     return parts

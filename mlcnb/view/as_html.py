@@ -56,7 +56,7 @@ _ROW = css(background=_NONE)
 _LEFT = css(text_align="left", padding="1px 10px 1px 0")
 _RIGHT = css(text_align="right", padding="1px 10px 1px 0", white_space="nowrap")
 _NAME = css(text_align="left", padding="1px 10px 1px 0", white_space="nowrap", vertical_align="top")
-_CELLS = {"number": _RIGHT, "bar": _NAME}
+_CELLS = {"number": _RIGHT, "bar": _NAME, "name": _NAME}
 _HEADS = {"number": css(text_align="right", padding="1px 10px 1px 0")}
 _BESIDE = css(display="flex", flex_wrap="wrap")
 _HEAD = css(font_weight="bold")
@@ -232,4 +232,5 @@ def _shown(value: object, kind: str) -> Html:
     if kind == "bar" and isinstance(value, float):
         return tag("code", bar(value), style=_BAR, **{"class": "mlc-bar"})
     text = "" if value is None else str(value)
-    return tag("code", text, style=_CODE) if kind == "code" and text else escape(text)
+    style = {"code": _CODE, "name": _BAR}.get(kind)
+    return tag("code", text, style=style) if style and text else escape(text)

@@ -144,4 +144,4 @@ def _cell(value: object, kind: str) -> str:
     if kind == "bar" and isinstance(value, float):
         return bar(value)
     text = "" if value is None else str(value)
-    return span(text) if kind == "code" else inline(text)
+    return span(text) if kind in ("code", "name") else inline(text)

@@ -117,7 +117,8 @@ def _ratio(before: int | None, after: int | None) -> str:
     """`÷ 3.6` or `× 2`; nothing where a number stays."""
     if not before or not after or before == after:
         return ""
-    return f"× {after / before:.3g}" if after > before else f"÷ {before / after:.3g}"
+    told = f"{max(before, after) / min(before, after):.3g}"
+    return "" if told == "1" else f"{'×' if after > before else '÷'} {told}"
 
 
 def caption(func: PrimFunc) -> Line:

@@ -38,6 +38,9 @@ ADDED, REMOVED, MOVED = "rgba(46,180,80,0.18)", "rgba(230,60,75,0.15)", "rgba(80
 ADDED_WORD, REMOVED_WORD = "rgba(46,180,80,0.38)", "rgba(230,60,75,0.32)"
 #: lines of a change that are shown without a window that scrolls
 WINDOW = 40
+#: a line that differs further right is cut where it does not: beyond its head and what is near,
+#: if that leaves out more than so many characters
+SIGHT, HEAD, NEAR, LEAST = 90, 24, 14, 8
 #: functions that are added or removed and shown
 MOST = 6
 
@@ -209,18 +212,47 @@ class _Stretch:
             return [f"… {plural(len(self.lines), what, many)}"]
         return [f"{sign} {text}".rstrip() for sign, text in self.lines]
 
+    def _far(self) -> set[int]:
+        """Lines in which words differ beyond the edge of a cell, each with its other form."""
+        far = {row for row, _, end, _ in self.words if end > SIGHT}
+        signs = [sign for sign, _ in self.lines]
+        above = {row - 1 for row in far if signs[row] == "+" and signs[max(row - 1, 0)] == "-"}
+        below = {row + 1 for row in far if signs[row : row + 2] == ["-", "+"]}
+        return far | above | below
+
     def code(self) -> Code:
         """The lines as a listing on green and red."""
         shown, marks = [], []
-        for number, (sign, text) in enumerate(self.lines, 1):
+        words: list[Mark] = []
+        far = self._far()
+        for number, (sign, whole) in enumerate(self.lines, 1):
+            own = [x for x in self.words if x[0] == number - 1]
+            text, own = _within_sight(whole, own) if number - 1 in far else (whole, own)
+            words += own
             shown.append([Text(f"{sign} {text}")])
             colour = {"+": ADDED, "-": REMOVED, "~": MOVED}.get(sign)
             if colour:
                 marks.append((Where(number, 1, number, len(text) + 3), colour))
         darker = {"+": ADDED_WORD, "-": REMOVED_WORD}
-        for row, start, end, sign in self.words:
+        for row, start, end, sign in words:
             marks.append((Where(row + 1, start + 3, row + 1, end + 3), darker[sign]))
         return Code(shown, marks, language="diff")
+
+
+def _within_sight(text: str, words: list[Mark]) -> tuple[str, list[Mark]]:
+    """A line that is cut where nothing differs, and the words that differ at their new places."""
+    kept = [(0, HEAD), *((start - NEAR, end + NEAR) for _, start, end, _ in words)]
+    made, moved, done = "", [], 0
+    for start, end in kept:
+        if start - done > LEAST:
+            made += " … "
+            done = start
+        shift = len(made) - done
+        moved += [(r, a + shift, b + shift, s) for r, a, b, s in words if start <= a and b <= end]
+        made += text[done:end]
+        done = max(done, min(end, len(text)))
+    rest = text[done:]
+    return made + (" …" if len(rest) > LEAST else rest), list(dict.fromkeys(moved))
 
 
 def _stretches(change: Change, context: int) -> Iterator[_Stretch]:

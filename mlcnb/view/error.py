@@ -17,7 +17,7 @@ from mlcnb.view.parts import Code, Column, Facts, Line, Part, Picture, Table, Ti
 from mlcnb.view.registry import shows
 
 #: background of the place at fault
-FAULT = "rgba(255,150,60,0.25)"
+FAULT = "rgba(255,150,60,0.22)"
 #: lines shown before and after it
 CONTEXT = 3
 

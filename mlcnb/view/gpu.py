@@ -22,7 +22,7 @@ from mlcnb.view.warp import summary, table
 from mlcnb.view.words import clip, memory, percent, plural, seconds
 
 #: the two statements of a race; used, spare and empty places of an occupancy bar
-FIRST, SECOND = "rgba(245,160,30,0.3)", "rgba(60,150,220,0.25)"
+FIRST, SECOND = "rgba(245,160,30,0.25)", "rgba(60,150,220,0.25)"
 USED, SPARE = "#d7f0e5", "#f0f1f3"
 #: blocks of the grid and threads of a block that are drawn in one direction
 MOST_DRAWN = 32

@@ -108,7 +108,7 @@ def buffer_size(buffer: Buffer) -> str:
 
 def loop_tree(func: PrimFunc | s.Stmt) -> Table:
     """Loops and blocks, indented as they are nested: how long, how often, how much work."""
-    columns = [Column("", "code"), Column("extent", "number"), Column("kind")]
+    columns = [Column("", "name"), Column("extent", "number"), Column("kind")]
     columns += [Column("times", "number"), Column("work", "number"), Column("")]
     body = func.body if isinstance(func, PrimFunc) else func
     return Table(columns, list(_Tree(_work(body)).rows(body)), ROWS, "func.show()")

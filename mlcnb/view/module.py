@@ -119,7 +119,7 @@ def picture(mod: Any, name: str) -> Fold:
     """The graph of one function; a large one as an overview."""
     from mlcnb.view.graph import graph
 
-    drawn = graph(mod, name, max_nodes=OVERVIEW)
+    drawn = graph(mod, name, max_nodes=OVERVIEW, overview=True)
     see = "mod.graph()" if name == "main" else f"mod.graph({name!r})"
     return Fold(f"graph: {drawn.summary}", lambda: drawn.parts(see), see, is_open=True)
 

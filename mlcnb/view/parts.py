@@ -62,8 +62,8 @@ class Facts(Part):
 class Column:
     """A column: its title, and kind.
 
-    kind: "text", "prose" (may go over several lines), "code", "number" (to the right), or "bar" (a
-    share).
+    kind: "text", "prose" (may go over several lines), "code", "name" (code that stays on its line),
+    "number" (to the right), or "bar" (a share).
     """
 
     title: str

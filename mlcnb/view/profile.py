@@ -19,7 +19,7 @@ from mlcnb.view.words import clip, flops, percent, plural, seconds
 #: rows that are shown unfolded
 ROWS = 20
 #: pixels of the timeline
-WIDTH, BAR = 860.0, 34.0
+WIDTH, BAR = 640.0, 34.0
 
 
 @shows("mlcnb.runtime.profile:Profile")

@@ -63,7 +63,7 @@ def plot(r: Any, dots: Any, ax: Any, span: tuple[float, float] | None) -> Any:
     ridges = [r.peak / v.bandwidth for v in r.levels]
     ax.plot((min(ridges), high), (r.peak, r.peak), color=ROOF, linewidth=1.5)
     ax.annotate(
-        f"{r.peak:.0f} GFLOP/s", (high, r.peak), (0, 3), textcoords="offset points",
+        f"{r.peak:.0f} GFLOP/s", (high, r.peak), (0, 7), textcoords="offset points",
         color=ROOF, ha="right", size=8,
     )  # fmt: skip
     _dots(ax, dots)

@@ -72,7 +72,7 @@ def model_tuning(m: Any) -> list[Part]:
     found = f"{plural(len(m.tasks), 'kernel')} tuned: {m.ratio:.2f} x the time of all kernels"
     parts: list[Part] = [Title(found), Table(columns, rows, 40, "tuning.tasks")]
     if m.left:
-        parts.append(Line(f"{plural(len(m.left), 'kernel')} left as they were", "note"))
+        parts.append(Line(f"{plural(len(m.left), 'kernel')} left alone", "note"))
     return parts
 
 

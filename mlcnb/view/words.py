@@ -12,6 +12,7 @@ from typing import Any
 from mlcnb.arith import simplify
 from mlcnb.core.doc import Page
 from mlcnb.core.node import walk
+from mlcnb.core.text import plural as plural_of
 from mlcnb.core.text import visible
 from mlcnb.ir.expr import IntImm, Var
 from mlcnb.ir.prim_ops import as_int, const
@@ -100,7 +101,7 @@ def percent(share: float) -> str:
 
 def plural(n: int, noun: str, several: str = "") -> str:
     """`1 loop`, `2 loops`, `12 bodies`."""
-    return f"{count(n)} {noun if n == 1 else several or noun + 's'}"
+    return plural_of(n, noun, several, count(n))
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:

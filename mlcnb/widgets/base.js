@@ -9,6 +9,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const KINDS = {
   k: "keyword", b: "builtin", t: "type", f: "function", n: "number", s: "string", c: "comment",
 };
+// which version of which page this is: its style sheet holds for no other (base.py fills it in)
+const PAGE = "";
 const ANSWER_WITHIN = 120000; // ms
 
 /** An anywidget `render` around `draw(root, view)`; what `draw` returns is called at the end. */
@@ -16,7 +18,7 @@ export function panel(draw) {
   return async ({ model, el: host }) => {
     const status = el("div", { class: "mlc-status", role: "status", "aria-live": "polite" });
     const root = el("div", { class: "mlc-body" });
-    const frame = el("section", { class: "mlcnb", "aria-label": model.get("label") }, root, status);
+    const frame = el("section", { class: "mlcnb", "data-page": PAGE, "aria-label": model.get("label") }, root, status);
     frame.addEventListener("keydown", keep);
     host.append(frame);
     const room = new ResizeObserver(() => { frame.dataset.room = roomOf(frame.clientWidth); });

@@ -15,15 +15,16 @@ untrusted notebook and on GitHub the static view stands in its place.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mlcnb.core import display, options
+from mlcnb.core import cells, display, options
 from mlcnb.core.errors import MLCError
 from mlcnb.core.render import LETTERS, Text
 from mlcnb.core.text import visible
@@ -42,6 +43,8 @@ _DEFLATE = 8_000
 _NUMBERS = ("step", "cursor")
 _COMMENT = re.compile(r"^ *(?://.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE)
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
+#: where base.js says which page this is
+_UNNAMED = 'PAGE = "";'
 #: of what a front end shows by a model in the kernel
 MIME = "application/vnd.jupyter.widget-view+json"
 
@@ -167,7 +170,9 @@ def _label(text: str) -> str:
 
 def _made(shown: Interactive, label: str) -> Any:
     panel = _panel_class(shown.module, shown.traits)(packed=shown._packed(), label=label)
+    panel._page = shown
     following.keep(shown)
+    _bring_static_forms(type(panel))
 
     def hear(_: Any, message: Any, __: Any) -> None:
         answer = shown.answer(str(message["ask"]), message["fields"])
@@ -175,6 +180,36 @@ def _made(shown: Interactive, label: str) -> Any:
 
     panel.on_msg(hear)
     return panel
+
+
+def _bring_static_forms(panel: type) -> None:
+    """Have IPython show panels, and the boxes of ipywidgets that they stand in, with the static
+    HTML of their pages too: for readers without widgets.
+    """
+    shell = cells.shell()
+    if getattr(shell, "display_formatter", None) is None:
+        return
+    import ipywidgets
+
+    for kind in (panel, ipywidgets.Box):
+        shell.display_formatter.mimebundle_formatter.for_type(kind, bundle_of)
+
+
+def bundle_of(widget: Any, **_: Any) -> Any:
+    """What IPython shows of an ipywidget: the live one, and the pages in it as static HTML."""
+    made = widget._repr_mimebundle_()
+    data, about = made if isinstance(made, tuple) else (made, {})
+    if data and (pages := list(_pages_in(widget))) and display.wants_html():
+        data = {**data, "text/html": "\n".join(page.to_html() for page in pages)}
+    return data, about
+
+
+def _pages_in(widget: Any) -> Iterator[Interactive]:
+    """The pages that stand in a box, or in a box in it."""
+    if (page := getattr(widget, "_page", None)) is not None:
+        yield page
+    for part in getattr(widget, "children", ()):
+        yield from _pages_in(part)
 
 
 @cache
@@ -195,7 +230,23 @@ def _panel_class(module: str, traits: tuple[str, ...] = ()) -> type:
     for name in traits:
         kind = traitlets.Int if name in _NUMBERS else traitlets.Unicode
         fields[name] = kind(None, allow_none=True).tag(sync=True)
-    return type(f"{module.title().replace('_', '')}Panel", (anywidget.AnyWidget,), fields)
+    # anywidget keeps one style sheet for each name of a class
+    name = f"{module.title().replace('_', '')}Panel{_digest(fields['_esm'] + fields['_css'])}"
+    return type(name, (anywidget.AnyWidget,), fields)
+
+
+@cache
+def page_id(module: str) -> str:
+    """The name of a page as it is today, `model-1a2b3c4d`.
+
+    Its style sheet holds for it alone, so that pages of several kinds, and one that was saved by an
+    older version, stand in one notebook.
+    """
+    return f"{module}-{_digest(_joined(module) + _sheets(module))}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 @cache
@@ -203,6 +254,10 @@ def esm(module: str) -> str:
     """The ES module of a widget: what it imports from, and its own file, joined, without comments
     that have lines of their own.
     """
+    return _joined(module).replace(_UNNAMED, f'PAGE = "{page_id(module)}";', 1)
+
+
+def _joined(module: str) -> str:
     libraries = [_library(name) for name in _imports(module)]
     return _COMMENT.sub("", "\n".join([*libraries, _IMPORT.sub("", _source(f"{module}.js"))]))
 
@@ -223,7 +278,12 @@ def _library(name: str) -> str:
 
 @cache
 def css(module: str) -> str:
-    """The style sheet of a widget: those of what it imports from, and its own if there is one."""
+    """The style sheet of a widget: those of what it imports from, and its own if there is one; for
+    its pages alone."""
+    return _sheets(module).replace(".mlcnb", f'.mlcnb[data-page="{page_id(module)}"]')
+
+
+def _sheets(module: str) -> str:
     sheets = [f"{name}.css" for name in (*_imports(module), module)]
     return "".join(_source(sheet) for sheet in sheets if (HERE / sheet).exists())
 

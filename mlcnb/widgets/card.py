@@ -98,7 +98,7 @@ def offer(
         "proof": step.proof,
     }
     if is_weighed and step.func is not None:
-        made["cost"] = cost(predicted(step.func, target))
+        made["cost"] = cost(predicted(step.func, target), target)
     return made
 
 

@@ -143,7 +143,8 @@ function badges([kind, proof, error, way]) {
   const made = [];
   if (words[kind]) {
     const look = kind === "trusted" ? "mlc-warn" : "mlc-good";
-    made.push(el("span", { class: `mlc-badge ${look}`, title: proof }, words[kind]));
+    const [sign, word] = words[kind].split(" ");
+    made.push(el("span", { class: `mlc-badge ${look}`, title: proof, "aria-label": words[kind] }, sign, el("span", { class: "x-word" }, ` ${word}`)));
   }
   if (error !== null) {
     const near = error < 1e-4;
@@ -187,7 +188,7 @@ function explorer(root, view) {
   roving(ui.steps, (i) => look(i));
   roving(ui.tree, (i) => choose(i));
   view.onData(() => fresh());
-  view.onLive(() => draw());
+  view.onLive(() => { draw(); wonder(); });
   s.at = branch().at;
   fresh();
   const set = {};
@@ -243,7 +244,13 @@ function explorer(root, view) {
     tell();
     const [call] = steps()[s.at];
     view.announce(`step ${s.at}: ${call}; ${changed(rowsNow())}`);
-    if (view.live && program() && !program().cost) view.ask("costs", { branch: s.branch, at: s.at }).catch(refused);
+    wonder();
+  }
+
+  /** Have told what is not known yet of the program that is looked at: its costs, its misses line by line. */
+  function wonder() {
+    const p = program();
+    if (view.live && p && (!p.cost || p.missed === null)) view.ask("costs", { branch: s.branch, at: s.at }).catch(refused);
   }
 
   /** Choose a loop or block: what is legal there. */
@@ -439,7 +446,8 @@ function explorer(root, view) {
     ui.head.replaceChildren(el("h4", { class: s.preview ? "x-preview" : "" }, told),
       el("span", { class: "mlc-faint" }, s.at || s.preview ? changed(rows) : ""),
       ...(total > FOLD_FROM ? [button(s.unfolded ? "only changes" : "all lines", () => { s.unfolded = !s.unfolded; drawMain(); })] : []),
-      ...(more ? [el("span", { class: "mlc-warn" }, `${more} more lines are not shown`)] : []));
+      ...(more ? [el("span", { class: "mlc-warn" }, `${more} more lines are not shown`)] : []),
+      ...(!s.preview && program() && program().missed ? [el("span", { class: "mlc-faint x-right" }, `misses by line are not counted: ${program().missed}`)] : []));
     if (!ui.main.contains(listing.node)) ui.main.replaceChildren(listing.node);
     ui.main.classList.toggle("x-ghost", Boolean(s.preview));
     if (!s.preview) listing.node.style.height = `${Math.min(440, 18 * rows.length + 80)}px`; // so that nothing moves under the pointer

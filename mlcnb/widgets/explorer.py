@@ -36,7 +36,7 @@ from mlcnb.widgets.card import card
 from mlcnb.widgets.checks import Checks
 from mlcnb.widgets.offers import OFFERS, call_of, calls_of, costs_of, offers_of
 from mlcnb.widgets.registry import explores
-from mlcnb.widgets.storyboard import Storyboard, functions_of, places
+from mlcnb.widgets.storyboard import FEW, MANY, Storyboard, functions_of, places
 
 #: the branch that is the schedule itself
 MAIN = "main"
@@ -389,7 +389,11 @@ class Explorer(Interactive):
             asked = len(sch.steps) <= ALL or any(
                 abs(step.number - at) <= AROUND for at in looked_at
             )
-            numbers = [board.add(x, step.mod[x], asked) if x in step.mod else -1 for x in names]
+            most = FEW if step.number in looked_at else 0
+            most = MANY if step.number in self._looked_at.get(name, ()) else most
+            numbers = [
+                board.add(x, step.mod[x], asked, most) if x in step.mod else -1 for x in names
+            ]
             badge = self._checks.badge(sch, step)
             call = (
                 "as given"

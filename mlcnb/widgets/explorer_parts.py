@@ -28,7 +28,7 @@ from mlcnb.view.program import folded
 from mlcnb.view.registry import shows
 from mlcnb.view.schedule import call_text, own_names
 from mlcnb.view.words import clip, count, listed, memory, plural
-from mlcnb.widgets.storyboard import margins, predicted
+from mlcnb.widgets.storyboard import margins, missed, predicted
 
 __all__ = ["Comparison", "explorer", "machine"]
 
@@ -70,7 +70,7 @@ def explorer(page: Any, asked: Sequence[Any]) -> list[Part]:
 def costed(name: str, func: PrimFunc, target: Target | None) -> Code:
     """The text of a function with what its lines cost, as comments in a column of their own."""
     text = document(func, header=False, name=name)
-    told = margins(func, text, str(target or ""))
+    told = margins(func, text, str(target or ""), missed(func, target).stores)
     edge = min(MARGIN, max((len(text.text_lines[n - 1]) for n in told), default=0)) + 2
     lines: list[Sequence[Text]] = []
     for number, line in enumerate(text.lines, 1):

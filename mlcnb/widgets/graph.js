@@ -48,7 +48,11 @@ export function graphView(label, { onPick = () => {}, onOpen = null, say = words
     if (next) { resize(next); reveal(at); }
   }
   function fit() {
-    if (graph) resize(Math.min(1, (pane.clientWidth - 24) / (graph.w + 16), (pane.clientHeight - 24) / (graph.h + 16)));
+    if (graph) resize(Math.min(1, (pane.clientWidth - 24) / (graph.w + 16), (highest() - 24) / (graph.h + 16)));
+  }
+  /** The height that the pane may have: it is no higher than its picture. */
+  function highest() {
+    return parseFloat(getComputedStyle(pane).maxHeight) || pane.clientHeight;
   }
   function edges() {
     const lines = graph.e.map((e) => e[3]).join("");

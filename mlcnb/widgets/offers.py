@@ -71,7 +71,7 @@ def costs_of(
     costs: list[dict[str, Any] | None] = []
     end = time.perf_counter() + seconds
     for step in found.steps[first:OFFERS]:
-        costs.append(None if step.func is None else cost(predicted(step.func, target)))
+        costs.append(None if step.func is None else cost(predicted(step.func, target), target))
         if time.perf_counter() > end:
             break
     return costs

@@ -3,7 +3,7 @@
 import { panel, el, svg, button, stepper, table, copyBox } from "./base.js";
 import { roomy } from "./roomy.js";
 
-const W = 720, H = 400, LEFT = 56, RIGHT = 16, TOP = 30, BOTTOM = 46;
+const W = 720, H = 400, LEFT = 56, RIGHT = 16, TOP = 40, BOTTOM = 46;
 const SLOPES = ["mlc-slope-0", "mlc-slope-1", "mlc-slope-2", "mlc-slope-3"];
 
 export default {
@@ -120,8 +120,8 @@ function chart(d, axis, at, pick, tell) {
     named.push([X(ridge) + 3, name]);
   });
   parts.push(svg("line", { x1: X(Math.max(x0, Math.min(...ridges))), x2: W - RIGHT, y1: Y(d.peak), y2: Y(d.peak), class: "mlc-roof" }),
-    svg("text", { x: W - RIGHT, y: Y(d.peak) + 13, class: "mlc-tick", "text-anchor": "end" }, `roof: ${round(d.peak)} GFLOP/s, measured`),
-    ...apart(named).map(([x, row, name]) => svg("text", { x, y: Y(d.peak) - 5 - 11 * row, class: "mlc-tick" }, name)));
+    ...apart(named, `roof: ${round(d.peak)} GFLOP/s, measured`).map(([x, row, name]) => (
+      svg("text", { x, y: Y(d.peak) - 5 - 12 * row, class: "mlc-tick mlc-level" }, name))));
   const past = dots.filter((p) => p.i <= at);
   parts.push(svg("polyline", { points: past.map((p) => `${X(p.at)},${Y(p.gflops)}`).join(" "), class: "mlc-trail" }));
   for (const p of dots) {
@@ -136,7 +136,7 @@ function chart(d, axis, at, pick, tell) {
     svg("title", {}, sentence(p)));
     parts.push(dot);
   }
-  for (const p of spread(dots.filter((q) => q.i <= at), X, Y)) {
+  for (const p of spread(dots.filter((q) => q.i <= at), X, Y, Y(d.peak))) {
     parts.push(svg("text", { x: p.x, y: p.y, class: `mlc-name ${p.i === at ? "mlc-here" : ""}` }, `${p.i + 1}`));
   }
   parts.push(svg("text", { x: (LEFT + W - RIGHT) / 2, y: H - 8, class: "mlc-tick", "text-anchor": "middle" },
@@ -147,22 +147,25 @@ function chart(d, axis, at, pick, tell) {
   return svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `roofline: ${sentence(here)}` }, ...parts);
 }
 
-/** Names above the roof at their places, each in the lowest row that is free there: [x, row, name]. */
-function apart(named) {
-  const ends = [];
-  return [...named].sort((a, b) => a[0] - b[0]).map(([x, name]) => {
-    const row = [...ends, -Infinity].findIndex((end) => end + 4 < x);
-    ends[row] = x + 6.2 * name.length;
-    return [x, row, name];
+/** Names above the roof at their places, each in the lowest row that is free there, and the roof's
+ * own at the right end: [x, row, name]. */
+function apart(named, roof) {
+  const wide = (name) => 6.4 * name.length, ends = [];
+  const all = [...named, [W - RIGHT - wide(roof), roof]];
+  return all.sort((a, b) => a[0] - b[0]).map(([x, name]) => {
+    const at = Math.min(x, W - RIGHT - wide(name));
+    const row = [...ends, -Infinity].findIndex((end) => end + 6 < at);
+    ends[row] = at + wide(name);
+    return [at, row, name];
   });
 }
 
 /** Numbers beside dots; those that would cover each other step to the right. */
-function spread(dots, X, Y) {
+function spread(dots, X, Y, roof) {
   const taken = [];
   return dots.map((p) => {
     let x = X(p.at) + 10;
-    const y = Y(p.gflops) + 4;
+    const y = Math.max(Y(p.gflops) + 4, roof + 14); // below the roof: above it stand the names of levels
     while (taken.some(([a, b]) => Math.abs(a - x) < 15 && Math.abs(b - y) < 11)) x += 15;
     taken.push([x, y]);
     return { i: p.i, x, y };

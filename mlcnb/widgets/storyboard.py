@@ -13,15 +13,20 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from mlcnb.core.errors import MLCError
 from mlcnb.core.render import Text
+from mlcnb.machine.addresses import placed
+from mlcnb.machine.indices import Unknown
 from mlcnb.machine.prediction import Prediction, footprints, predict
+from mlcnb.machine.stream import about
+from mlcnb.observe.counts import ByStore, by_store
 from mlcnb.script.printer import document
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.record.tree import sub_stmts
 from mlcnb.view.parts import narrow
-from mlcnb.view.words import clip, count, dim, listed, size
+from mlcnb.view.words import clip, count, dim, listed, plural, size
 from mlcnb.widgets.base import spans
 
 #: programs whose text and tree are kept between two pages
@@ -85,6 +90,53 @@ def _touched(func: PrimFunc, target: str) -> dict[Any, int]:
     return dict(footprints(func, Target(target) if target else None))
 
 
+#: accesses of a program whose misses are counted at once, and where somebody looks at it
+FEW, MANY = 250_000, 2_500_000
+
+
+class Missed(NamedTuple):
+    """Misses of the statements of a program, or why there are none (None: not counted yet)."""
+
+    stores: ByStore
+    why: str | None
+
+
+def missed(func: PrimFunc, target: Target | None, most: int = FEW) -> Missed:
+    """The misses of each statement of a program, where it makes at most `most` accesses."""
+    made = _accesses(func)
+    if not isinstance(made, int):
+        return Missed({}, made)
+    if made > MANY:
+        told = f"it makes about {count(made)} accesses, and at most {count(MANY)} are played"
+        return Missed({}, told)
+    if made > most:
+        return Missed({}, None)
+    cpu = target if target is not None and target.is_cpu else None
+    return _counted(func, "" if cpu is None else str(cpu))
+
+
+@lru_cache(KEPT)
+def _accesses(func: PrimFunc) -> int | str:
+    """How many accesses a program makes, or why that is not known."""
+    try:
+        return about(placed(func))
+    except (MLCError, Unknown) as error:
+        return _why(error)
+
+
+@lru_cache(KEPT)
+def _counted(func: PrimFunc, target: str) -> Missed:
+    try:
+        return Missed(by_store(func, Target(target) if target else None), "")
+    except MLCError as error:
+        return Missed({}, _why(error))
+
+
+def _why(error: Exception) -> str:
+    told = error.message if isinstance(error, MLCError) else str(error)
+    return clip(told.removeprefix("accesses: "), 160)
+
+
 class Storyboard:
     """Collects programs."""
 
@@ -99,20 +151,24 @@ class Storyboard:
         self._programs: dict[tuple[str, int], int] = {}
         self._kept: list[PrimFunc] = []
 
-    def add(self, name: str, func: PrimFunc, costed: bool = True) -> int:
-        """The number of a function's program; what it costs is told if that is known or asked."""
+    def add(self, name: str, func: PrimFunc, costed: bool = True, most: int = 0) -> int:
+        """The number of a function's program; what it costs is told if that is known or asked, its
+        misses line by line where it makes at most `most` accesses.
+        """
         key = (name, id(func))
         if key not in self._programs:
             self._kept.append(func)
             self._programs[key] = len(self.programs)
             page = page_of(func)
+            told = missed(func, self.target, most) if costed else Missed({}, None)
             self.programs.append(
                 {
                     "text": self.text(func, name),
                     "more": max(0, len(page.lines) - MOST),
                     "tree": self.tree(func, page, costed),
-                    "margin": self.margin(func, page, costed),
-                    "cost": cost(predicted(func, self.target)) if costed else None,
+                    "margin": self.margin(func, page, costed, told.stores),
+                    "missed": told.why,
+                    "cost": cost(predicted(func, self.target), self.target) if costed else None,
                 }
             )
         return self._programs[key]
@@ -140,11 +196,13 @@ class Storyboard:
             found += [place.depth, self._rows[row], spans[0].line - 1 if spans else 0]
         return found
 
-    def margin(self, func: PrimFunc, page: Any, costed: bool = True) -> list[int]:
+    def margin(
+        self, func: PrimFunc, page: Any, costed: bool = True, stores: ByStore | None = None
+    ) -> list[int]:
         """Number of a line and of what stands beside it, one after the other."""
         target = str(self.target or "") if costed else None
         found: list[int] = []
-        for line, row in margins(func, page, target).items():
+        for line, row in margins(func, page, target, stores).items():
             number = self._margins.setdefault(row, len(self._margins))
             found += [line - 1, number]
         return found
@@ -156,21 +214,41 @@ class Storyboard:
         return {**tables, "programs": self.programs}
 
 
-def margins(func: PrimFunc, page: Any, target: str | None) -> dict[int, tuple[str, str]]:
+def margins(
+    func: PrimFunc, page: Any, target: str | None, stores: ByStore | None = None
+) -> dict[int, tuple[str, str]]:
     """What the lines of a program cost: line -> how often its body runs and the bytes that one run
-    of it touches, in short, and the same in words, loop by loop.
+    of it touches, in short, and the same in words, loop by loop; of a statement its misses.
 
     Args:
         func: the program.
         page: its text.
         target: the machine by whose lines bytes are counted; None: they are left out.
+        stores: what `missed` found.
     """
     touched = {} if target is None else _touched(func, target)
     lines: dict[int, list[Place]] = {}
     for place in places(func)[:MOST]:
         if spans := page.spans_of(place.node):
             lines.setdefault(spans[0].line, []).append(place)
-    return {line: _margin(found, touched) for line, found in lines.items()}
+    told = {line: _margin(found, touched) for line, found in lines.items()}
+    for store, misses in (stores or {}).items():
+        if spans := page.spans_of(store):
+            told[spans[0].end_line] = _told(misses)
+    return told
+
+
+def _told(misses: dict[str, list[int]]) -> tuple[str, str]:
+    """Of a statement: its misses of the nearest cache; in words those of each level and array."""
+    if not misses:
+        return "no misses", "every line is in L1 when it is asked for"
+    levels = [
+        f"L{n} "
+        + listed((f"{clip(name, 24)} {count(own[n - 1])}" for name, own in misses.items()), 6)
+        for n in range(1, len(next(iter(misses.values()))) + 1)
+    ]
+    total = sum(own[0] for own in misses.values())
+    return plural(total, "miss", "misses"), f"misses, counted: {'; '.join(levels)}"
 
 
 def _margin(found: list[Place], touched: dict[Any, int]) -> tuple[str, str]:
@@ -254,13 +332,14 @@ def _predicted(func: PrimFunc, target: str) -> Prediction:
     return predict(func, Target(target) if target else None)
 
 
-def cost(found: Prediction) -> dict[str, Any]:
-    """A prediction for a page."""
+def cost(found: Prediction, target: Target | None) -> dict[str, Any]:
+    """A prediction for a page; threads of a GPU count where the target is one."""
+    bound = found.blocks * found.threads > 1 and target is not None and not target.is_cpu
     return {
         "misses": list(found.misses),
         "lanes": found.lanes,
         "strided": [clip(x, 24) for x in found.strided],
         "tasks": found.tasks,
-        "gpu": [found.blocks, found.threads] if found.blocks * found.threads > 1 else None,
+        "gpu": [found.blocks, found.threads] if bound else None,
         "cycles": round(found.cycles),
     }

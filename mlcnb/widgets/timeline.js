@@ -43,7 +43,7 @@ function draw(root, view) {
     bodies[1].hidden = changed.length > 0;
     const toggle = button("", () => { bodies[1].hidden = !bodies[1].hidden; label(); }, { "aria-expanded": "false" });
     const label = () => {
-      toggle.textContent = `${bodies[1].hidden ? "▸" : "▾"} ${same.length} passes changed nothing`;
+      toggle.textContent = `${bodies[1].hidden ? "▸" : "▾"} ${same.length} ${same.length === 1 ? "pass" : "passes"} changed nothing`;
       toggle.setAttribute("aria-expanded", String(!bodies[1].hidden));
     };
     label();

@@ -33,3 +33,22 @@ def test_magics_in_a_notebook(lab):
     nb.run()
     expect(nb.output(2)).to_contain_text("PrimFunc main")
     expect(nb.output(3)).to_have_text("'main'")
+
+
+def test_a_bar_of_progress_leaves_nothing_in_a_notebook_that_is_opened_again(lab):
+    """A widget would say 'model not found' there."""
+    bar = "from time import sleep; from mlcnb.core.progress import progress_bar"
+    work = (
+        "with progress_bar('working', 4) as bar:\n    for _ in range(4): sleep(0.4); bar.update(1)"
+    )
+    nb = lab.open([f"{bar}\n{work}\n'done'"])
+    nb.run()
+    expect(nb.output(0).last).to_have_text("'done'")
+    assert [o.get("data") for o in nb.save().cells[0].outputs] == [
+        {"text/plain": ""},
+        {"text/plain": "'done'"},
+    ]
+    again = nb.reopen()
+    expect(again.output(0).last).to_have_text("'done'")
+    assert "not found" not in again.root.inner_text()
+    again.execute("pass")  # its kernel is there

@@ -62,3 +62,21 @@ def test_a_fold_opens_with_a_kernel(lab):
     root.get_by_role("button", name="open this fold").click()
     expect(root.get_by_role("button", name="fold again")).to_be_visible()
     assert root.locator(".mlc-node").count() > few
+
+
+def test_a_small_graph_takes_no_more_room_than_its_picture(page_of):
+    root = page_of(mlc.explore(mlp())).locator(".mlcnb")
+    pane, picture = root.locator(".mlc-graph"), root.locator(".mlc-graph svg")
+    assert pane.bounding_box()["height"] < picture.bounding_box()["height"] + 30
+    root.get_by_role("button", name="smaller").click()
+    root.get_by_role("button", name="all of it").click()
+    expect(root.locator(".mlc-zoom")).to_have_text("100 %")
+
+
+def test_a_large_graph_fits_the_room_that_it_may_have(page_of):
+    root = page_of(mlc.explore(layered(60), max_nodes=400)).locator(".mlcnb")
+    root.get_by_role("button", name="all of it").click()
+    pane, picture = root.locator(".mlc-graph"), root.locator(".mlc-graph svg")
+    shown, room = picture.bounding_box(), pane.bounding_box()
+    assert shown["height"] <= room["height"] <= 620
+    assert shown["height"] > 580 or shown["width"] > room["width"] - 40

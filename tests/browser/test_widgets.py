@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+import mlcnb as mlc
+from mlcnb.machine.roofline import Level, Roofline
+from mlcnb.observe.replay import Replay, Stage
 from mlcnb.widgets import base, registry
 from mlcnb.widgets.export import LIMIT
 from mlcnb.widgets.export import page as page_text
 from tests.browser.room import IN_PAGES, WIDTHS, clipped
 from tests.view.names import NAMES
+from tests.view.samples import named_strip
 from tests.widgets.samples import SAMPLES, page
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -134,3 +140,30 @@ def test_sizes(kind):
     print(f"\n{kind}: module {module:,} B, state {packed:,} B, page {text:,} B")
     assert module < base.MODULE_LIMIT
     assert text < LIMIT
+
+
+#: pairs of texts of a picture that cover each other
+_COVERED = """picture => {
+  const texts = [...picture.querySelectorAll("text")]
+    .map(x => [x.textContent, x.getBoundingClientRect()]);
+  return texts.flatMap(([a, p], i) => texts.slice(i + 1)
+    .filter(([, q]) => p.left < q.right - 1 && q.left < p.right - 1
+      && p.top < q.bottom - 4 && q.top < p.bottom - 4)
+    .map(([b]) => `${a} and ${b}`));
+}"""
+
+
+def test_no_text_of_a_roofline_covers_another(page_of):
+    """Levels whose knees lie close, a trail of steps that change little, and one at the roof."""
+    speeds = {"L1": 300.0, "L2": 220.0, "L3": 180.0, "memory": 150.0}
+    levels = tuple(Level(n, 1 << 15 if n == "L1" else None, s) for n, s in speeds.items())
+    roof = Roofline(117.9, levels, 1)
+    times = [n * 1e-9 for n in (8192 / 2.8, 8192 / 2.88, 8192 / 15.4, 8192 / 116, 8192 / 117.5)]
+    stages = [
+        Stage(n, ("split",), None, replace(named_strip("x", t), roofline=roof), 0.0)
+        for n, t in enumerate(times)
+    ]
+    root = page_of(mlc.explore(Replay("x", tuple(stages), 4, 1))).locator(".mlcnb")
+    for key in ("Home", "End"):
+        root.locator("input[type=range]").first.press(key)
+        assert root.locator(".mlc-plot svg").first.evaluate(_COVERED) == []

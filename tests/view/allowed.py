@@ -32,7 +32,7 @@ ATTRIBUTES = {
 STYLE = re.compile(r"[a-z-]+:([#\w.,% -]|rgba\(\d+,\d+,\d+,[\d.]+\))+")
 SVG = "{http://www.w3.org/2000/svg}"
 SVG_TAGS = {
-    "svg": {"class", "role", "width", "height", "viewBox"},
+    "svg": {"class", "role", "x", "y", "width", "height", "viewBox"},
     "title": set(),
     "style": set(),
     "g": {"transform", "font-family", "stroke", "fill", "font-size", "text-anchor"},

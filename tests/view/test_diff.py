@@ -13,6 +13,7 @@ from mlcnb import view
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.transform import LegalizeOps
+from mlcnb.view.diff import change_parts
 from tests.view.allowed import check_html
 from tests.view.samples import matmul, mlp, scheduled
 
@@ -89,6 +90,19 @@ def test_words_that_differ_are_darker():
     assert '<span style="background:rgba(230,60,75,0.32)">x</span>' in html
     assert '<span style="background:rgba(46,180,80,0.38)">y</span>' in html
     check_html(html)
+
+
+def test_what_differs_far_right_is_brought_within_sight():
+    """The equal parts of both lines are left out, the same ones in both; the text has them."""
+    line = "lv: R.Tensor((1, 32)) = R.conv2d(x, " + "metadata[0], " * 12 + "padding=[{}], groups=1)"
+    made = mlcnb.diff(line.format("0, 0"), line.format("1, 0"))
+    (code,) = (part for part in change_parts(made))
+    removed, added = ("".join(token.text for token in row) for row in code.lines)
+    assert removed == "- lv: R.Tensor((1, 32)) =  … [0], padding=[0, 0], groups=1)"
+    assert added == "+ lv: R.Tensor((1, 32)) =  … [0], padding=[1, 0], groups=1)"
+    marked = [(w.line, w.column, w.end_column) for w, colour in code.marks if ",0.3" in colour]
+    assert [(added if n == 2 else removed)[a - 1 : b - 1] for n, a, b in marked] == ["0", "1"]
+    assert line.format("1, 0") in made.text
 
 
 def test_schedules():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 
 import numpy as np
@@ -509,3 +510,50 @@ def main(x: R.Tensor(("batch", 4), dtype="float32")):
 """)
     title = view.to_text(function).splitlines()[0]
     assert title.count("batch = 1") == 1
+
+
+def image_network():
+    """Three stages of convolutions, each at half the size of the one before."""
+    from mlcnb.relax.frontend import nn
+
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            steps = [2 if n % 4 == 0 else 1 for n in range(12)]
+            self.layers = nn.ModuleList(
+                [nn.Conv2D(4, 4, 3, stride=s, padding=1, bias=False) for s in steps]
+            )
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = nn.op.relu(layer(x))
+            return x
+
+    image = nn.spec.Tensor((1, 4, 64, 64), "float32")
+    mod, _ = Network().export_tvm({"forward": {"x": image}})
+    return mod["forward"]
+
+
+def test_an_overview_of_a_network_of_images_has_its_stages():
+    drawn = graph(image_network(), overview=True)
+    assert [n.lines for n in drawn.model.nodes if n.folded] == [
+        (f"at {n}×{n}: 8 operators", "conv2d ×4", "relu ×4") for n in (32, 16, 8)
+    ]
+    assert sum(n.size for n in drawn.model.nodes) == sum(n.size for n in drawn.full.nodes)
+    assert graph(mlp(), overview=True).explain() == mlp().graph().explain()
+
+
+def test_a_tall_picture_stands_in_columns():
+    """Every node and every label once, and no wider than a notebook beside its list of files."""
+    drawn = graph(image_network())
+    svg = drawn.svg(tooltips=False)
+    texts = check_svg(svg)
+    windows = re.findall(r'<svg x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="([\d.]+)"', svg)
+    assert len(windows) > 1
+    last_x, last_width, _ = map(float, windows[-1])
+    assert last_x + last_width <= drawing.WIDE + 2 * drawing.MARGIN
+    highest = max(float(height) for _, _, height in windows)
+    assert highest < 0.8 * drawn._placed.height
+    assert texts.count("conv2d") == texts.count("relu") == 12
+    labels = [t for t in texts if t.endswith(" f32")]
+    assert len(labels) == len(drawn.model.edges)

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 import re
+from types import SimpleNamespace
 
 import pytest
 import traitlets
@@ -140,6 +141,16 @@ def test_modules_are_small_and_load_nothing(module):
     )
 
 
+def test_a_sheet_holds_for_the_pages_of_its_own_module_and_version_alone():
+    names = {module: base.page_id(module) for module in MODULES}
+    assert len(set(names.values())) == len(MODULES)
+    for module, name in names.items():
+        assert f'const PAGE = "{name}";' in base.esm(module)
+        rules = re.sub(r"/\*.*?\*/|\{[^}]*\}", "", base.css(module), flags=re.DOTALL)
+        for selector in re.split(r",(?![^(]*\))|\n", rules):
+            assert not selector.strip() or f'.mlcnb[data-page="{name}"]' in selector
+
+
 def test_a_panel_is_an_ipywidget_whose_traits_can_be_linked():
     import ipywidgets
 
@@ -163,3 +174,24 @@ def test_every_module_has_a_page():
     classes = Interactive.__subclasses__()
     pages = {cls.module for cls in classes if cls.__module__.startswith("mlcnb.")}
     assert pages == set(MODULES)
+
+
+def test_a_box_of_ipywidgets_shows_its_pages_where_no_widget_runs(monkeypatch):
+    import ipywidgets
+    from IPython.core.formatters import DisplayFormatter
+
+    made = samples.SAMPLES["PrimFunc"]("x")
+    formatter = DisplayFormatter()
+    events = SimpleNamespace(register=lambda name, call: None)
+    shell = SimpleNamespace(display_formatter=formatter, events=events)
+    monkeypatch.setattr(base.cells, "shell", lambda: shell)
+    with mlc.options.scoped(display="rich"):
+        page = mlc.explore(made)
+        box = ipywidgets.VBox([ipywidgets.Label("x"), ipywidgets.HBox([page.panel])])
+        shown, _ = formatter.format(box)
+        alone, _ = formatter.format(page.panel)
+        plain, _ = formatter.format(ipywidgets.HBox([ipywidgets.Label("x")]))
+    assert shown["text/html"] == alone["text/html"] == page.to_html()
+    assert shown[MIME]["model_id"] == box.model_id
+    assert alone[MIME]["model_id"] == page.panel.model_id
+    assert "text/html" not in plain and MIME in plain

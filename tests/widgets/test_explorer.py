@@ -305,7 +305,7 @@ def test_functions_that_no_step_touches_are_asked_for():
 
 def test_threads_of_a_gpu_and_what_crosses_them():
     sch = Schedule(matmul(32, 32, 32))
-    page = Explorer(sch)
+    page = Explorer(sch, "cuda")
     i, j, k = sch.get_loops("C")
     sch.bind(i, "blockIdx.x")
     sch.bind(j, "threadIdx.x")
@@ -429,6 +429,7 @@ def test_lines_say_what_they_cost():
     margin = program["margin"]
     told = {n: data["margins"][row] for n, row in zip(margin[::2], margin[1::2], strict=True)}
     assert [cost for cost, _ in told.values()] == ["262 k× · 49.2 kB", "262 k×"]
+    assert program["missed"] is None  # a million accesses: counted when the page asks
     (line, (_, words)), _ = told.items()
     assert words == (
         "i: runs 64×, one run touches 49.2 kB; j: runs 4,096×, one run touches 16.9 kB; "
@@ -438,3 +439,59 @@ def test_lines_say_what_they_cost():
     (loops,) = (x for x in text if "T.grid(64, 64, 64)" in x)
     assert loops.endswith("  # 262 k× · 49.2 kB")
     assert text.index(loops) - text.index(next(x for x in text if "@T.prim_func" in x)) == line
+
+
+def counted(page):
+    """The costs of statements, line by line in the words of the page, and why there are none."""
+    data = page.snapshot()
+    program = data["programs"][-1]
+    told = [data["margins"][row] for row in program["margin"][1::2]]
+    return [x for x in told if "miss" in x[0]], program["missed"]
+
+
+def test_statements_say_what_they_miss():
+    """By the exact model, where the program is small enough to be played."""
+    page = mlc.explore(Schedule(matmul(16, 16, 16)), target="llvm -mcpu=x86-64-v4")
+    assert counted(page) == (
+        [
+            ["16 misses", "misses, counted: L1 C 16; L2 C 16; L3 C 16"],
+            ["32 misses", "misses, counted: L1 A 16, B 16; L2 A 16, B 16; L3 A 16, B 16"],
+        ],
+        "",
+    )
+    text = page.explain().splitlines()
+    assert [x.split("  # ")[1] for x in text if " misses" in x and " # " in x] == [
+        "16 misses",
+        "32 misses",
+    ]
+    larger = mlc.explore(Schedule(matmul(64, 64, 64)), target="llvm -mcpu=x86-64-v4")
+    assert counted(larger) == ([], None)
+    larger.answer("costs", {"branch": "main", "at": 0})
+    assert [x[0] for x in counted(larger)[0]] == ["256 misses", "512 misses"]
+
+
+def test_why_misses_are_not_counted():
+    page = mlc.explore(Schedule(matmul(256, 256, 256)), target="llvm -mcpu=x86-64-v4")
+    told = "it makes about 117 M accesses, and at most 2.5 M are played"
+    assert counted(page) == ([], told)
+    bound = Schedule(matmul(16, 16, 16))
+    bound.bind(bound.get_loops("C")[0], "threadIdx.x")
+    found, why = counted(mlc.explore(bound))
+    assert not found and why.startswith("the program runs on the threads of a GPU")
+
+
+def test_threads_of_a_gpu_are_no_gain_on_a_cpu():
+    def bound(target):
+        page = Explorer(Schedule(matmul(16, 16, 16)), target)
+        row = rows_of(page)["i"]
+        asks = {"branch": "main", "at": 0, "name": "main", "row": row}
+        answer = page.answer("legal", asks)
+        first = next(x["n"] for x in answer["steps"] if x["primitive"] == "bind")
+        costs = page.answer("weigh", {**asks, "first": first})["costs"]
+        before = page.snapshot()["programs"][0]["cost"]
+        return before, costs[0]
+
+    before, after = bound(TARGET)
+    assert (after["gpu"], after["tasks"], after["cycles"]) == (None, 1, before["cycles"])
+    before, after = bound("cuda")
+    assert after["gpu"] and after["cycles"] < before["cycles"]

@@ -20,6 +20,7 @@ from typing import Any
 
 from mlcnb.core.errors import TypeInferError
 from mlcnb.core.node import replace
+from mlcnb.core.text import plural
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
@@ -206,5 +207,6 @@ class CanonicalizeBindings(FunctionPass):
         made = canonicalize_bindings(func)
         if made is not func:
             gone = sum(1 for _ in bindings_of(func)) - sum(1 for _ in bindings_of(made))
-            ctx.note(f"{gone} bindings were other names of something")
+            told = plural(gone, "binding was another name", "bindings were other names")
+            ctx.note(f"{told} of something")
         return made

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mlcnb.core.node import replace, walk
+from mlcnb.core.text import plural
 from mlcnb.ir.expr import Call as PrimCall
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
@@ -176,7 +177,8 @@ class DeadCodeElimination(ModulePass):
         result = mod.with_functions(changed) if changed else mod
         result = remove_unused_functions(result, self.entry_functions or ())
         if result is not mod or len(result) != before:
-            ctx.note(f"removed {removed} bindings and {before - len(result)} functions")
+            functions = plural(before - len(result), "function")
+            ctx.note(f"removed {plural(removed, 'binding')} and {functions}")
         return result
 
 

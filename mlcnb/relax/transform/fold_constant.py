@@ -18,6 +18,7 @@ import numpy as np
 
 from mlcnb.core import options
 from mlcnb.core.errors import MLCError
+from mlcnb.core.text import plural
 from mlcnb.ir.expr import IntImm
 from mlcnb.ir.memory import aligned
 from mlcnb.ir.module import IRModule
@@ -220,7 +221,7 @@ class FoldConstant(FunctionPass):
         folder = _Folder(mod.functions, self.max_tensor_bytes)
         made = folder.rewrite(func)
         if folder.folded:
-            ctx.note(f"folded {folder.folded} calls")
+            ctx.note(f"folded {plural(folder.folded, 'call')}")
         for why in folder.refused:
             ctx.note(f"not folded: {why}")
         return made

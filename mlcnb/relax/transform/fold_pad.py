@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from mlcnb.core.text import plural
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.manipulate.pad import Pad
@@ -29,7 +30,7 @@ class FoldPad(FunctionPass):
         """The function with padding folded; a pad that nothing reads any more is left for DCE."""
         folder = _Folder(mod.functions)
         result = folder.rewrite(func)
-        ctx.note(f"{folder.folded} pads folded into convolutions")
+        ctx.note(f"{plural(folder.folded, 'pad')} folded into convolutions")
         return result
 
 

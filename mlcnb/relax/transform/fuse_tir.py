@@ -16,6 +16,7 @@ from typing import Any
 
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import FrozenDict, Node, replace, rewrite
+from mlcnb.core.text import plural
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import GlobalVar, Let
@@ -62,7 +63,8 @@ class FuseTIR(ModulePass):
         for key, func in mod.items():
             if isinstance(func, Function) and key not in fused:
                 table.set(key, caller.rewrite(func))
-        ctx.note(f"{len(fused)} groups became {len(set(renamed.values()))} loop functions")
+        made = len(set(renamed.values()))
+        ctx.note(f"{plural(len(fused), 'group')} became {plural(made, 'loop function')}")
         return remove_unused_functions(table.module(mod))
 
 

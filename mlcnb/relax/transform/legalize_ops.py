@@ -20,6 +20,7 @@ from typing import Any
 
 from mlcnb.core.errors import CodegenError, IntegerRangeError, UnsupportedOpError
 from mlcnb.core.node import replace
+from mlcnb.core.text import plural
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import GlobalVar, IntImm
 from mlcnb.ir.function import BaseFunc
@@ -76,7 +77,8 @@ class LegalizeOps(ModulePass):
                 table.set(key, legalizer.rewrite(func))
         made = len(table.functions) - len(mod)
         if legalizer.count:
-            ctx.note(f"{legalizer.count} operators became calls of {made} loop functions")
+            functions = plural(made, "loop function")
+            ctx.note(f"{plural(legalizer.count, 'operator')} became calls of {functions}")
         for name, why in legalizer.kept.items():
             ctx.note(f"{name} stays: {why}")
             if self.enable_warning:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
@@ -37,7 +38,7 @@ class PackMatmul(FunctionPass):
         packer = _Packer(mod.functions)
         packer.lanes = self.lanes or (Target.current() or Target("llvm")).lanes("float32")
         result = packer.rewrite(func)
-        ctx.note(f"{packer.packed} constant matrices packed")
+        ctx.note(f"{plural(packer.packed, 'constant matrix', 'constant matrices')} packed")
         return result
 
 

@@ -21,8 +21,7 @@ from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.expr import Call, Function
-from mlcnb.view.graph import drawing, layout, paint
-from mlcnb.view.graph.fold import fold
+from mlcnb.view.graph import drawing, fold, layout, paint
 from mlcnb.view.graph.model import Model, Node, build
 from mlcnb.view.parts import MAX_LINES, Line, Part, Picture, Title, more
 from mlcnb.view.registry import shows
@@ -53,6 +52,7 @@ class Graph(display.Shown):
         find: str = "",
         profile: Any = None,
         lit: Collection[Any] = (),
+        overview: bool = False,
     ) -> None:
         self.colour, self.find = colour, find
         self.full = paint.find(full, find) if find else full
@@ -64,7 +64,8 @@ class Graph(display.Shown):
         elif colour == "bytes":
             self.full = paint.with_bytes(self.full)
         self.max_nodes = max_nodes
-        self.model = _painted(fold(_few_found(self.full, max_nodes), max_nodes), colour)
+        smaller = fold.overview if overview else fold.fold
+        self.model = _painted(smaller(_few_found(self.full, max_nodes), max_nodes), colour)
 
     @cached_property
     def dot(self) -> str:
@@ -162,6 +163,7 @@ def graph(
     find: str = "",
     profile: Any = None,
     lit: Collection[Any] = (),
+    overview: bool = False,
 ) -> Graph:
     """The graph of one function.
 
@@ -178,6 +180,7 @@ def graph(
             folded.
         profile: what `mlcnb.profile` gave; colours by time.
         lit: variables whose nodes are marked, and not folded.
+        overview: of a network of images draw the stages, each the operators of one size of image.
 
     Raises:
         MLCError: there is no such graph function or colour, or the profile is of another program.
@@ -187,7 +190,7 @@ def graph(
         what = "time needs a profile" if colour == "time" else f"no colour {colour!r}"
         hint = "graph(ex, profile=mlcnb.profile(ex, x))" if colour == "time" else ", ".join(COLOURS)
         raise MLCError(f"graph: {what}", hint=hint)
-    looks = {"colour": colour, "find": find, "profile": profile, "lit": lit}
+    looks = {"colour": colour, "find": find, "profile": profile, "lit": lit, "overview": overview}
     if isinstance(mod, Function):
         name = str(mod.attrs.get("global_symbol", "function"))
         return Graph(build(name, mod, {}, groups), max_nodes, **looks)

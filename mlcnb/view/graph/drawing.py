@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from html import escape
+from math import ceil
 
 from mlcnb.view.graph.kinds import LOOKS
 from mlcnb.view.graph.layout import LINE, Placed, Point
@@ -19,6 +20,8 @@ from mlcnb.view.words import visible
 SMALL = 6.0
 MARGIN = 8.0
 LEGEND = 26.0
+#: points: a picture that is higher is cut into columns side by side, so wide together, so far apart
+TALL, WIDE, GAP = 440.0, 780.0, 20.0
 _FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace"
 _STYLE = (
     f".mlcnb text{{font-family:{_FONT};font-size:11px;fill:#1b1f24;text-anchor:middle}}"
@@ -30,26 +33,80 @@ _STYLE = (
     ".mlcnb .c{fill:#f6f8fa;stroke:#8c959f}"
     ".mlcnb .h{text-anchor:start;font-size:10px;font-weight:bold;fill:#3d444d}"
 )
+Tip = Callable[[Node], str] | None
 
 
-def draw(model: Model, placed: Placed, title: str, tip: Callable[[Node], str] | None = None) -> str:
+def draw(model: Model, placed: Placed, title: str, tip: Tip = None) -> str:
     """The picture. `tip` gives the text that hovering over a node shows."""
     legend = _legend(model)
-    width = max(placed.width + _overhang(model, placed), legend[1]) + 2 * MARGIN
-    height = placed.height + 2 * MARGIN + LEGEND
+    wide = placed.width + _overhang(model, placed)
+    columns = _columns(placed, wide)
+    drawn = (
+        [_part(model, placed, tip, (0.0, placed.height), MARGIN)]
+        if len(columns) == 1
+        else [
+            _column(model, placed, tip, rows, MARGIN + number * (wide + GAP), wide)
+            for number, rows in enumerate(columns)
+        ]
+    )
+    width = max(len(columns) * (wide + GAP) - GAP, legend[1]) + 2 * MARGIN
+    height = max(bottom - top for top, bottom in columns) + 2 * MARGIN + LEGEND
     size = f'width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="mlcnb" role="img" {size}>',
         f"<title>{_text(title)}</title><style>{_STYLE}{_looks(model)}</style>",
         f'<rect width="{_n(width)}" height="{_n(height)}" fill="#ffffff"/>',
         legend[0],
-        f'<g transform="translate({_n(MARGIN)} {_n(MARGIN + LEGEND)})">',
-        *_clusters(model, placed),
-        *_edges(model, placed),
-        *(_node(node, placed, tip) for node in model.nodes),
-        "</g></svg>",
+        *drawn,
+        "</svg>",
     ]
     return "".join(parts)
+
+
+def _part(model: Model, placed: Placed, tip: Tip, rows: Point, left: float) -> str:
+    """What stands between two heights, moved to its place."""
+    inside = (
+        *_clusters(model, placed, rows),
+        *_edges(model, placed, rows),
+        *(_node(n, placed, tip) for n in model.nodes if _within(placed.nodes[n.id][1], rows)),
+    )
+    return f'<g transform="translate({_n(left)} {_n(MARGIN + LEGEND)})">{"".join(inside)}</g>'
+
+
+def _column(model: Model, placed: Placed, tip: Tip, rows: Point, left: float, wide: float) -> str:
+    """A part of a tall picture in a window of its own: lines that go on are cut at its edges."""
+    top, bottom = rows
+    inside = _part(model, placed, tip, rows, 0.0).replace(
+        f"translate(0 {_n(MARGIN + LEGEND)})", f"translate(0 {_n(-top)})", 1
+    )
+    size = _n(wide + 4), _n(bottom - top + 4)
+    at = f'x="{_n(left - 2)}" y="{_n(MARGIN + LEGEND - 2)}"'
+    window = f'width="{size[0]}" height="{size[1]}" viewBox="-2 -2 {size[0]} {size[1]}"'
+    return f"<svg {at} {window}>{inside}</svg>"
+
+
+def _columns(placed: Placed, wide: float) -> list[Point]:
+    """From which height to which each column goes: one, unless the picture is tall and narrow.
+
+    It is cut above a node, where no other node and no frame stands.
+    """
+    count = min(int((WIDE + GAP) // (wide + GAP)), ceil(placed.height / TALL))
+    if count < 2:
+        return [(0.0, placed.height)]
+    boxes = [(y - h / 2 - 4, y + h / 2 + 4) for _, y, _, h in placed.nodes.values()]
+    boxes += [(top - 4, bottom + 4) for _, top, _, bottom in placed.clusters.values()]
+    free = [low - 10 for low, _ in sorted(boxes) if not any(a < low - 10 < b for a, b in boxes)]
+    cuts = [0.0]
+    for number in range(1, count):
+        wanted = placed.height * number / count
+        near = [x for x in free if cuts[-1] + TALL / 3 < x < placed.height - TALL / 6]
+        if near:
+            cuts.append(min(near, key=lambda x: abs(x - wanted)))
+    return list(zip(cuts, [*cuts[1:], placed.height], strict=True))
+
+
+def _within(y: float, rows: Point) -> bool:
+    return rows[0] <= y <= rows[1]
 
 
 def _overhang(model: Model, placed: Placed) -> float:
@@ -108,26 +165,30 @@ def _entries(model: Model) -> Iterable[tuple[str, str, str]]:
         yield "box", "input f", "found"
 
 
-def _clusters(model: Model, placed: Placed) -> Iterable[str]:
+def _clusters(model: Model, placed: Placed, rows: Point) -> Iterable[str]:
     """Frames with their titles, outer ones first."""
     for cluster in model.clusters:
         if cluster.id not in placed.clusters:
             continue
         left, top, right, bottom = placed.clusters[cluster.id]
+        if not _within(top, rows):
+            continue
         size = f'width="{_n(right - left)}" height="{_n(bottom - top)}"'
         yield f'<rect class="c" x="{_n(left)}" y="{_n(top)}" {size} rx="5"/>'
         yield f'<text class="h" x="{_n(left + 6)}" y="{_n(top + 14)}">{_text(cluster.title)}</text>'
 
 
-def _edges(model: Model, placed: Placed) -> Iterable[str]:
+def _edges(model: Model, placed: Placed, rows: Point) -> Iterable[str]:
     """All lines as one path, all tips as another, then the labels."""
     lines: dict[bool, list[str]] = {False: [], True: []}
     tips, labels = [], []
     for number, edge in enumerate(model.edges):
         points, at = placed.edges[number]
+        if max(y for _, y in points) < rows[0] or min(y for _, y in points) > rows[1]:
+            continue
         lines[edge.back].append(_curve(points[:-1]))
         tips.append(_tip(points[-2], points[-1]))
-        if edge.label:
+        if edge.label and _within((at or points[len(points) // 2])[1], rows):
             labels.append(_edge_label(edge.label, at, points))
     for back, drawn in lines.items():
         if drawn:

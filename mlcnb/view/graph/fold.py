@@ -12,6 +12,7 @@ joined with anything.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,8 @@ from mlcnb.view.words import count, plural
 
 #: lines in the label of one joined node
 CHAIN = 8
+#: nodes of an overview by stages
+STAGED = 24
 
 
 def fold(model: Model, most: int) -> Model:
@@ -34,6 +37,65 @@ def fold(model: Model, most: int) -> Model:
             break
         model = step(model, most)
     return model
+
+
+def overview(model: Model, most: int) -> Model:
+    """A network of images by stages, each the operators of one size of image; others as `fold`."""
+    if len(model.nodes) > STAGED:
+        found = _in_rows(stages(model), _is_light_tail)
+        if sum(is_stage(n) for n in found.nodes) >= 3 and len(found.nodes) <= STAGED:
+            return found
+    return fold(model, most)
+
+
+def _is_light_tail(chain: list[Node], node: Node) -> bool:
+    return _is_light(chain, node) and not is_stage(chain[-1])
+
+
+def is_stage(node: Node) -> bool:
+    """Whether a node stands for the operators of one size of image."""
+    return node.folded and node.lines[0].startswith("at ")
+
+
+def stages(model: Model) -> Model:
+    """Operators in a row whose images have one size as one node; what only moves data (a pad, a
+    change of layout) goes with what comes after it.
+    """
+    sizes = {edge.source: _image(edge.label) for edge in model.edges}
+    rows: list[tuple[str, list[Node]]] = []
+    moved: list[Node] = []
+    for node in model.nodes:
+        at = sizes.get(node.id, "")
+        if node.found or node.sort in ("input", "output") or not at:
+            moved = []
+            continue
+        moved.append(node)
+        if node.sort == "movement":
+            continue
+        if rows and rows[-1][0] == at and rows[-1][1][-1].id == moved[0].id - 1:
+            rows[-1][1].extend(moved)
+        else:
+            rows.append((at, moved))
+        moved = []
+    joined = _join(replace(model, clusters=[]), [nodes for _, nodes in rows])
+    told = {nodes[-1].members: _stage(at, nodes) for at, nodes in rows if len(nodes) > 1}
+    sums = {_sums(nodes)["members"]: told[nodes[-1].members] for _, nodes in rows if len(nodes) > 1}
+    nodes = [replace(n, lines=sums.get(n.members, n.lines)) for n in joined.nodes]
+    return replace(joined, nodes=nodes)
+
+
+def _image(label: str) -> str:
+    """Height and width in a label `1×32×112×112 f32`, of channels first or in blocks."""
+    sizes = label.split(" ")[0].split("×")
+    plain = len(sizes) in (4, 5) and all(x.isdigit() for x in sizes)
+    return "×".join(sizes[2:4]) if plain else ""
+
+
+def _stage(at: str, nodes: list[Node]) -> tuple[str, ...]:
+    """Size of the image and how many operators, then the most frequent ones."""
+    names = Counter(n.lines[0] for n in nodes)
+    told = [f"{name} ×{times}" if times > 1 else name for name, times in names.most_common(4)]
+    return f"at {at}: {plural(len(nodes), 'operator')}", *told
 
 
 def groups(model: Model, most: int) -> Model:

@@ -55,3 +55,11 @@ def test_none_where_it_is_not_known_what_was_tried():
     assert repairs(ScheduleError("something else")) == []
     assert repairs(refused(sch.get_block, "X")) == []
     assert repairs(ScheduleError("split: no root")) == []
+
+
+def test_a_factor_that_was_given_is_in_what_is_legal_instead():
+    sch = Schedule(matmul(128, 128, 128))
+    with pytest.raises(ScheduleError) as caught:
+        sch.split(sch.get_loops("C")[0], 32)
+    assert caught.value.advice == "factors=[None, 32]"
+    assert repairs(caught.value)[0].text == 'sch.split(sch.get_loops("C")[0], factors=[None, 32])'

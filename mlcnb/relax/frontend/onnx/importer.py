@@ -11,13 +11,14 @@ remembers its ONNX node in its span.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
 from mlcnb.core.errors import ModelError, UnsupportedOpError
 from mlcnb.core.node import FrozenDict
+from mlcnb.core.progress import progress_bar, ticking
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.op.onnx import spelling
@@ -113,7 +114,9 @@ class Importer:
         """The model as a module with the function main."""
         params = [p for name in self.inputs.values if (p := self.parameter(name)) is not None]
         self.initializers(self.model.graph, self.frame.scope)
-        self.walk(self.model.graph.node, self.frame)
+        nodes = self.model.graph.node
+        with progress_bar("reading the model", len(nodes)) as bar:
+            self.walk(ticking(nodes, bar), self.frame)
         outputs = [self.output(o) for o in self.model.graph.output]
         result = outputs[0] if len(outputs) == 1 else Tuple(tuple(outputs))
         self.emitter.origin = None
@@ -196,7 +199,7 @@ class Importer:
         self.walk(graph.node, frame)
         return [self.find(o.name, frame.scope, f"output {o.name!r}") for o in graph.output]
 
-    def walk(self, nodes: Sequence[Any], frame: Frame) -> None:
+    def walk(self, nodes: Iterable[Any], frame: Frame) -> None:
         """All nodes in order."""
         before = self.emitter.origin
         for proto in nodes:

@@ -17,6 +17,7 @@ from typing import Any
 
 from mlcnb.core.errors import UnsupportedError, UnsupportedOpError
 from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.progress import progress_bar, ticking
 from mlcnb.core.text import kind_of
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
@@ -95,8 +96,9 @@ class Importer:
             bind: a returned tuple is bound to a variable.
             attrs: more attributes of main.
         """
-        for node in self.graph.nodes:
-            self.node(node)
+        with progress_bar("reading the model", len(self.graph.nodes)) as bar:
+            for node in ticking(self.graph.nodes, bar):
+                self.node(node)
         if self.refusals:
             raise self.refusal()
         outputs = self.outputs(results)

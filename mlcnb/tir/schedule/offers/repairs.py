@@ -10,6 +10,7 @@ that refuse.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.tir import stmt as s
@@ -44,7 +45,10 @@ def repairs(error: ScheduleError) -> list[LegalStep]:
     place = error.where if isinstance(error.where, s.For | s.Block) else find_anchor_block(root)
     if place is None or place not in tree:
         return []
-    found = _legal(sch, function, _same(known[name], tree, place), SAME)
+    same = list(islice(_same(known[name], tree, place), TRIES))
+    if error.advice:  # a call that the hint spells comes first
+        same.sort(key=lambda call: error.advice not in call.text)
+    found = _legal(sch, function, iter(same), SAME)
     for friend in facts_of(name).near.split():
         if len(found) < MOST:
             near = _calls(known[friend], tree, (place, *_block_of(tree, place)))
