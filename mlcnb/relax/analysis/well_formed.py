@@ -130,6 +130,8 @@ class _Checker:
         """Parameters, body, result."""
         for param in func.params:
             self.parameter(param)
+        if not func.is_pure and func.attrs.get("relax.force_pure", False):
+            self.fail("relax.force_pure of a function that is not pure", func, "leave out one")
         if not isinstance(func.body, rx.SeqExpr):
             self.fail("the body is no sequence of bindings", func.body, _NORMALIZE)
         self.sequence(func.body)
@@ -293,6 +295,8 @@ class _Checker:
         for arg in call.args:
             if not isinstance(arg, rx.Op):
                 self.argument(arg, call)
+        for info in call.sinfo_args:
+            self.known_symbols(info, f"the result of the call bound to {var.name_hint}", call)
         if has_effects(call, self.functions) and not called(call).allocates:
             self.effect(call, var)
 

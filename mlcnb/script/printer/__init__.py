@@ -29,6 +29,7 @@ from mlcnb.script.printer import (  # noqa: F401  the rules of every node, kept 
 )
 from mlcnb.script.printer.buffer import declaration, declared_alone
 from mlcnb.script.printer.context import Options, Printer
+from mlcnb.script.printer.function import told_alone
 from mlcnb.script.printer.module import META_NOTE, header, metadata
 from mlcnb.tir.buffer import Buffer
 
@@ -134,8 +135,13 @@ def script_with_constants(obj: Any, **options: Any) -> tuple[str, list[Any]]:
 
 def _with_prelude(p: Printer, obj: Any, doc: Doc) -> Doc:
     """Before a part of a program: what the variables and buffers are that it uses."""
-    told = [declared_alone(p, x) for x in p.names.free]
-    return lines([*told, doc])
+    told: dict[int, Doc] = {}
+    for x in p.names.free:  # a graph's variable has sizes, which are free too and stand before it
+        met = len(p.names.free)
+        line = told_alone(p, x) if isinstance(x, rx.Var) else declared_alone(p, x)
+        told.update({id(v): declared_alone(p, v) for v in p.names.free[met:]})
+        told.setdefault(id(x), line)
+    return lines([*told.values(), doc])
 
 
 def _options(given: dict[str, Any]) -> Options:
