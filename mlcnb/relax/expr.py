@@ -636,6 +636,8 @@ def call_dps_packed(func: str | ExternFunc, args: Any, out_sinfo: Any) -> Call:
 
 def _dps(op: str, args: tuple, out_sinfo: Any, tir_vars: ShapeExpr | None) -> Call:
     info: Any = told_by(out_sinfo) if isinstance(out_sinfo, list | tuple) else out_sinfo
+    if isinstance(tir_vars, list | tuple):
+        tir_vars = shape_expr(tir_vars)
     extra = () if tir_vars is None else (tir_vars,)
     return Call(Op(op), (*args, *extra), None, (info,), info)
 

@@ -107,9 +107,12 @@ class FunctionParser:
 
 def _finer(declared: StructInfo | None, given: StructInfo | None) -> StructInfo | None:
     """What is declared, or what the body gives where that says more."""
+    from mlcnb.relax.analysis.struct_info import same_info, struct_info_lca
+
     if declared is None or given is None:
         return declared or given
-    return given if declared.is_base_of(given) else declared
+    says_more = declared.is_base_of(given) and same_info(declared, struct_info_lca(declared, given))
+    return given if says_more else declared
 
 
 def _well_defined(params: list[Var], body: SeqExpr) -> StructInfo | None:
