@@ -314,8 +314,8 @@ class BlockBuilder:
         """End the function with its result: an expression, or a list or tuple of them.
 
         Raises:
-            MLCError: it was called before, parameters were given twice or not at all, or the result is local to a
-                dataflow block.
+            MLCError: it was called before, parameters were given twice or not at all, or the
+                result is local to a dataflow block.
         """
         emitter = self._emitter("emit_func_output")
         if not self._frames:

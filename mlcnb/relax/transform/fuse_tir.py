@@ -190,7 +190,7 @@ class _Fusion:
         return [b for b in bindings if not _is_field(b.value, self.func.params)]
 
     def parameters(self) -> list[PrimVar]:
-        """A buffer for each tensor, and each field of a tuple that is read; the scalars of a shape."""
+        """A buffer for each tensor, and each field of a tuple that is read; scalars of shapes."""
         scalars: list[PrimVar] = []
         for prm in self.func.params:
             info: Any = prm.struct_info
