@@ -11,7 +11,7 @@ import numpy as np
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import broadcast_dims
 from mlcnb.op._spell import MAX_COMPUTED, call
-from mlcnb.op._torch import Formula, axis_of
+from mlcnb.op._torch import Formula, as_wide, axis_of
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, const
 
@@ -33,15 +33,6 @@ def torch_gather(n: TorchNode, x: Expr, dim: int, index: Expr) -> Expr:
     """For each index the element at that place of a dimension."""
     axis, want = axis_of(n, dim, len(n.dims(x))), n.dims(index)
     return call("relax.gather_elements", as_wide(n, x, want, axis), index, axis=axis)
-
-
-def as_wide(n: TorchNode, x: Expr, want: Sequence[Any], axis: int) -> Expr:
-    """x cut to the sizes of the indices in the other dimensions, as PyTorch reads it."""
-    for i, (have, size) in enumerate(zip(n.dims(x), want, strict=True)):
-        a, b = as_int(have), as_int(size)
-        if i != axis and a is not None and b is not None and a > b:
-            x = n.emit(call("relax.strided_slice", x, (i,), (0,), (b,), (1,)))
-    return x
 
 
 def places_of(n: TorchNode, mask: Expr) -> list[Expr]:

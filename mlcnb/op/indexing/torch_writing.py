@@ -11,8 +11,7 @@ import numpy as np
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._spell import call
-from mlcnb.op._torch import Formula, axis_of
-from mlcnb.op.indexing.torch_spellings import as_wide
+from mlcnb.op._torch import Formula, as_wide, axis_of
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, const
 

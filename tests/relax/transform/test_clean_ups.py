@@ -521,3 +521,39 @@ def test_binding_parameters() -> None:
     )
     with pytest.raises(PassError, match="no function 'other' in the module"):
         BindParams("other", {})(mod)
+
+
+def test_what_a_block_gives_out_for_itself_is_local() -> None:
+    @R.function
+    def before(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.add(a, x)
+            R.output(a, b)
+        if c:
+            with R.dataflow():
+                d = R.exp(b)
+                e = R.add(d, d)
+                R.output(d, e)
+            f = e
+        else:
+            f = x
+        return f
+
+    @R.function
+    def after(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.add(a, x)
+            R.output(b)
+        if c:
+            with R.dataflow():
+                d = R.exp(b)
+                e = R.add(d, d)
+                R.output(e)
+            f = e
+        else:
+            f = x
+        return f
+
+    check_pass(CanonicalizeBindings(), before, after)
