@@ -211,7 +211,8 @@ class _Pool:
 
     def storage(self, call: rx.Call) -> _Storage:
         """The storage that an allocation needs."""
-        shape, kind, device, scope = call.args
+        args: Any = call.args
+        shape, kind, device, scope = args
         dims = [self.bound(d) for d in shape.values]
         size = p.as_expr(product(dims), None)
         nbytes = p.multiply(p.const(kind.value.nbytes, "int64"), p.cast("int64", size))
@@ -222,7 +223,7 @@ class _Pool:
         if isinstance(dim, IntImm) or not self.bounded:
             return dim
         most = Analyzer(self.bounds).const_int_bound(dim).max_value
-        return dim if most is None or most >= 2**62 else IntImm("int64", int(most))
+        return dim if most is None or most >= 2**62 else p.const(int(most), "int64")
 
 
 def _uses(value: Any, tokens: dict[rx.Var, Any]) -> list[rx.Var]:
