@@ -29,6 +29,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op._dims import product
 from mlcnb.op.memory import AllocTensor
+from mlcnb.op.vm import CallTirDyn
 from mlcnb.relax import expr as rx
 from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim, symbolic_vars
@@ -40,15 +41,14 @@ from mlcnb.tir.function import PrimFunc
 
 #: a free storage is taken for what is up to so many times smaller, or larger
 REACH = 16
-#: operators whose result lies where their operand does
-_VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset")
 
 
 class StaticPlanBlockMemory(FunctionPass):
     """Give tensors that never live together one storage, as TVM's pass of this name does.
 
-    Sizes may be symbolic: then a storage is taken again for what is surely as large. With the
-    attribute `tir_var_upper_bound` the largest size is reserved, and a run that needs more ends.
+    They are of one dtype; shapes may be symbolic: then a storage is taken again for what is surely
+    as large. With the attribute `tir_var_upper_bound` the largest size is reserved, and a run that
+    needs more ends.
 
     Raises:
         PassError: a bound of a size (`tir_var_upper_bound`) is no integer.
@@ -119,7 +119,7 @@ class _Uses:
 
     def call(self, call: rx.Call, var: rx.Var, block: rx.BindingBlock) -> None:
         """Loop functions use a tensor and are done; others may keep it."""
-        if getattr(call.op, "name", "") in _VIEWS:
+        if called(call).view:
             self.holds[var] = self.structure(call.args[0])
             return
         used = [t for arg in (call.op, *call.args) for t in self.of(arg)]
@@ -151,8 +151,7 @@ def _releases(call: rx.Call, mod: IRModule) -> bool:
     if isinstance(call.op, GlobalVar):
         return isinstance(mod.functions.get(call.op), PrimFunc)
     gives_nothing = isinstance(call.struct_info, TupleStructInfo) and not call.struct_info.fields
-    is_dynamic = getattr(call.op, "name", "") == "relax.vm.call_tir_dyn"
-    return is_dynamic or (isinstance(call.op, rx.ExternFunc) and gives_nothing)
+    return called(call) is CallTirDyn or (isinstance(call.op, rx.ExternFunc) and gives_nothing)
 
 
 @dataclass(eq=False)
@@ -228,7 +227,7 @@ class _Pool:
 
 def _uses(value: Any, tokens: dict[rx.Var, Any]) -> list[rx.Var]:
     """The allocations that a call uses."""
-    if not isinstance(value, rx.Call) or getattr(value.op, "name", "") in _VIEWS:
+    if not isinstance(value, rx.Call) or called(value).view:
         return []
     return [t for n in value_uses(value) if isinstance(n, rx.Var) for t in tokens.get(n, ())]
 
