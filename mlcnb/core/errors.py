@@ -120,11 +120,14 @@ class IntegerRangeError(MLCError):
     """An integer that the dtype it stands in, or is computed in, cannot hold."""
 
 
-class TypeInferError(MLCError, ValueError):
-    """Arguments of an operator whose shapes or dtypes do not fit. A ValueError, as with TVM."""
+class TypeInferError(MLCError, ValueError, TypeError):
+    """Arguments of an operator whose shapes or dtypes do not fit.
+
+    A ValueError and a TypeError: TVM raises the one for shapes, the other for kinds and dtypes.
+    """
 
 
-class OperatorArgumentError(TypeInferError, TypeError):
+class OperatorArgumentError(TypeInferError):
     """A call of an operator with arguments or attributes that it does not have, or not so."""
 
 

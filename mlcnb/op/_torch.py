@@ -11,6 +11,7 @@ from typing import Any
 
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._spell import call
 from mlcnb.op.torch import TorchNode
 from mlcnb.relax.expr import Expr
@@ -69,3 +70,12 @@ def axes_of(n: TorchNode, axes: Any, rank: int) -> tuple[int, ...]:
         return tuple(range(rank))
     given: Sequence[int] = [axes] if isinstance(axes, int) else axes
     return tuple(a % max(rank, 1) for a in given)
+
+
+def as_wide(n: TorchNode, x: Expr, want: Sequence[Any], axis: int) -> Expr:
+    """x cut to the sizes of the indices in the other dimensions, as PyTorch reads it."""
+    for i, (have, size) in enumerate(zip(n.dims(x), want, strict=True)):
+        a, b = as_int(have), as_int(size)
+        if i != axis and a is not None and b is not None and a > b:
+            x = n.emit(call("relax.strided_slice", x, (i,), (0,), (b,), (1,)))
+    return x

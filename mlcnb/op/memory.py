@@ -67,7 +67,7 @@ def alloc_tensor(
 
 @operator("relax.memory.alloc_storage")
 class AllocStorage(OpDecl):
-    """A piece of memory of `size` elements of `dtype`, in which tensors can be placed."""
+    """A piece of memory of `size` bytes, in which tensors can be placed, mostly of `dtype`."""
 
     pure: ClassVar[bool] = False
     allocates: ClassVar[bool] = True
@@ -82,7 +82,7 @@ class AllocStorage(OpDecl):
 
     def numpy(self, size: Any, virtual_device_index: Any, storage_scope: Any, dtype: Any) -> Any:
         """Bytes, all zero"""
-        return np.zeros(int(np.prod(size)) * make_dtype(dtype).nbytes, np.uint8)
+        return np.zeros(int(np.prod(size)), np.uint8)
 
 
 @operator("relax.memory.alloc_tensor")
@@ -104,6 +104,11 @@ class AllocTensorFromStorage(OpDecl):
         """A view of the bytes"""
         kind = make_dtype(dtype).numpy
         count = int(np.prod(shape)) * kind.itemsize
+        if offset + count > storage.size:
+            raise ExecutionError(
+                f"memory.alloc_tensor: {count} bytes from {offset} on do not lie in the "
+                f"{storage.size} of the storage"
+            )
         return storage[offset : offset + count].view(kind).reshape(shape)
 
 

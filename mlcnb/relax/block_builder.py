@@ -14,7 +14,6 @@ What is emitted is normalized: nested calls are made flat, struct infos inferred
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -299,8 +298,8 @@ class BlockBuilder:
         """End the function with its result: an expression, or a list or tuple of them.
 
         Raises:
-            MLCError: parameters were given twice or not at all, or the result is local to a
-                dataflow block.
+            MLCError: it was called before, parameters were given twice or not at all, or the
+                result is local to a dataflow block.
         """
         emitter = self._emitter("emit_func_output")
         if not self._frames:
@@ -311,6 +310,8 @@ class BlockBuilder:
                 hint="leave `with bb.dataflow()` first, with bb.emit_output(value)",
             )
         frame = self._frames[-1]
+        if frame.result is not None:
+            raise MLCError(f"function {frame.name!r} has its result already")
         if (frame.params is None) == (params is None):
             when = "nowhere" if params is None else "twice"
             raise MLCError(f"function {frame.name!r}: parameters are given {when}")
@@ -345,9 +346,7 @@ class BlockBuilder:
 
     def get_unique_global_name(self, name_prefix: str) -> str:
         """A function name that is free in the module."""
-        taken = self._table.names.taken
-        names = (f"{name_prefix}{i or ''}" for i in itertools.count())
-        return next(name for name in names if name not in taken)
+        return self._table.free_name(name_prefix)
 
     def current_block_is_dataflow(self) -> bool:
         """True inside `with bb.dataflow()`."""

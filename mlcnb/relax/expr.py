@@ -135,6 +135,13 @@ class Constant(Expr):
         return TensorStructInfo(ShapeExpr(dims), dtype(self.data.dtype.name))
 
 
+def _item(kind: str, items: tuple, index: int) -> Any:
+    try:
+        return items[index]
+    except IndexError:
+        raise IndexError(f"{kind} index out of range: {index} of {len(items)}") from None
+
+
 @node
 class Tuple(Expr):
     """Several values as one."""
@@ -150,8 +157,12 @@ class Tuple(Expr):
         return TupleStructInfo(tuple(e.struct_info or ObjectStructInfo() for e in self.fields))
 
     def __getitem__(self, index: int) -> Expr:
-        """A field: of a tuple that is written out it is what stands there."""
-        return self.fields[index]
+        """A field: of a tuple that is written out it is what stands there.
+
+        Raises:
+            IndexError: there is no such field.
+        """
+        return _item("Tuple", self.fields, index)
 
 
 @node
@@ -188,8 +199,12 @@ class ShapeExpr(Expr):
         return iter(self.values)
 
     def __getitem__(self, index: int) -> Any:
-        """A dimension."""
-        return self.values[index]
+        """A dimension.
+
+        Raises:
+            IndexError: there is no such dimension.
+        """
+        return _item("ShapeExpr", self.values, index)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -589,6 +604,8 @@ def call_dps_packed(func: str | ExternFunc, args: Any, out_sinfo: Any) -> Call:
 
 def _dps(op: str, args: tuple, out_sinfo: Any, tir_vars: ShapeExpr | None) -> Call:
     info: Any = told_by(out_sinfo) if isinstance(out_sinfo, list | tuple) else out_sinfo
+    if isinstance(tir_vars, list | tuple):
+        tir_vars = shape_expr(tir_vars)
     extra = () if tir_vars is None else (tir_vars,)
     return Call(Op(op), (*args, *extra), None, (info,), info)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,6 +25,11 @@ class FunctionTable:
         self.functions: dict[GlobalVar, BaseFunc] = dict(functions or {})
         self.names = Names(k.name_hint for k in self.functions)
         self._shared: dict[bytes, list[GlobalVar]] = {}
+
+    def free_name(self, name: str) -> str:
+        """`name`, or the first of name1, name2, … that no function has."""
+        taken = self.names.taken
+        return next(n for i in itertools.count() if (n := f"{name}{i or ''}") not in taken)
 
     def add(self, func: BaseFunc, name: str) -> GlobalVar:
         """Add a function under `name`, or a name made from it where that is taken."""

@@ -256,6 +256,10 @@ def _infer_function(call: rx.Call, name: str, info: Any) -> StructInfo:
                 where=call,
             )
     free = [v for v in symbolic_vars(info.ret) if not _defined_by(v, info)]
+    if isinstance(call.op, GlobalVar) and isinstance(info.ret, FuncStructInfo):
+        own = {v: type(v)(v.name, v.dtype) for v in free}  # each call gives a function of its own
+        found.update(own)
+        free = list(own.values())
     known = [*free, *(v for value in found.values() for v in symbolic_vars(value))]
     return erase_to_well_defined(substitute(info.ret, found), known)
 

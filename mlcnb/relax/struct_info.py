@@ -135,6 +135,9 @@ class FuncStructInfo(StructInfo):
     ret: StructInfo = None  # type: ignore[assignment]
     purity: bool = True
 
+    def __post_init__(self) -> None:
+        _plain(self, "params", list, tuple)
+
     @staticmethod
     def opaque_func(*, ret: StructInfo | None = None, purity: bool = False) -> FuncStructInfo:
         """A function of which no parameters are known, nor what it gives unless `ret` tells."""

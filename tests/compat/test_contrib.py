@@ -20,6 +20,9 @@ def test_a_folder_that_goes():
     assert temp.listdir() == ["a.txt"] and path.parent == Path(temp.temp_dir)
     temp.remove()
     assert not path.parent.exists()
+    with utils.tempdir() as inside:
+        assert Path(inside.temp_dir).exists()
+    assert not Path(inside.temp_dir).exists()
 
 
 @pytest.mark.skipif(cc.get_cc() is None, reason="no C compiler")

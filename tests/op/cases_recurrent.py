@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlcnb.op.linear_algebra import determinant
+from mlcnb.op.linear_algebra import determinant, solve
 from mlcnb.op.nn import recurrent
 from mlcnb.op.nn._recurrent_activations import TABLE
 from mlcnb.op.vision import non_max_suppression as nms
@@ -13,6 +13,7 @@ from tests.op.harness import Case, numbers
 
 MODULES = (
     "mlcnb.op.linear_algebra.determinant",
+    "mlcnb.op.linear_algebra.solve",
     "mlcnb.op.nn.recurrent",
     "mlcnb.op.vision.non_max_suppression",
     "mlcnb.op.vision.roi_align",
@@ -63,9 +64,21 @@ def _regions():
             for ratio in (0, 2):
                 how = {"mode": mode, "aligned": aligned, "sample_ratio": ratio}
                 made = roi_align.RoiAlign((2, 3), **how)
-                yield Case(made, args, loops=False, note=f"{mode}-{aligned}-{ratio}")
-    for shape in ((2, 2), (3, 4, 4), (0, 2, 2)):
-        yield Case(determinant.Det(), [numbers(shape)], loops=False)
+                note = f"{mode}-{aligned}-{ratio}"
+                yield Case(made, args, 1e-5, loops=ratio > 0, note=note)
+    made = roi_align.RoiAlign((2, 3), sample_ratio=2)
+    yield Case(made, [a.astype("float16") for a in args[:2]] + args[2:], 4e-3, note="half")
+    for shape in ((2, 2), (3, 4, 4), (0, 2, 2), (2, 0, 0), (2, 1, 1)):
+        yield Case(determinant.Det(), [numbers(shape)], 1e-5)
+    swapped = np.array([[0, 2, 1], [3, 0, 1], [0, 4, 0]], "float32")
+    yield Case(determinant.Det(), [np.stack([swapped, swapped * 0, swapped[:, [0, 0, 1]]])], 1e-5)
 
 
-CASES = [case for family in (_layers, _boxes, _regions) for case in family()]
+def _equations():
+    a = numbers((2, 3, 3)) + 3 * np.eye(3, dtype="float32")
+    yield Case(solve.Solve(), [a, numbers((2, 3, 4), seed=2)], 1e-5, loops=False)
+    yield Case(solve.Cholesky(), [a @ a.swapaxes(1, 2)], 1e-5, loops=False)
+    yield Case(solve.Slogdet(), [-a], 1e-5, loops=False)
+
+
+CASES = [case for family in (_layers, _boxes, _regions, _equations) for case in family()]

@@ -382,3 +382,22 @@ def test_numbers_are_taken_as_tvm_gives_them() -> None:
     assert main.attrs["Primitive"] is True
     assert_structural_equal(relax.PrimValue(3).value, tir.IntImm("int64", 3))
     assert x.name == x.name_hint
+
+
+def test_a_function_has_one_result() -> None:
+    bb = relax.BlockBuilder()
+    x = tensor("x", 2)
+    with bb.function("main", [x]):
+        bb.emit_func_output(x)
+        with pytest.raises(MLCError, match="function 'main' has its result already"):
+            bb.emit_func_output(x)
+
+
+def test_sizes_of_a_call_may_be_a_list_and_places_out_of_range_say_so() -> None:
+    x, size = tensor("x", 2), SizeVar("n", "int64")
+    call = relax.call_tir(relax.GlobalVar("f"), (x,), x.struct_info, [size])
+    assert call.args[2][0] is size
+    with pytest.raises(IndexError, match="ShapeExpr index out of range: 1 of 1"):
+        call.args[2][1]
+    with pytest.raises(IndexError, match="Tuple index out of range: -3 of 2"):
+        Tuple((x, x))[-3]

@@ -12,6 +12,7 @@ from mlcnb.ir import VDevice, assert_structural_equal
 from mlcnb.ir.expr import SizeVar
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import BlockBuilder, op
+from mlcnb.relax.analysis.struct_info import definable_vars, struct_info_lca, symbolic_vars
 from mlcnb.relax.expr import (
     Call,
     Op,
@@ -27,6 +28,7 @@ from mlcnb.relax.expr import (
 from mlcnb.relax.infer import children_of, infer, is_leaf
 from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.struct_info import (
+    FuncStructInfo,
     ObjectStructInfo,
     PrimStructInfo,
     ShapeStructInfo,
@@ -35,6 +37,8 @@ from mlcnb.relax.struct_info import (
     describe,
 )
 from mlcnb.relax.transform import LegalizeOps
+from mlcnb.script import from_source
+from mlcnb.script import ir as I
 from mlcnb.script import relax as R
 from mlcnb.script import tir as T
 from mlcnb.testing import evaluate
@@ -156,7 +160,7 @@ def test_void_says_of_a_dtype_that_it_is_not_known() -> None:
     assert unknown.struct_info.dtype is None
     known = Var("k", tensor_info((2, 3), "float32"))
     assert inferred(op.add(unknown, known)).dtype is None
-    assert inferred(op.concat([known, unknown], axis=0)).dtype is None
+    assert inferred(op.concat([known, unknown], axis=0)).dtype == "float32"
 
 
 def test_scalars_take_part_in_arithmetic() -> None:
@@ -262,3 +266,66 @@ def test_bounds_of_other_lengths_are_refused() -> None:
     x = Var("x", tensor_info((2, 4), "float32"))
     with pytest.raises(TypeInferError, match=r"differ in length: \[2, 1, 1\]"):
         inferred(op.strided_slice(x, axes=[0, 1], begin=[0], end=[1]))
+
+
+def test_of_one_tensor_concat_says_all_that_is_known() -> None:
+    for held in (ShapeStructInfo(ndim=2), ShapeStructInfo()):
+        x = Var("x", TensorStructInfo(Var("s", held), "float32"))
+        assert inferred(op.concat([x], axis=0)) is x.struct_info
+        assert inferred(op.strided_slice(x, [], [], [])) is x.struct_info
+
+
+def test_an_error_of_inference_is_a_value_error_and_a_type_error() -> None:
+    x, y = (Var("x", tensor_info((2,), k)) for k in ("float32", "int8"))
+    for kind in (ValueError, TypeError, TypeInferError):
+        with pytest.raises(kind, match="which differs in rank or dtype"):
+            inferred(op.concat([x, y], axis=0))
+
+
+def test_groups_and_ranks_that_never_fit_are_refused() -> None:
+    data = Var("x", tensor_info((2, n * 6, 8), "float32"))
+    weight = Var("w", tensor_info((n * 6 + 4, n, 3), "float32"))
+    with pytest.raises(TypeInferError, match="do not fit 6 groups"):
+        inferred(op.nn.conv1d(data, weight, groups=6))
+    two, unknown = (
+        Var("a", tensor_info((2, 3), "float32")),
+        Var("b", tensor_info(None, "float32", 4)),
+    )
+    with pytest.raises(TypeInferError, match="differ in rank"):
+        inferred(op.nn.cross_entropy_with_logits(two, unknown))
+
+
+def test_a_call_that_gives_a_function_gives_one_with_sizes_of_its_own() -> None:
+    @I.ir_module
+    class Mod:
+        @R.function
+        def make(
+            k: R.Tensor((), "float32"),
+        ) -> R.Callable((R.Tensor(("n",), "float32"),), R.Tensor(("n",), "float32")):
+            @R.function
+            def inner(v: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+                return R.multiply(v, k)
+
+            return inner
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32"), k: R.Tensor((), "float32")):
+            f = Mod.make(k)
+            return f(x)
+
+    assert_structural_equal(Mod, from_source(Mod.script()))
+    (param,) = Mod["main"].body.bindings[0].var.struct_info.params
+    assert param.dims[0] not in symbolic_vars(Mod["make"].ret_struct_info)
+
+
+def test_functions_joined_have_their_parameters_joined() -> None:
+    def of(size: int) -> FuncStructInfo:
+        given = tensor_info((size, n), "float32")
+        return FuncStructInfo([given], tensor_info((size,), "float32"))
+
+    joined = struct_info_lca(of(1), of(2))
+    whole = FuncStructInfo([tensor_info(None, "float32", 2)], tensor_info(None, "float32", 1))
+    assert_structural_equal(joined, whole)
+    assert symbolic_vars(of(1)) == definable_vars(of(1)) == (n,)
+    other = FuncStructInfo([], tensor_info((1,), "float32"))
+    assert struct_info_lca(of(1), other).params is None

@@ -195,3 +195,17 @@ def test_the_error_points_into_the_program() -> None:
     with pytest.raises(WellFormedError) as caught:
         assert_well_formed(IRModule.make({"main": func}))
     assert caught.value.where is z and "^" in str(caught.value)
+
+
+def test_a_call_says_no_size_that_is_defined_nowhere() -> None:
+    made = call_packed("f", x, sinfo_args=[tensor_info((n,), "float32")])
+    func = Function((x,), SeqExpr((BindingBlock((VarBinding(y, made),)),), x), INFO, False)
+    with pytest.raises(WellFormedError, match="the result of y mentions the symbolic variable n"):
+        assert_well_formed(func, check_struct_info=False)
+
+
+def test_a_function_is_impure_or_forced_to_be_pure() -> None:
+    forced = FrozenDict({"relax.force_pure": True})
+    assert well_formed(Function((x,), SeqExpr((), x), INFO, True, forced))
+    with pytest.raises(WellFormedError, match=r"relax\.force_pure of a function that is not pure"):
+        assert_well_formed(Function((x,), SeqExpr((), x), INFO, False, forced))

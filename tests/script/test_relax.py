@@ -8,14 +8,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from mlcnb import relax, tir
 from mlcnb.core.errors import ParseError
 from mlcnb.core.node import FrozenDict
-from mlcnb.ir import structural_equal
+from mlcnb.ir import assert_structural_equal, structural_equal
 from mlcnb.ir.expr import GlobalVar, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import expr as rx
 from mlcnb.relax.struct_info import TensorStructInfo
-from mlcnb.script import parse, script
+from mlcnb.script import from_source, parse, script
+from mlcnb.script import ir as I
 from mlcnb.script import relax as R
 from tests.script.roundtrip import assert_round_trip, assert_text
 
@@ -501,3 +503,58 @@ def main(x: R.Tensor((4,), "float32")):
     assert call.ty_args is call.sinfo_args
     assert TensorStructInfo(dtype="float32").is_base_of(x.ty)
     assert not x.ty.is_base_of(TensorStructInfo(dtype="float32"))
+
+
+def test_a_result_is_as_known_as_the_body() -> None:
+    @R.function
+    def func(x: R.Tensor((2, 3), "float32")) -> R.Tensor:
+        return R.exp(x)
+
+    assert_structural_equal(func.ret_struct_info, func.params[0].struct_info)
+
+    @R.function
+    def wider(x: R.Tensor("float32", ndim=2)) -> R.Tensor((2, 3), "float32"):
+        return R.exp(x)
+
+    assert str(wider.ret_struct_info) == 'R.Tensor((2, 3), dtype="float32")'
+
+
+def test_a_local_function_is_an_output_of_its_block() -> None:
+    @R.function
+    def func(x: R.Tensor((2,), "float32")):
+        with R.dataflow():
+
+            @R.function
+            def inner(y: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+                return R.exp(y)
+
+            R.output(inner)
+        return inner(x)
+
+    assert type(func.body.bindings[0].var) is relax.Var
+    assert_structural_equal(func, from_source(func.script()))
+
+
+def test_a_part_of_a_graph_says_what_its_variables_are() -> None:
+    x = tir.Var("x", "int64")
+    info = relax.TensorStructInfo((1, x, 3), "float32")
+    a, b = relax.Var("a", info), relax.Var("b", info)
+    told = 'x = T.int64()\na: R.Tensor((1, x, 3), dtype="float32")\n'
+    binding = relax.VarBinding(b, relax.op.sin(a))
+    line = 'b: R.Tensor((1, x, 3), dtype="float32") = R.sin(a)'
+    assert binding.script(verbose_expr=True) == told + line
+    block = relax.BindingBlock((binding,))
+    assert block.script(verbose_expr=True) == told + line
+    call = relax.call_tir(relax.GlobalVar("f"), (a,), info, [x])
+    out = 'out_sinfo=R.Tensor((1, x, 3), dtype="float32"), tir_vars=R.shape([x])'
+    assert call.script(verbose_expr=True) == told + f"R.call_tir(f, (a,), {out})"
+
+
+def test_modules_in_the_words_of_0_27() -> None:
+    @I.ir_module(s_tir=True)
+    class Mod:
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            return R.exp(x)
+
+    assert_structural_equal(Mod, from_source(Mod.script()))

@@ -19,6 +19,12 @@ class TempDirectory:
         self.temp_dir = tempfile.mkdtemp(prefix="mlcnb-")
         self.remove = weakref.finalize(self, shutil.rmtree, self.temp_dir, ignore_errors=True)
 
+    def __enter__(self) -> TempDirectory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
     def relpath(self, name: str) -> str:
         """The path of a file in the folder."""
         return str(Path(self.temp_dir) / name)

@@ -77,6 +77,36 @@ def torch_linspace(n: TorchNode, start: Any, end: Any, steps: Any) -> Expr:
     return rounded(n, f.add(f.multiply(count, float(width)), float(start)))
 
 
+@torch_spelling("aten.hamming_window")
+def torch_hamming_window(
+    n: TorchNode, size: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46
+) -> Expr:
+    """alpha - beta * cos(2 pi k / size)"""
+    turn = 2 * np.pi * _window_places(size, periodic)
+    return n.tensor(const(alpha - beta * np.cos(turn)), n.result()[1])
+
+
+@torch_spelling("aten.blackman_window")
+def torch_blackman_window(n: TorchNode, size: int, periodic: bool = True) -> Expr:
+    """0.42 - 0.5 * cos(2 pi k / size) + 0.08 * cos(4 pi k / size)"""
+    turn = 2 * np.pi * _window_places(size, periodic)
+    return n.tensor(const(0.42 - 0.5 * np.cos(turn) + 0.08 * np.cos(2 * turn)), n.result()[1])
+
+
+@torch_spelling("aten.bartlett_window")
+def torch_bartlett_window(n: TorchNode, size: int, periodic: bool = True) -> Expr:
+    """A triangle of height 1."""
+    found = 1 - np.abs(2 * _window_places(size, periodic) - 1)
+    return n.tensor(const(found), n.result()[1])
+
+
+def _window_places(size: int, periodic: bool) -> np.ndarray:
+    """k / size: the end of a periodic window is the beginning of the next one."""
+    if size == 1:
+        return np.full(1, 0.5)  # PyTorch's window of one place is 1
+    return np.arange(size) / (size if periodic else size - 1)
+
+
 @torch_spelling("aten.tril_indices", "aten.triu_indices")
 def torch_triangle_indices(n: TorchNode, row: Any, col: Any, offset: Any = 0) -> Expr:
     """The places of a triangle: rows, then columns."""

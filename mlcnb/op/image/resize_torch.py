@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._spell import call
+from mlcnb.op._torch import Formula, wide
 from mlcnb.op.torch import TorchNode, torch_spelling
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Expr, const
 
 #: numbers of `grid_sampler` -> words
 _METHODS = ("bilinear", "nearest", "bicubic")
@@ -71,6 +74,51 @@ def torch_upsample_nearest_exact(n: TorchNode, x: Expr, output_size: Any, *scale
         n, x, method="nearest_neighbor", coordinate_transformation_mode="half_pixel",
         rounding_method="round",
     )  # fmt: skip
+
+
+@torch_spelling("aten._upsample_bilinear2d_aa", "aten._upsample_bicubic2d_aa")
+def torch_upsample_smoothed(
+    n: TorchNode, x: Expr, output_size: Any, align_corners: bool, *scales: Any
+) -> Expr:
+    """Weighted neighbours as far as a pixel of the result reaches: a matrix for each dimension."""
+    kind, out = wide(n.dtype(x)), n.result()[0][2:]
+    if "float" not in n.dtype(x):
+        n.refuse(f"pixels of {n.dtype(x)}", "convert them to float32")
+    if not all(isinstance(d, int) for d in (*n.dims(x)[2:], *out)):
+        n.refuse("an image whose size is open", "export with fixed sizes, or without antialias")
+    f, given = Formula(n, kind), _numbers(scales, 2)
+    tall, broad = (
+        const(_smoothing(have, want, s, align_corners, "bicubic" in n.target).astype(kind))
+        for have, want, s in zip(n.dims(x)[2:], out, given, strict=True)
+    )
+    lines = f.matmul(n.tensor(x, kind), f.permute_dims(broad, axes=(1, 0)))
+    return n.tensor(f.matmul(tall, lines), n.dtype(x))
+
+
+def _smoothing(
+    have: int, want: int, scale: float | None, align_corners: bool, is_cubic: bool
+) -> np.ndarray:
+    """(want, have): the weight of each pixel; the filter is as wide as pixels of the result."""
+    if align_corners:
+        step = (have - 1) / (want - 1) if want > 1 else 0.0
+    else:
+        step = have / want if scale is None else 1 / scale
+    reach = (2.0 if is_cubic else 1.0) * max(step, 1.0)
+    weights = np.zeros((want, have))
+    for row in range(want):
+        centre = step * (row + 0.5)
+        first, end = max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), have)
+        away = np.abs(np.arange(first, end) - centre + 0.5) / max(step, 1.0)
+        near = _cubic(away) if is_cubic else np.maximum(1 - away, 0)
+        weights[row, first:end] = near / near.sum()
+    return weights
+
+
+def _cubic(x: np.ndarray) -> np.ndarray:
+    """Keys's kernel with a = -0.5."""
+    near = (1.5 * x - 2.5) * x * x + 1
+    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return np.where(x < 1, near, np.where(x < 2, far, 0.0))
 
 
 @torch_spelling(

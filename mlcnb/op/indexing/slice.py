@@ -110,14 +110,16 @@ class StridedSlice(OpDecl):
     def infer(self, x: Any, axes: Any, begin: Any, end: Any, strides: Any = None) -> Any:
         """x's dimensions, cut."""
         given = [s.values for s in (axes, begin, end)] + [strides and strides.values]
+        if x.ndim == -1 and not any(given):
+            return x
         if x.ndim == -1 or None in given[:3]:
             return tensor(None, x.dtype, x.ndim)
         lengths = [len(v) for v in given if v is not None]
         if len(set(lengths)) > 1:
             refuse(self, f"axes, begin, end and strides differ in length: {lengths}")
         if x.dims is None:
-            self.steps(given[3], len(given[0]))
-            return tensor(None, x.dtype, x.ndim)
+            is_cut = bool(self.steps(given[3], len(given[0])))
+            return tensor(None, x.dtype, x.ndim) if is_cut else x
         return tensor([c.length for c in self.cuts(x.dims, *given)], x.dtype)
 
     def steps(self, strides: Sequence[Any] | None, count: int) -> list[int]:

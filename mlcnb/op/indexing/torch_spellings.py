@@ -1,4 +1,4 @@
-"""PyTorch spellings that read and write by indices: embedding, gather, index, scatter, one_hot."""
+"""PyTorch spellings that read by indices, and index_put: embedding, gather, index, one_hot."""
 
 from __future__ import annotations
 
@@ -11,19 +11,9 @@ import numpy as np
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import broadcast_dims
 from mlcnb.op._spell import MAX_COMPUTED, call
-from mlcnb.op._torch import Formula, axis_of
+from mlcnb.op._torch import Formula, as_wide, axis_of
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, const
-
-#: include_self forms of scatter_reduce as reductions of scatter_elements
-_REDUCE = {
-    "sum": "add",
-    "prod": "mul",
-    "amax": "max",
-    "amin": "min",
-    "add": "add",
-    "multiply": "mul",
-}
 
 
 @torch_spelling("aten.embedding")
@@ -42,58 +32,7 @@ def torch_index_select(n: TorchNode, x: Expr, dim: int, index: Expr) -> Expr:
 def torch_gather(n: TorchNode, x: Expr, dim: int, index: Expr) -> Expr:
     """For each index the element at that place of a dimension."""
     axis, want = axis_of(n, dim, len(n.dims(x))), n.dims(index)
-    return call("relax.gather_elements", _as_wide(n, x, want, axis), index, axis=axis)
-
-
-def _as_wide(n: TorchNode, x: Expr, want: Sequence[Any], axis: int) -> Expr:
-    """x cut to the sizes of the indices in the other dimensions, as PyTorch reads it."""
-    for i, (have, size) in enumerate(zip(n.dims(x), want, strict=True)):
-        a, b = as_int(have), as_int(size)
-        if i != axis and a is not None and b is not None and a > b:
-            x = n.emit(call("relax.strided_slice", x, (i,), (0,), (b,), (1,)))
-    return x
-
-
-@torch_spelling("aten.scatter.src", "aten.scatter.value", "aten.scatter_add")
-@torch_spelling("aten.scatter.reduce", "aten.scatter.value_reduce")
-def torch_scatter(
-    n: TorchNode, x: Expr, dim: int, index: Expr, src: Any, *, reduce: str | None = None
-) -> Expr:
-    """x with `src` written (or with scatter_add added) at indices."""
-    way = "add" if "scatter_add" in n.target else "update"
-    if reduce is not None:
-        way = _REDUCE[reduce]
-    axis, want = axis_of(n, dim, len(n.dims(x))), n.dims(index)
-    if isinstance(src, Expr):
-        if as_int(want[axis]) != as_int(n.dims(src)[axis]):
-            src = n.emit(call("relax.strided_slice", src, (axis,), (0,), (want[axis],), (1,)))
-        src = _as_wide(n, src, want, axis)
-    else:
-        src = n.emit(call("relax.full", list(want), n.tensor(src, n.dtype(x)), dtype=n.dtype(x)))
-    return call("relax.scatter_elements", x, index, src, axis=axis, reduction=way)
-
-
-@torch_spelling("aten.scatter_reduce.two")
-def torch_scatter_reduce(
-    n: TorchNode, x: Expr, dim: int, index: Expr, src: Expr, reduce: str, *,
-    include_self: bool = True,
-) -> Expr:  # fmt: skip
-    """x with `src` combined at indices, x's own elements among them."""
-    if not include_self or reduce == "mean":
-        n.refuse(f"reduce {reduce!r} with include_self = {include_self}")
-    return torch_scatter(n, x, dim, index, src, reduce=reduce)
-
-
-@torch_spelling("aten.index_add")
-def torch_index_add(
-    n: TorchNode, x: Expr, dim: int, index: Expr, source: Expr, *, alpha: Any = 1
-) -> Expr:
-    """x with slices added at places of a dimension."""
-    axis, f = axis_of(n, dim, len(n.dims(x))), Formula(n, n.dtype(x))
-    line = [n.dims(index)[0] if i == axis else 1 for i in range(len(n.dims(x)))]
-    places = f.broadcast_to(f.reshape(index, line), list(n.dims(source)))
-    source = source if alpha == 1 else f.multiply(source, alpha)
-    return call("relax.scatter_elements", x, places, source, axis=axis, reduction="add")
+    return call("relax.gather_elements", as_wide(n, x, want, axis), index, axis=axis)
 
 
 def places_of(n: TorchNode, mask: Expr) -> list[Expr]:
@@ -337,9 +276,12 @@ def torch_searchsorted(
     side: str | None = None,
 ) -> Expr:  # fmt: skip
     """How many of a rising sequence are below each element (or not above it)."""
-    if len(n.dims(sorted_sequence)) != 1:
-        n.refuse("a sequence for each row", "search in one sequence")
     given = n.tensor(x, n.dtype(sorted_sequence)) if not isinstance(x, Expr) else x
+    if len(n.dims(sorted_sequence)) != 1:
+        f, to_right = Formula(n, n.dtype(given)), right or side == "right"
+        pair = f.expand_dims(sorted_sequence, axis=(-2,)), f.expand_dims(given, axis=(-1,))
+        passed = f.less_equal(*pair) if to_right else f.less(*pair)
+        return f.sum(n.tensor(passed, "int32" if out_int32 else "int64"), axis=(-1,))
     attrs = {"out_int32": out_int32, "right": right or side == "right"}
     return call("relax.bucketize", given, sorted_sequence, **attrs)
 

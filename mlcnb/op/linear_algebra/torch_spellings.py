@@ -43,6 +43,17 @@ def torch_addmm(n: TorchNode, x: Expr, a: Expr, b: Expr, *, beta: Any = 1, alpha
     return f.add(product, x if beta == 1 else f.multiply(x, beta))
 
 
+@torch_spelling("aten.addbmm")
+def torch_addbmm(n: TorchNode, x: Expr, a: Expr, b: Expr, *, beta: Any = 1, alpha: Any = 1) -> Expr:
+    """beta * x + alpha * the sum of all a . b"""
+    f = Formula(n, n.dtype(a))
+    total = f.sum(f.matmul(a, b), axis=(0,))
+    total = total if alpha == 1 else f.multiply(total, alpha)
+    if beta == 0:
+        return total
+    return f.add(total, x if beta == 1 else f.multiply(x, beta))
+
+
 @torch_spelling("aten.outer", "aten.ger")
 def torch_outer(n: TorchNode, x: Expr, other: Expr) -> Expr:
     """Every product of two elements."""

@@ -52,10 +52,12 @@ class Concat(OpDecl):
         """The dimensions of the first tensor, but the sum of all along `axis`."""
         first = _agree(self, tensors)
         if first.ndim == -1:
-            return tensor(None, first.dtype)
+            return tensor(None, first.dtype) if len(tensors) > 1 else first
         if self.axis is None and any(t.ndim not in (1, -1) for t in tensors):
             refuse(self, "axis None wants tensors of one dimension", hint="flatten them first")
         axis = axis_at(self, self.axis or 0, first.ndim, first)
+        if len(tensors) == 1:
+            return first
         if any(t.dims is None for t in tensors):
             return tensor(None, first.dtype, first.ndim)
         for t in tensors[1:]:
@@ -117,9 +119,8 @@ def _agree(op: OpDecl, tensors: Sequence[Any]) -> Any:
         if t.ndim not in (-1, first.ndim) or (t.dtype and first.dtype and t.dtype != first.dtype):
             other = f"differs in rank or dtype from {tell(first)}"
             refuse(op, f"tensors[{at}] is {tell(t)}, which {other}")
-    if any(t.dtype is None for t in tensors):
-        return replace(first, dtype=None)
-    return first
+    known = next((t.dtype for t in tensors if t.dtype), None)
+    return first if first.dtype == known else replace(first, dtype=known)
 
 
 def _agree_outside(op: OpDecl, first: Any, other: Any, axis: int) -> None:

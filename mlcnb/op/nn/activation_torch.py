@@ -34,6 +34,16 @@ def torch_leaky_relu(n: TorchNode, x: Expr, negative_slope: float = 0.01) -> Exp
     return call("relax.nn.leakyrelu", x, alpha=float(negative_slope))
 
 
+@torch_spelling("aten.rrelu")
+def torch_rrelu(
+    n: TorchNode, x: Expr, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
+) -> Expr:
+    """As leaky_relu by the mean of the slopes, as inference has it."""
+    if training:
+        n.refuse("its slopes are random", "call model.eval() before the export")
+    return call("relax.nn.leakyrelu", x, alpha=float(lower + upper) / 2)
+
+
 @torch_spelling("aten.gelu")
 def torch_gelu(n: TorchNode, x: Expr, *, approximate: str = "none") -> Expr:
     """Exact, or its approximation by tanh."""

@@ -146,8 +146,7 @@ class Conv(OpDecl):
         if filled and not unlike(channels, outer):
             return
         wrong = differ(channels, inner * self.groups)
-        count = as_int(outer)
-        if wrong or (count is not None and count % self.groups):
+        if wrong or as_int(tidy(outer % self.groups)) not in (None, 0):
             refuse(
                 self,
                 f"the channels of {tell(data)} in {self.data_layout} and of {tell(weight)} in "

@@ -45,6 +45,9 @@ class CrossEntropyWithLogits(OpDecl):
     def infer(self, predictions: Any, labels: Any) -> Any:
         """A scalar."""
         want_same_dtype(self, predictions=predictions, labels=labels)
+        ranks = {t.ndim for t in (predictions, labels)} - {-1}
+        if len(ranks) > 1:
+            refuse(self, f"{tell(predictions)} and {tell(labels)} differ in rank")
         broadcast(self, predictions, labels)
         return tensor([], one_dtype(predictions, labels))
 

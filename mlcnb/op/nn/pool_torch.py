@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._spell import call
+from mlcnb.op._torch import Formula
 from mlcnb.op.nn._window import each
 from mlcnb.op.torch import TorchNode, torch_spelling
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Expr, const
 
 
 def _rank(n: TorchNode) -> int:
@@ -145,16 +149,33 @@ def torch_adaptive_avg_pool(n: TorchNode, x: Expr, output_size: Any) -> Expr:
     return _unbatched(n, made, single)
 
 
+def _uneven_maxima(n: TorchNode, data: Expr, sizes: Sequence[int], spatial: Sequence[Any]) -> Expr:
+    """Along one dimension after the other: the elements of each part side by side, the largest."""
+    f = Formula(n, n.dtype(data))
+    for axis, (size, parts) in enumerate(zip(spatial, sizes, strict=True), 2):
+        begins = [i * size // parts for i in range(parts)]
+        ends = [-(-(i + 1) * size // parts) for i in range(parts)]
+        most = max(e - b for b, e in zip(begins, ends, strict=True))
+        rows = [[min(b + k, e - 1) for k in range(most)] for b, e in zip(begins, ends, strict=True)]
+        found = f.take(data, const(np.asarray(rows, np.int64)), axis=axis)
+        data = f.max(found, axis=(axis + 1,))
+    return data
+
+
 @torch_spelling("aten.adaptive_max_pool1d", "aten.adaptive_max_pool2d")
 @torch_spelling("aten.adaptive_max_pool3d")
 def torch_adaptive_max_pool(n: TorchNode, x: Expr, output_size: Any) -> tuple[Expr, None]:
-    """Maxima over parts of equal size; their number has to divide the sizes."""
+    """Maxima over parts, which overlap where their number does not divide the sizes."""
     rank = _rank(n)
     data, single = _batched(n, x, rank)
     sizes = each(_ints(output_size), rank)
     spatial = [as_int(d) for d in n.dims(data)[2:]]
-    if any(s is None or s % o for s, o in zip(spatial, sizes, strict=True)):
-        n.refuse(f"{sizes} parts of {tuple(n.dims(data)[2:])}: only equal parts are there")
+    if None in spatial:
+        n.refuse(f"parts of an image whose size is open: {tuple(n.dims(data)[2:])}")
+    if any(s % o for s, o in zip(spatial, sizes, strict=True)):  # type: ignore[operator]
+        if n.is_used(1):
+            n.refuse(f"places of maxima over {sizes} parts of {tuple(spatial)}", "equal parts")
+        return _unbatched(n, _uneven_maxima(n, data, sizes, spatial), single), None
     kernel = [s // o for s, o in zip(spatial, sizes, strict=True)]  # type: ignore[operator]
     made = call(f"relax.nn.max_pool{rank}d", data, **_attrs(rank, kernel, None, 0, False))
     return _unbatched(n, made, single), None

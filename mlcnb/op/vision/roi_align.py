@@ -1,7 +1,8 @@
 """Regions of an image, brought to one size: vision.roi_align.
 
-Each bin of a region is the mean, or the largest, of samples between pixels. How many samples a bin
-has may depend on the region, so there are no loops: the virtual machine calls the meaning.
+Each bin of a region is the mean, or the largest, of samples between pixels. Where `sample_ratio`
+says how many there are, they are loops; else a region does, and the virtual machine calls the
+meaning.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.op._accumulate import wide
+from mlcnb import te
+from mlcnb.core.errors import UnsupportedOpError
+from mlcnb.ir import prim_ops as p
+from mlcnb.op._accumulate import accumulator, wide
 from mlcnb.op._dims import refuse, tell, tensor, want_rank, want_same_dtype
 from mlcnb.op._elementwise import FLOATS, want_kinds
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.tir.index_check import checked
 
 
 @operator("relax.vision.roi_align")
@@ -77,6 +82,54 @@ class RoiAlign(OpDecl):
         if self.mode == "max":
             return np.max(np.max(parts, axis=0), axis=(2, 4))
         return np.mean(np.sum(parts, axis=0), axis=(2, 4))
+
+    def compute(self, x: Any, rois: Any, batch_indices: Any) -> Any:
+        """A mean or maximum over the samples of a bin"""
+        count, kind = self.sample_ratio, accumulator(x.dtype)
+        if count < 1:
+            raise UnsupportedOpError("vision.roi_align: a region says how many samples a bin has")
+        shape = [rois.shape[0], x.shape[1], *self.pooled_size]
+        down, along = (te.reduce_axis((0, count), name=n) for n in ("down", "along"))
+        number = 1.0 / (count * count) if self.mode == "avg" else 1.0
+        bins = zip((down, along), self.pooled_size, x.shape[2:], strict=True)
+        sides = [(axis, *rest) for axis, rest in enumerate(bins)]
+
+        def pooled(n: Any, c: Any, *place: Any) -> Any:
+            sample = checked(batch_indices(n), x.shape[0], "vision.roi_align: batch_indices")
+            corners = [p.cast(kind, rois(n, i)) * self.spatial_scale for i in range(4)]
+            found = [
+                self.sample(corners[1 - axis], corners[3 - axis], place[axis], step, parts, size)
+                for axis, step, parts, size in sides
+            ]
+            parts = [
+                p.cast(kind, x(sample, c, y, z)) * (wy * wz)
+                for y, wy in zip(found[0][:2], found[0][2:], strict=True)
+                for z, wz in zip(found[1][:2], found[1][2:], strict=True)
+            ]
+            if self.mode == "max":
+                whole = p.maximum(p.maximum(parts[0], parts[1]), p.maximum(parts[2], parts[3]))
+                return te.max(whole, axis=[down, along])
+            return te.sum(parts[0] + parts[1] + parts[2] + parts[3], axis=[down, along])
+
+        total = te.compute(shape, pooled, name="roi_align")
+        if number == 1.0 and total.dtype == x.dtype:
+            return total
+        return te.compute(shape, lambda *i: p.cast(x.dtype, total(*i) * number), name="roi_mean")
+
+    def sample(self, low: Any, high: Any, place: Any, step: Any, bins: int, size: Any) -> tuple:
+        """As `places`, of one sample: the pixels before and after, their weights."""
+        shift = 0.5 if self.aligned else 0.0
+        length = high - low if self.aligned else p.maximum(high - low, 1.0)
+        kind = length.dtype
+        part = (p.cast(kind, step) + 0.5) / float(self.sample_ratio)
+        at = low - shift + (p.cast(kind, place) + part) * (length / float(bins))
+        last = p.cast(kind, size - 1)
+        seen = p.cast(kind, p.logical_and(at >= -1.0, at <= p.cast(kind, size)))
+        at = p.minimum(p.maximum(at, 0.0), last)
+        before = te.floor(at)
+        index = p.cast("int64", before)
+        after = p.minimum(index + 1, p.cast("int64", size - 1))
+        return index, after, (1.0 - (at - before)) * seen, (at - before) * seen
 
     def places(self, start: Any, length: Any, bins: int, size: int) -> list[np.ndarray]:
         """Of the samples of each bin along one side: the pixels before and after, their weights."""

@@ -228,8 +228,18 @@ def struct_info_lca(a: StructInfo, b: StructInfo) -> StructInfo:
         if len(a.fields) == len(b.fields):
             return TupleStructInfo(tuple(map(struct_info_lca, a.fields, b.fields)))
     if isinstance(a, FuncStructInfo) and isinstance(b, FuncStructInfo):
-        return FuncStructInfo(None, struct_info_lca(a.ret, b.ret), a.purity and b.purity)
+        return _lca_of_functions(a, b)
     return ObjectStructInfo()
+
+
+def _lca_of_functions(a: FuncStructInfo, b: FuncStructInfo) -> FuncStructInfo:
+    """Parameters and result joined; parameters are not known where their number differs."""
+    pure, ret = a.purity and b.purity, struct_info_lca(a.ret, b.ret)
+    if a.params is None or b.params is None or len(a.params) != len(b.params):
+        return FuncStructInfo(None, ret, pure)
+    if structural_equal(a, b, map_free_vars=True):
+        return a
+    return FuncStructInfo(tuple(map(struct_info_lca, a.params, b.params)), ret, pure)
 
 
 def symbolic_vars(info: Any) -> tuple[Var, ...]:
@@ -260,6 +270,9 @@ def _definable(info: Any) -> Iterator[Var]:
         yield from _plain((info.value,))
     elif isinstance(info, TupleStructInfo):
         for each in info.fields:
+            yield from _definable(each)
+    elif isinstance(info, FuncStructInfo):
+        for each in info.params or ():
             yield from _definable(each)
 
 

@@ -130,6 +130,8 @@ class _Checker:
         """Parameters, body, result."""
         for param in func.params:
             self.parameter(param)
+        if not func.is_pure and func.attrs.get("relax.force_pure", False):
+            self.fail("relax.force_pure of a function that is not pure", func, "leave out one")
         if not isinstance(func.body, rx.SeqExpr):
             self.fail("the body is no sequence of bindings", func.body, _NORMALIZE)
         self.sequence(func.body)
@@ -290,9 +292,10 @@ class _Checker:
             self.operator(call)
         else:
             self.argument(call.op, call)
-        for arg in call.args:
-            if not isinstance(arg, rx.Op):
-                self.argument(arg, call)
+        for arg in (a for a in call.args if not isinstance(a, rx.Op)):
+            self.argument(arg, call)
+        for info in call.sinfo_args:
+            self.known_symbols(info, f"the result of {var.name_hint}", call)
         if has_effects(call, self.functions) and not called(call).allocates:
             self.effect(call, var)
 
@@ -392,9 +395,6 @@ _CONVENTIONS: dict[str, Callable[[_Checker, rx.Call], None]] = {
 
 _BASE = frozenset(
     f"relax.{name}"
-    for name in (
-        "call_dps_packed call_pure_packed call_py_func call_builtin_with_ctx "
-        "invoke_closure invoke_pure_closure make_closure null_value "
-        "print assert_op"
-    ).split()
+    for name in "call_dps_packed call_pure_packed call_py_func call_builtin_with_ctx print "
+    "assert_op invoke_closure invoke_pure_closure make_closure null_value".split()
 )

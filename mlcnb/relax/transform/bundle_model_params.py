@@ -60,6 +60,7 @@ class _Reader(Mutator):
         for used in value_uses(value):
             if used in self.places and used not in self.remap:
                 params, index = self.places[used]
+                self.emitter.names.release(used.name_hint)
                 self.remap[used] = self.emit(TupleGetItem(params, index), used.name_hint)
         return super().substitute(value)
 

@@ -14,6 +14,7 @@ def main(x: R.Tensor(("n", 4))):
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
@@ -34,9 +35,9 @@ from mlcnb.relax.analysis.struct_info import (
     substitute,
     symbolic_vars,
 )
-from mlcnb.relax.analysis.variables import bindings_of
+from mlcnb.relax.analysis.variables import bindings_of, nested, use_counts, value_uses
 from mlcnb.relax.emitter import block_is_dataflow
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.mutator import Mutator, Renamer
 from mlcnb.relax.struct_info import (
     PrimStructInfo,
     ShapeStructInfo,
@@ -51,7 +52,27 @@ def canonicalize_bindings(func: rx.Function) -> rx.Function:
 
     Shapes and dtypes stay, nothing is refused; see CanonicalizeBindings.
     """
-    return _Canonicalizer().rewrite(_with_known_sizes(func))
+    return _with_locals(_Canonicalizer().rewrite(_with_known_sizes(func)))
+
+
+def _with_locals(func: rx.Function) -> rx.Function:
+    """`func` with what a dataflow block gives out, and nobody outside of it uses, local to it."""
+    counts = use_counts(func)
+    local: dict[rx.Var, rx.Var] = {}
+    for seq in _every_sequence(func):
+        for block in filter(block_is_dataflow, seq.blocks):
+            inside = Counter(n for b in block.bindings for n in value_uses(b.value))
+            for var in (b.var for b in block.bindings):
+                if type(var) is rx.Var and inside[var] == counts.get(var, 0):
+                    local[var] = rx.DataflowVar(var.name_hint, var.struct_info, var.span)
+    return Renamer(local).rewrite(func) if local else func
+
+
+def _every_sequence(func: rx.Function) -> Iterator[rx.SeqExpr]:
+    """The body, branches, and bodies of local functions."""
+    yield func.body
+    for binding in bindings_of(func):
+        yield from nested(binding.value)
 
 
 def _with_known_sizes(func: rx.Function) -> rx.Function:

@@ -12,6 +12,7 @@ get names of their own and remember the graph call that they came from.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from mlcnb.core.errors import PassError
@@ -26,7 +27,7 @@ from mlcnb.ir.span import Span, merge
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.calls import is_open
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
-from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, Var, call_tir
+from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, TupleGetItem, Var, call_tir
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
@@ -88,13 +89,38 @@ class _Caller(Mutator):
         """`cls.fused(x, R.shape([n]))` -> `R.call_tir(cls.fused, (x,), tir_vars=R.shape([n]))`."""
         if not isinstance(call.op, GlobalVar) or call.op not in self.fused:
             return None
-        tensors = [a for a in call.args if not isinstance(a, ShapeExpr)]
-        scalars = [v for a in call.args if isinstance(a, ShapeExpr) for v in a.values]
+        tensors: list[Any] = []
+        scalars: list[Any] = []
+        for prm, arg in zip(self.fused[call.op].params, call.args, strict=True):
+            info = arg.struct_info
+            if isinstance(info, ShapeStructInfo):
+                scalars += arg.values if isinstance(arg, ShapeExpr) else info.values or ()
+            elif isinstance(prm.struct_info, TupleStructInfo):
+                tensors += [self.field(arg, i) for i in fields_read(self.fused[call.op], prm)]
+            else:
+                tensors.append(arg)
         out = call.struct_info
         infos: Any = list(out.fields) if isinstance(out, TupleStructInfo) else out
         shape = ShapeExpr(tuple(scalars)) if scalars else None
         made = call_tir(self.renamed[call.op], Tuple(tuple(tensors)), infos, shape)
         return replace(made, span=call.span)
+
+    def field(self, whole: Any, index: int) -> Any:
+        """One field of a tuple that is an argument."""
+        known = self.value_of(whole)
+        if isinstance(known, Tuple):
+            return known.fields[index]
+        return self.emit(TupleGetItem(whole, index))
+
+
+def fields_read(func: Function, param: Var) -> list[int]:
+    """The fields of a parameter that is a tuple, as far as the function takes them, in order."""
+    items = (b.value for b in func.body.bindings)
+    return sorted({i.index for i in items if _is_field(i, (param,))})
+
+
+def _is_field(value: Any, params: Collection[Any]) -> bool:
+    return isinstance(value, TupleGetItem) and value.tuple_value in params
 
 
 def fuse_tir(func: Function, mod: IRModule) -> PrimFunc:
@@ -111,7 +137,8 @@ class _Fusion:
 
     def __init__(self, func: Function, mod: IRModule) -> None:
         self.func, self.mod = func, mod
-        self.buffers: dict[Var, Buffer] = {}
+        #: of a variable, or of a field of a parameter
+        self.buffers: dict[Any, Buffer] = {}
         self.symbols: dict[PrimVar, PrimVar] = {}
         self.local: list[Buffer] = []
         self.stmts: list[Stmt] = []
@@ -129,7 +156,7 @@ class _Fusion:
         """The dtype of sizes: int64 where one is symbolic, or where a callee counts so."""
         if any(symbolic_vars(prm.struct_info) for prm in self.func.params):
             return dtype("int64")
-        calls = [self.callee(b.value) for b in self.func.body.bindings]
+        calls = [self.callee(b.value) for b in self.calls()]
         dims = (d for func in calls for b in func.buffers for d in b.shape)
         return dtype("int64" if any(d.dtype.bits > 32 for d in dims) else "int32")
 
@@ -137,10 +164,14 @@ class _Fusion:
         """Parameters, calls in order, then the function."""
         scalars = self.parameters()
         outputs = self.outputs()
+        inputs = list(self.buffers.values())
         for binding in self.func.body.bindings:
-            self.call(binding.var, binding.value, outputs)
-        buffers = [self.buffers[prm] for prm in self.func.params if prm in self.buffers]
-        buffers += [self.buffers[v] for v in outputs]
+            value: Any = binding.value
+            if _is_field(value, self.func.params):
+                self.buffers[binding.var] = self.buffers[value.tuple_value, value.index]
+            else:
+                self.call(binding.var, value, outputs)
+        buffers = [*inputs, *(self.buffers[v] for v in outputs)]
         root = Block((), (), (), "root", seq(*self.stmts), alloc_buffers=tuple(self.local))
         params = [PrimVar(f"p_{b.name}", dtype("handle")) for b in buffers]
         made = PrimFunc(
@@ -155,8 +186,13 @@ class _Fusion:
             note_declared(made.body)
         return note_made(made) if self.are_made else made
 
+    def calls(self) -> list[Any]:
+        """The bindings that are no fields of parameters."""
+        bindings = self.func.body.bindings
+        return [b for b in bindings if not _is_field(b.value, self.func.params)]
+
     def parameters(self) -> list[PrimVar]:
-        """A buffer for each tensor; the scalars of a shape."""
+        """A buffer for each tensor, and each field of a tuple that is read; scalars of shapes."""
         scalars: list[PrimVar] = []
         for prm in self.func.params:
             info: Any = prm.struct_info
@@ -164,6 +200,10 @@ class _Fusion:
                 self.symbols.setdefault(var, PrimVar(var.name, var.dtype))
             if isinstance(info, TensorStructInfo):
                 self.buffers[prm] = self.declare(prm.name_hint, info)
+            elif isinstance(info, TupleStructInfo):
+                for i in fields_read(self.func, prm):
+                    name = f"{prm.name_hint}_{i}"
+                    self.buffers[prm, i] = self.declare(name, info.fields[i])
             elif isinstance(info, ShapeStructInfo):
                 scalars += [self.symbols[v] for v in definable_vars(info)]
         return scalars

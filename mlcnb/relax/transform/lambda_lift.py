@@ -18,12 +18,13 @@ from mlcnb.core.node import FrozenDict, replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.analysis.struct_info import definable_vars
+from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.analysis.variables import bindings_of, free_symbolic_vars, free_vars
 from mlcnb.relax.expr import Binding, Call, Function, Op, Tuple, Var
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo
+from mlcnb.relax.transform.bind_symbolic_vars import bind_symbolic_vars
 
 
 class LambdaLift(ModulePass):
@@ -88,7 +89,7 @@ class _Lifter(Mutator):
             inner.remap[var] = key
         made = inner.rewrite(whole)
         _check_sizes(key, made)
-        self.table.set(key, made)
+        self.table.set(key, _with_own_sizes(made))
         if not captured:
             self.remap[var] = key
             return
@@ -133,6 +134,12 @@ class _Lifter(Mutator):
             if new is var and isinstance(old.struct_info, FuncStructInfo):
                 return old.struct_info
         return var.struct_info
+
+
+def _with_own_sizes(func: Function) -> Function:
+    """The function with sizes of its own: it shared those of the function around it."""
+    sizes = {v: type(v)(v.name, v.dtype) for p in func.params for v in symbolic_vars(p.struct_info)}
+    return bind_symbolic_vars(func, sizes) if sizes else func
 
 
 def _check_sizes(key: GlobalVar, func: Function) -> None:

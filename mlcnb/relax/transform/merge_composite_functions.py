@@ -22,6 +22,7 @@ from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.variables import leaves, udchain, uses
 from mlcnb.relax.emitter import Names, block_is_dataflow
 from mlcnb.relax.function_table import FunctionTable
+from mlcnb.relax.mutator import Renamer
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
 from mlcnb.relax.transform.outline import (
     Outline,
@@ -140,16 +141,20 @@ class _Merger:
         locals_: dict[GlobalVar, rx.Var] = {}
         made: list[rx.Binding] = []
         names = Names({v.name_hint for v in udchain(func)})
+        seen = Renamer({})
         for binding in body.bindings:
             callee = binding.value.op
             if callee not in locals_:
                 inner: Any = self.table.functions[callee]
                 attrs = {k: v for k, v in inner.attrs.items() if k != "Primitive"}
                 inner = replace(inner, attrs=FrozenDict(attrs))
-                locals_[callee] = rx.DataflowVar(names.fresh("local_func"), inner.struct_info)
+                locals_[callee] = rx.Var(names.fresh("local_func"), inner.struct_info)
                 made.append(rx.VarBinding(locals_[callee], inner))
-            made.append(replace(binding, value=replace(binding.value, op=locals_[callee])))
-        whole = rx.SeqExpr((rx.DataflowBlock(tuple(made)),), body.body)
+            var = rx.Var(binding.var.name_hint, binding.var.struct_info, binding.var.span)
+            value = seen.substitute(replace(binding.value, op=locals_[callee]))
+            seen.remap[binding.var] = var
+            made.append(rx.VarBinding(var, value))
+        whole = rx.SeqExpr((rx.BindingBlock(tuple(made)),), seen.substitute(body.body))
         parts = [b.value.op.name_hint.removeprefix("fused_") for b in inside]
-        name = f"fused_{'_'.join(parts)}_{codegen}"
+        name = self.table.free_name("_".join(["fused", *parts])) + f"_{codegen}"
         return add_shared(self.table, replace(func, body=whole), name)

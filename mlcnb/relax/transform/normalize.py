@@ -9,9 +9,20 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+from mlcnb.core.node import replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
-from mlcnb.relax.expr import BindingBlock, Call, Function, If, SeqExpr, Tuple, TupleGetItem, Var
+from mlcnb.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Function,
+    If,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator
 
@@ -45,18 +56,39 @@ class _Normalizer(Mutator):
         return choice
 
     def _sequence(self, seq: Any) -> SeqExpr:
-        made = super()._sequence(seq)
+        made = super()._sequence(flat(seq) if isinstance(seq, SeqExpr) else seq)
         blocks = merged(made.blocks)
         return made if len(blocks) == len(made.blocks) else SeqExpr(blocks, made.body)
 
 
+def flat(seq: SeqExpr) -> SeqExpr:
+    """The sequence, with sequences that are bound to variables in the place where they stand.
+
+    In a dataflow block only those that are dataflow blocks themselves.
+    """
+    blocks: list[BindingBlock] = []
+    for block in seq.blocks:
+        kind, begun = type(block), len(blocks)
+        rest: list[Binding] = []
+        for binding in block.bindings:
+            inner = flat(binding.value) if isinstance(binding.value, SeqExpr) else None
+            if inner is None or any(kind not in (BindingBlock, type(b)) for b in inner.blocks):
+                rest.append(binding)
+                continue
+            blocks += [kind(tuple(rest)), *inner.blocks]
+            rest = [replace(binding, value=inner.body)]
+        blocks.append(block if len(blocks) == begun else kind(tuple(rest)))
+    same = len(blocks) == len(seq.blocks)
+    return seq if same else SeqExpr(tuple(b for b in blocks if b.bindings), seq.body)
+
+
 def merged(blocks: tuple[BindingBlock, ...]) -> tuple[BindingBlock, ...]:
-    """The blocks with neighbours of the plain kind made one (dataflow blocks stay apart)."""
+    """The blocks with neighbours of one kind made one."""
     done: list[BindingBlock] = []
     for kind, run in groupby(blocks, type):
         neighbours = list(run)
-        if kind is BindingBlock and len(neighbours) > 1:
-            neighbours = [BindingBlock(tuple(b for n in neighbours for b in n.bindings))]
+        if len(neighbours) > 1:
+            neighbours = [kind(tuple(b for n in neighbours for b in n.bindings))]
         done += neighbours
     return tuple(done)
 

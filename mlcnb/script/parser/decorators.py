@@ -42,8 +42,15 @@ def function(
     return _decorate(func, sys._getframe(1), check_well_formed)
 
 
-def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any:
+def ir_module(
+    cls: type | None = None, *, check_well_formed: bool = True, s_tir: bool = True
+) -> Any:
     """Read a class of functions as an IRModule.
+
+    Args:
+        cls: the class.
+        check_well_formed: refuse what breaks a rule of the IR.
+        s_tir: as 0.27 writes it: loop functions may have blocks, which is always so here.
 
     Raises:
         ParseError: the class is no TVMScript, or its source cannot be found.

@@ -62,7 +62,7 @@ class FunctionParser:
         self.ev.int_dtype = before
         attrs = {} if self.private else {"global_symbol": self.node.name}
         attrs.update(self.attrs)
-        result = ret if ret is not None else _well_defined(params, body)
+        result = _finer(ret, _well_defined(params, body))
         return Function(tuple(params), body, result, self.pure, frozen(attrs))
 
     def signature(self) -> Function:
@@ -103,6 +103,16 @@ class FunctionParser:
     def set_attrs(self, attrs: dict[str, Any]) -> None:
         """`R.func_attr({…})`"""
         self.attrs.update({known_key(k): v for k, v in attrs.items()})
+
+
+def _finer(declared: StructInfo | None, given: StructInfo | None) -> StructInfo | None:
+    """What is declared, or what the body gives where that says more."""
+    from mlcnb.relax.analysis.struct_info import same_info, struct_info_lca
+
+    if declared is None or given is None:
+        return declared or given
+    says_more = declared.is_base_of(given) and same_info(declared, struct_info_lca(declared, given))
+    return given if says_more else declared
 
 
 def _well_defined(params: list[Var], body: SeqExpr) -> StructInfo | None:

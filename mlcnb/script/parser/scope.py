@@ -63,4 +63,4 @@ def targets(line: ast.stmt) -> list[str]:
         return [t.id for t in flat if isinstance(t, ast.Name)]
     if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
         return [line.target.id]
-    return []
+    return [line.name] if isinstance(line, ast.FunctionDef) else []

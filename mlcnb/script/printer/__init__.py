@@ -16,6 +16,8 @@ from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.path import ObjectPath
 from mlcnb.relax import expr as rx
+from mlcnb.relax.analysis.struct_info import symbolic_vars
+from mlcnb.relax.analysis.variables import free_vars
 from mlcnb.relax.struct_info import StructInfo
 from mlcnb.script.printer import (  # noqa: F401  the rules of every node, kept by `prints`
     block,
@@ -29,6 +31,7 @@ from mlcnb.script.printer import (  # noqa: F401  the rules of every node, kept 
 )
 from mlcnb.script.printer.buffer import declaration, declared_alone
 from mlcnb.script.printer.context import Options, Printer
+from mlcnb.script.printer.function import told_alone
 from mlcnb.script.printer.module import META_NOTE, header, metadata
 from mlcnb.tir.buffer import Buffer
 
@@ -48,6 +51,8 @@ def document(obj: Any, **options: Any) -> Page:
     p = Printer(opts)
     p.scoped = obj if opts.verbose_expr else None
     with deep():
+        if opts.verbose_expr and isinstance(obj, rx.SeqExpr | rx.BindingBlock):
+            _name_sizes(p, obj)
         doc = _doc(p, obj)
     if isinstance(obj, IRModule | BaseFunc):
         doc = _program(p, doc)
@@ -134,8 +139,26 @@ def script_with_constants(obj: Any, **options: Any) -> tuple[str, list[Any]]:
 
 def _with_prelude(p: Printer, obj: Any, doc: Doc) -> Doc:
     """Before a part of a program: what the variables and buffers are that it uses."""
-    told = [declared_alone(p, x) for x in p.names.free]
-    return lines([*told, doc])
+    told: dict[int, Doc] = {}
+    for x in p.names.free:
+        if not isinstance(x, rx.Var):
+            told.setdefault(id(x), declared_alone(p, x))
+            continue
+        with p.integers("int64"):
+            line = told_alone(p, x)
+        for size in symbolic_vars(x.struct_info):  # before the variable that has them
+            if any(size is other for other in p.names.free):
+                told.setdefault(id(size), declared_alone(p, size))
+        told[id(x)] = line
+    return lines([*told.values(), doc])
+
+
+def _name_sizes(p: Printer, obj: Any) -> None:
+    """The sizes of what a part of a graph uses: they are defined above it, not inside."""
+    blocks = (obj,) if isinstance(obj, rx.BindingBlock) else getattr(obj, "blocks", ())
+    for var in free_vars(rx.SeqExpr(tuple(blocks), rx.Tuple(()))):
+        for size in symbolic_vars(var.struct_info):
+            p.name_of(size, size.name)
 
 
 def _options(given: dict[str, Any]) -> Options:

@@ -170,6 +170,12 @@ def _target(p: Printer, v: rx.Var, plain: bool = False) -> Doc:
     return [name, ": ", p.doc(v.struct_info)]
 
 
+def told_alone(p: Printer, v: rx.Var) -> Doc:
+    """`x: R.Tensor((4,), dtype="float32")`: what a variable is that a part of a program uses."""
+    name = Text(p.name_of(v, v.name_hint), "name")
+    return name if v.struct_info is None else [name, ": ", p.doc(v.struct_info)]
+
+
 @prints(rx.MatchCast)
 def _match_cast(p: Printer, n: rx.MatchCast) -> Doc:
     right = call(p.word("R", "match_cast"), p.doc(n.value), p.doc(n.struct_info))

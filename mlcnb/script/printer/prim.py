@@ -11,6 +11,7 @@ from mlcnb.core.doc import Doc, Mark, Text, join
 from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
+from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.types import PointerType, PrimType, TupleType
 from mlcnb.script import intrinsics, literals
 from mlcnb.script.names import identifier
@@ -265,6 +266,8 @@ def _tuple_type(p: Printer, n: TupleType) -> Doc:
 def global_var(p: Printer, n: e.GlobalVar) -> Doc:
     """`cls.name`, or the bare name where there is no module around."""
     p.uses_module = True
+    if p.module_name is None and not isinstance(p.scoped, BaseFunc | None):
+        return Text(identifier(n.name_hint), "function")
     alias = p.options.module_alias or p.module_name or "Module"
     return [Text(alias, "name"), ".", Text(identifier(n.name_hint), "function")]
 

@@ -340,19 +340,17 @@ def test_neighbours_of_one_library_are_one_function() -> None:
         @R.function
         def fused_relax_nn_relu_relax_nn_relu_toy(x: R.Tensor((4,), "float32")):
             R.func_attr({"Codegen": "toy"})
-            with R.dataflow():
 
-                @R.function
-                def local(y: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
-                    R.func_attr({"Composite": "toy.relu"})
-                    with R.dataflow():
-                        z = R.nn.relu(y)
-                        R.output(z)
-                    return z
+            @R.function
+            def local(y: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+                R.func_attr({"Composite": "toy.relu"})
+                with R.dataflow():
+                    z = R.nn.relu(y)
+                    R.output(z)
+                return z
 
-                a = local(x)
-                gv = local(a)
-                R.output(gv)
+            a = local(x)
+            gv = local(a)
             return gv
 
         @R.function

@@ -139,7 +139,7 @@ def test_a_tensor_that_stays_inside_lies_in_a_storage() -> None:
         @R.function(pure=False)
         def main(x: R.Tensor((4,), "float32")):
             cls = After
-            storage = R.memory.alloc_storage(R.shape([64]), 0, "global", "uint8")
+            storage = R.memory.alloc_storage(R.shape([16]), 0, "global", "float32")
             alloc = R.memory.alloc_tensor(storage, 0, R.shape([4]), "float32")
             _ = cls.relu(x, alloc)
             alloc1 = R.builtin.alloc_tensor(R.shape([4]), "float32", 0, "global")

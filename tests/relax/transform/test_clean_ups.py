@@ -9,7 +9,16 @@ from mlcnb.core.errors import PassError, TypeInferError
 from mlcnb.ir import assert_structural_equal
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import op
-from mlcnb.relax.expr import BindingBlock, Function, SeqExpr, Var, VarBinding, tensor_info
+from mlcnb.relax.expr import (
+    BindingBlock,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    SeqExpr,
+    Var,
+    VarBinding,
+    tensor_info,
+)
 from mlcnb.relax.transform import (
     BindParams,
     CanonicalizeBindings,
@@ -521,3 +530,69 @@ def test_binding_parameters() -> None:
     )
     with pytest.raises(PassError, match="no function 'other' in the module"):
         BindParams("other", {})(mod)
+
+
+def test_what_a_block_gives_out_for_itself_is_local() -> None:
+    @R.function
+    def before(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.add(a, x)
+            R.output(a, b)
+        if c:
+            with R.dataflow():
+                d = R.exp(b)
+                e = R.add(d, d)
+                R.output(d, e)
+            f = e
+        else:
+            f = x
+        return f
+
+    @R.function
+    def after(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.add(a, x)
+            R.output(b)
+        if c:
+            with R.dataflow():
+                d = R.exp(b)
+                e = R.add(d, d)
+                R.output(e)
+            f = e
+        else:
+            f = x
+        return f
+
+    check_pass(CanonicalizeBindings(), before, after)
+
+
+def test_normalize_puts_neighbouring_blocks_and_bound_sequences_together() -> None:
+    info = tensor_info((), "int32")
+    x, y, z, q, u = (Var(name, info) for name in "xyzqu")
+    w = DataflowVar("w", info)
+    inner = SeqExpr(
+        (
+            BindingBlock((VarBinding(q, op.add(x, x)),)),
+            DataflowBlock((VarBinding(w, op.add(q, q)),)),
+            DataflowBlock((VarBinding(u, q),)),
+        ),
+        op.add(u, u),
+    )
+    outer = BindingBlock((VarBinding(y, inner), VarBinding(z, op.add(y, y))))
+    func = Function((x,), SeqExpr((outer,), z), info)
+
+    @R.function(private=True)
+    def expected(x: R.Tensor((), "int32")) -> R.Tensor((), "int32"):
+        q = R.add(x, x)
+        with R.dataflow():
+            w = R.add(q, q)
+            u = q
+            R.output(u)
+        y = R.add(u, u)
+        z = R.add(y, y)
+        return z
+
+    made = Normalize()(as_module(func))["main"]
+    assert_structural_equal(made.without_attr("global_symbol"), expected)

@@ -15,6 +15,7 @@ from mlcnb.relax.transform import LambdaLift, RealizeVDevice, UpdateVDevice
 from mlcnb.script import from_source
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
+from mlcnb.script import tir as T
 from mlcnb.testing import evaluate
 
 
@@ -251,3 +252,25 @@ def test_modules_without_devices_stay() -> None:
             return gv
 
     assert RealizeVDevice()(Module) is Module
+
+
+def test_a_lifted_function_has_sizes_of_its_own() -> None:
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor(("n", "m"), "float32"), y: R.Tensor(("m",), "float32")):
+            n = T.int64()
+            m = T.int64()
+
+            @R.function
+            def inner(a: R.Tensor((n, m), "float32")):
+                return R.reshape(R.add(a, y), R.shape([n * m]))
+
+            return inner(x)
+
+    made = LambdaLift()(Before)
+    assert_structural_equal(made, from_source(made.script()))
+    shared = set(made["main"].params[0].struct_info.dims)
+    assert not shared & set(made["main_inner"].params[0].struct_info.dims)
+    x, y = np.ones((2, 3), np.float32), np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(evaluate(made, x, y), evaluate(Before, x, y))

@@ -689,3 +689,54 @@ def test_a_tuple_of_one_part_stays_a_tuple() -> None:
     after = LegalizeOps()(Before)
     assert_well_formed(after)
     np.testing.assert_array_equal(evaluate(after, x), x)
+
+
+def test_fields_and_sizes_that_are_parameters_of_a_fused_function() -> None:
+    @I.ir_module
+    class Before:
+        @T.prim_func(private=True)
+        def shifted(x: T.handle, y: T.handle, n: T.int64):
+            X = T.match_buffer(x, (T.int64(4),), "float32")
+            Y = T.match_buffer(y, (n - T.int64(1), T.int64(4)), "float32")
+            for i, j in T.grid(n - T.int64(1), T.int64(4)):
+                with T.block("y"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    Y[vi, vj] = X[vj] + T.float32(1)
+
+        @R.function(private=True)
+        def fused(
+            t: R.Tuple(R.Tensor((4,), "float32"), R.Tensor((4,), "float32")), s: R.Shape(["n"])
+        ):
+            R.func_attr({"Primitive": 1})
+            n = T.int64()
+            cls = Before
+            with R.dataflow():
+                x = t[1]
+                gv = R.call_tir(
+                    cls.shifted,
+                    (x,),
+                    out_sinfo=R.Tensor((n - 1, 4), "float32"),
+                    tir_vars=R.shape([n]),
+                )
+                R.output(gv)
+            return gv
+
+        @R.function
+        def main(
+            t: R.Tuple(R.Tensor((4,), "float32"), R.Tensor((4,), "float32")), s: R.Shape(["n"])
+        ):
+            cls = Before
+            with R.dataflow():
+                gv = cls.fused(t, s)
+                R.output(gv)
+            return gv
+
+    made = FuseTIR()(Before)
+    assert_well_formed(made)
+    text = made["main"].script()
+    assert 'lv: R.Tensor((4,), dtype="float32") = t[1]' in text
+    assert "R.call_tir(cls.fused, (lv,), " in text and "tir_vars=R.shape([n])" in text
+    assert [b.name for b in made["fused"].buffers][:1] == ["t_1"]
+    x = np.arange(4, dtype="float32")
+    got = evaluate(made, (x, x * 2), (3,))
+    np.testing.assert_array_equal(got, np.tile(x * 2 + 1, (2, 1)))

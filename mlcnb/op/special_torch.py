@@ -1,0 +1,134 @@
+"""PyTorch spellings of special functions: lgamma, digamma, erfinv, ndtri; signs: copysign, signbit.
+
+They are computed in float64, which leaves float32 its last digit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mlcnb.op._torch import Formula, rounded
+from mlcnb.op.torch import TorchNode, torch_spelling
+from mlcnb.relax.expr import Expr
+
+#: Lanczos's approximation of the gamma function, g = 7:
+#: https://en.wikipedia.org/wiki/Lanczos_approximation
+_LANCZOS = (
+    0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313,
+    -176.61502916214059, 12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6,
+    1.5056327351493116e-7,
+)  # fmt: skip
+#: M. Giles, Approximating the erfinv function (2011): single precision, near 0 and near 1
+_NEAR_0 = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+    -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+_NEAR_1 = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
+    0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+#: x -> log(x) - 1 / 2x - the sum of these, in powers of 1 / x^2
+_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+
+
+def _in_float64(n: TorchNode, x: Expr) -> tuple[Formula, Expr]:
+    return Formula(n, "float64"), n.tensor(x, "float64")
+
+
+def _polynomial(f: Formula, x: Expr, factors: Sequence[float]) -> Expr:
+    """The first factor belongs to the highest power."""
+    found = f.multiply(x, factors[0])
+    for factor in factors[1:-1]:
+        found = f.multiply(f.add(found, factor), x)
+    return f.add(found, factors[-1])
+
+
+@torch_spelling("aten.lgamma", "aten.special_gammaln")
+def torch_lgamma(n: TorchNode, x: Expr) -> Expr:
+    """log |gamma(x)|; of x below 0.5 by gamma(x) gamma(1 - x) = pi / sin(pi x)."""
+    f, x = _in_float64(n, x)
+    low = f.less(x, 0.5)
+    z = f.subtract(f.where(low, f.subtract(1.0, x), x), 1.0)
+    total = f.add(f.multiply(z, 0.0), _LANCZOS[0])
+    for i, factor in enumerate(_LANCZOS[1:], 1):
+        total = f.add(total, f.divide(factor, f.add(z, float(i))))
+    t = f.add(z, 7.5)
+    power = f.subtract(f.multiply(f.add(z, 0.5), f.log(t)), t)
+    found = f.add(f.add(power, math.log(2 * math.pi) / 2), f.log(total))
+    turn = f.abs(f.sin(f.multiply(f.subtract(x, f.floor(x)), math.pi)))
+    mirrored = f.subtract(math.log(math.pi), f.add(f.log(turn), found))
+    found = f.where(low, mirrored, found)
+    pole = f.logical_and(f.less_equal(x, 0.0), f.equal(x, f.floor(x)))
+    return rounded(n, f.where(f.logical_or(pole, f.isinf(x)), math.inf, found))
+
+
+@torch_spelling("aten.digamma", "aten.special_digamma")
+def torch_digamma(n: TorchNode, x: Expr) -> Expr:
+    """The derivative of lgamma, by a series for large x: psi(x) = psi(x + 1) - 1 / x."""
+    f, x = _in_float64(n, x)
+    low = f.less(x, 0.5)
+    z = f.where(low, f.subtract(1.0, x), x)
+    less = f.multiply(z, 0.0)
+    for _ in range(8):
+        less, z = f.add(less, f.divide(1.0, z)), f.add(z, 1.0)
+    square = f.divide(1.0, f.multiply(z, z))
+    series = f.multiply(_polynomial(f, square, _DIGAMMA[::-1]), square)
+    found = f.subtract(f.subtract(f.log(z), f.divide(0.5, z)), f.add(series, less))
+    turn = f.multiply(f.subtract(x, f.floor(x)), math.pi)
+    found = f.where(low, f.subtract(found, f.divide(math.pi, f.tan(turn))), found)
+    pole = f.logical_and(f.less(x, 0.0), f.equal(x, f.floor(x)))
+    found = f.where(pole, math.nan, found)
+    at_0 = f.where(_is_negative(f, x), math.inf, -math.inf)
+    return rounded(n, f.where(f.equal(x, 0.0), at_0, found))
+
+
+def _erfinv(f: Formula, x: Expr) -> Expr:
+    """Giles's polynomial, made exact by two steps of Newton's method; of 1 infinity."""
+    w = f.negative(f.log(f.multiply(f.subtract(1.0, x), f.add(x, 1.0))))
+    near_0 = _polynomial(f, f.subtract(w, 2.5), _NEAR_0)
+    near_1 = _polynomial(f, f.subtract(f.sqrt(f.maximum(w, 5.0)), 3.0), _NEAR_1)
+    found = f.multiply(f.where(f.less(w, 5.0), near_0, near_1), x)
+    for _ in range(2):
+        slope = f.multiply(f.exp(f.negative(f.multiply(found, found))), 2 / math.sqrt(math.pi))
+        found = f.subtract(found, f.divide(f.subtract(f.erf(found), x), slope))
+    ends = f.equal(f.abs(x), 1.0)
+    return f.where(ends, f.multiply(x, math.inf), found)
+
+
+@torch_spelling("aten.erfinv", "aten.special_erfinv")
+def torch_erfinv(n: TorchNode, x: Expr) -> Expr:
+    """y of erf(y) = x; NaN outside of -1 to 1."""
+    f, x = _in_float64(n, x)
+    return rounded(n, _erfinv(f, x))
+
+
+@torch_spelling("aten.special_ndtri")
+def torch_ndtri(n: TorchNode, x: Expr) -> Expr:
+    """The place below which a part x of the normal distribution lies."""
+    f, x = _in_float64(n, x)
+    found = _erfinv(f, f.subtract(f.multiply(x, 2.0), 1.0))
+    return rounded(n, f.multiply(found, math.sqrt(2)))
+
+
+def _is_negative(f: Formula, x: Expr) -> Expr:
+    """Below 0, or -0.0."""
+    below = f.less(x, 0.0)
+    return f.logical_or(below, f.logical_and(f.equal(x, 0.0), f.less(f.divide(1.0, x), 0.0)))
+
+
+@torch_spelling("aten.signbit")
+def torch_signbit(n: TorchNode, x: Expr) -> Expr:
+    """Below 0, or -0.0; the sign of NaN counts as none."""
+    kind = n.dtype(x)
+    f = Formula(n, kind)
+    return _is_negative(f, x) if "float" in kind else f.less(n.tensor(x, kind), 0)
+
+
+@torch_spelling("aten.copysign")
+def torch_copysign(n: TorchNode, x: Expr, other: Expr) -> Expr:
+    """|x| with the sign of another; that of NaN counts as none."""
+    kind = n.result()[1]
+    f = Formula(n, kind)
+    size = f.abs(n.tensor(x, kind))
+    return f.where(_is_negative(f, n.tensor(other, kind)), f.negative(size), size)
