@@ -13,10 +13,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from mlcnb.arith.evaluate import Unknown
 from mlcnb.core.errors import MLCError
 from mlcnb.core.render import Text
 from mlcnb.machine.addresses import placed
-from mlcnb.machine.indices import Unknown
 from mlcnb.machine.prediction import Prediction, footprints, predict
 from mlcnb.machine.stream import about
 from mlcnb.observe.counts import ByStore, by_store
