@@ -140,3 +140,26 @@ def test_targets_with_other_hosts_differ():
     assert Target("cuda", host="llvm") == Target("cuda", host=Target("llvm"))
     assert Target("cuda") != Target("cuda", host="llvm") != Target("cuda", host="llvm -num-cores=2")
     assert hash(Target("cuda", host="llvm")) == hash(Target("cuda", host="llvm"))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "has"),
+    [
+        ("skylake-avx512", "avx512f"),
+        ("cascadelake", "avx512f avx512vnni"),
+        ("cooperlake", "avx512f avx512vnni avx512bf16"),
+        ("tigerlake", "avx512f avx512vnni avx512vbmi"),
+        ("graniterapids", "avx512f avx512vnni avx512vbmi avx512bf16"),
+        ("znver3", "avx2 fma"),
+        ("alderlake", "avx2 avxvnni"),
+    ],
+)
+def test_what_cpus_that_are_not_at_hand_have(cpu: str, has: str) -> None:
+    """LLVM knows the name, and code for it takes the vectors and products that it has."""
+    import llvmlite.binding as llvm
+
+    target = Target(f"llvm -mcpu={cpu}")
+    assert set(has.split()) <= target.features
+    assert target.vector_bits == (512 if "avx512f" in has else 256)
+    about = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
+    assert about.create_target_machine(cpu=cpu).triple

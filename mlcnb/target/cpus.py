@@ -40,8 +40,11 @@ _LEVELS = {
 
 #: CPUs whose instructions sum products of bytes or of bfloat16, and what those are called
 _DOT_PRODUCTS = {
-    "znver4 znver5 icelake-server sapphirerapids": "avx512vnni avx512vbmi",
-    "znver4 znver5 sapphirerapids": "avx512bf16",
+    "cascadelake cooperlake": "avx512vnni",
+    "znver4 znver5 icelake-client icelake-server tigerlake rocketlake sapphirerapids "
+    "emeraldrapids graniterapids graniterapids-d": "avx512vnni avx512vbmi",
+    "znver4 znver5 cooperlake sapphirerapids emeraldrapids graniterapids "
+    "graniterapids-d": "avx512bf16",
     "alderlake raptorlake meteorlake arrowlake lunarlake sierraforest": "avxvnni",
     "neoverse-n1 cortex-a55 cortex-a76 cortex-a77 cortex-a78 apple-m1": "dotprod",
     "neoverse-v1 neoverse-n2 neoverse-v2 apple-m2 apple-m3 apple-m4": "i8mm",
@@ -62,6 +65,11 @@ def cpu_name(mcpu: str) -> str:
     return str(llvm.get_host_cpu_name())
 
 
+def _dot_products(mcpu: str) -> set[str]:
+    """What a CPU of LLVM's name has of instructions that sum products."""
+    return {f for names, has in _DOT_PRODUCTS.items() if mcpu in names.split() for f in has.split()}
+
+
 @cache
 def features(mcpu: str, mattr: str, arch: str = "") -> frozenset[str]:
     """What the CPU can do, by LLVM's names of features; mattr: "+name", "-name" add to it."""
@@ -75,12 +83,11 @@ def features(mcpu: str, mattr: str, arch: str = "") -> frozenset[str]:
         found = set(_LEVELS[mcpu].split())
     elif mcpu.startswith(("apple", "cortex", "neoverse", "aarch64", "generic-arm")):
         found = {"neon"}
-    elif mcpu in ("znver4", "znver5", "skylake-avx512", "icelake-server", "sapphirerapids"):
+    elif mcpu == "skylake-avx512" or any("avx512" in f for f in _dot_products(mcpu)):
         found = set(_LEVELS["x86-64-v4"].split())
     else:
         found = set(_LEVELS["x86-64-v3"].split())
-    for names, more in _DOT_PRODUCTS.items():
-        found |= set(more.split()) if mcpu in names.split() else set()
+    found |= _dot_products(mcpu)
     for word in filter(None, mattr.split(",")):
         (found.discard if word.startswith("-") else found.add)(word.lstrip("+-"))
     return frozenset(found)
