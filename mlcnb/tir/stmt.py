@@ -183,6 +183,8 @@ class For(Stmt):
             object.__setattr__(self, "kind", ForKind(self.kind))
         if isinstance(self.thread_binding, IterVar):
             object.__setattr__(self, "thread_binding", self.thread_binding.thread_tag)
+        elif self.thread_binding is not None:
+            as_name(self.thread_binding, "the axis of a thread")
         _set_table(self, "annotations")
 
 
