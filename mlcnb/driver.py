@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -36,7 +36,8 @@ from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
 from mlcnb.relax.transform.bind_symbolic_vars import BindSymbolicVars
-from mlcnb.relax.transform.pipeline import CONVOLUTIONS, get_pipeline
+from mlcnb.relax.transform.kept import Lowering
+from mlcnb.relax.transform.pipeline import CONVOLUTIONS
 from mlcnb.runtime import threads
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.pages import release_freed
@@ -121,9 +122,11 @@ def compile(
         schedule = _secured_rule(schedule, bounds)
     if schedule == "auto":
         schedule = "default" if _has_graph(module) else None
-    with collected_between(), _workers(module, where) as workers:
+    with collected_between(), ExitStack() as work:
+        outline = _outline(module, where)
+        workers = work.enter_context(_workers(outline, where))
         if _has_graph(module):
-            given = (module, params, relax_pipeline, where, options)
+            given = (_bound(module, params), relax_pipeline, where, options, bool(outline), work)
             module = _timed(timings, "graph passes", _lower_graph, *given)
         if schedule == "default" and Database.current() is not None:
             module = _timed(timings, "tuning records", _apply_records, module, where)
@@ -217,29 +220,37 @@ def _entry(mod: IRModule) -> str:
     return public[0] if "main" not in graphs and len(public) == 1 else "main"
 
 
+def _bound(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
+    """The module with these parameters of its entry as constants."""
+    if not params:
+        return mod
+    from mlcnb.relax.transform import BindParams
+
+    bound: IRModule = BindParams(_entry(mod), params)(mod)
+    return bound
+
+
 def _lower_graph(
     mod: IRModule,
-    params: Mapping[str, Any] | None,
     pipeline: Any,
     target: Target,
     options: Mapping[str, Any],
+    keep: bool,
+    work: ExitStack,
 ) -> IRModule:
-    """Operators become calls of PrimFuncs."""
-    if params:
-        from mlcnb.relax.transform import BindParams
-
-        mod = BindParams(_entry(mod), params)(mod)
+    """Operators become calls of PrimFuncs; what is new is kept on disk until `work` ends."""
     if pipeline is None:
         return mod
+    if isinstance(pipeline, str):
+        return work.enter_context(Lowering(mod, pipeline, options, target, keep)).module()
     with target:
-        named = isinstance(pipeline, str)
-        return (get_pipeline(pipeline, **options) if named else pipeline)(mod)
+        made: IRModule = pipeline(mod)
+    return made
 
 
 @contextmanager
-def _workers(mod: IRModule, target: Target) -> Iterator[Workers]:
+def _workers(outline: str, target: Target) -> Iterator[Workers]:
     """Processes that compile kernels beside this one: started at once for a graph that is new."""
-    outline = _outline(mod, target)
     by_llvm = target.kind in ("llvm", "cuda-sim")
     with Workers(threads.default_num_threads() - 1 if by_llvm else 0) as workers:
         is_new = bool(outline) and not foresight.met(outline)

@@ -165,7 +165,7 @@ def test_nowhere(what, pattern):
 
 
 def test_texts_at_the_root_are_for_readers():
-    """Nothing that was left lying: a page at the root is one that the README or its readers need."""
+    """Nothing that was left lying: each page there is one that readers need."""
     found = {path.name for path in tracked_files() if path.parent == ROOT if path.suffix == ".md"}
     assert found == {"README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
 

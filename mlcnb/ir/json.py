@@ -109,8 +109,8 @@ class _Writer:
     def node(self, n: Node | Record) -> int:
         found = self.known.get(id(n))
         if found is None:
-            fields = {f: self.value(getattr(n, f)) for f in _fields(type(n))}
-            self.nodes.append({"class": _key(type(n)), "fields": fields})
+            fields = {f: self.value(getattr(n, f)) for f in fields_of(type(n))}
+            self.nodes.append({"class": key_of(type(n)), "fields": fields})
             found = self.known[id(n)] = len(self.nodes) - 1
         return found
 
@@ -142,11 +142,11 @@ class _Reader:
             raise ModelError(f"load_json: damaged text, {what}") from error
 
     def node(self, entry: dict) -> Any:
-        cls = _class_named(str(entry["class"]))
+        cls = class_named(str(entry["class"]))
         if cls is None:
             raise ModelError(f"load_json: no node class {entry['class']!r}")
         fields = {name: self.value(v) for name, v in entry["fields"].items()}
-        unknown = fields.keys() - set(_fields(cls))
+        unknown = fields.keys() - set(fields_of(cls))
         if unknown:
             raise ModelError(f"load_json: {entry['class']} has no field {sorted(unknown)[0]!r}")
         kinds = _kinds(cls)
@@ -175,7 +175,7 @@ class _Reader:
             return self.arrays[_index(value["array"])]
         if "target" in value:
             return above.ask("Target")(dict(self.value(value["target"])), self.value(value["host"]))
-        return _enums()[value["enum"]](value["value"])
+        return enums()[value["enum"]](value["value"])
 
     @staticmethod
     def array(entry: dict) -> np.ndarray:
@@ -203,7 +203,7 @@ def _index(value: Any) -> int:
     return value
 
 
-def _fields(cls: Any) -> tuple[str, ...]:
+def fields_of(cls: Any) -> tuple[str, ...]:
     """The names of the fields of a class of nodes or records."""
     if issubclass(cls, Node):
         return cls.node_fields
@@ -233,13 +233,13 @@ def _is_of(value: Any, kind: Any) -> bool:
     return isinstance(value, origin)
 
 
-def _key(cls: type) -> str:
+def key_of(cls: type) -> str:
     """The name of a node class in the text: `tir.For`, or `op:relax.nn.relu`."""
     op_name = getattr(cls, "op_name", "")
     return f"op:{op_name}" if op_name else f"{cls.__module__.split('.')[1]}.{cls.__name__}"
 
 
-def _class_named(name: str) -> Any:
+def class_named(name: str) -> Any:
     """A node class by its name in the text; a file is loaded when a class of it is met."""
     if name.startswith("op:"):
         return _declared().get(name)
@@ -257,7 +257,7 @@ def _levels() -> tuple[tuple[str, ...], ...]:
 def _classes(modules: tuple[str, ...]) -> dict[str, Any]:
     """The node classes of some files by their names."""
     return {
-        _key(cls): cls
+        key_of(cls): cls
         for module in modules
         for cls in vars(importlib.import_module(module)).values()
         if isinstance(cls, type) and issubclass(cls, Node | Record) and cls.__module__ == module
@@ -267,9 +267,10 @@ def _classes(modules: tuple[str, ...]) -> dict[str, Any]:
 @cache
 def _declared() -> dict[str, Any]:
     """The classes of declared operators."""
-    return {_key(cls): cls for cls in above.ask("declarations")().values()}
+    return {key_of(cls): cls for cls in above.ask("declarations")().values()}
 
 
 @cache
-def _enums() -> dict[str, Any]:
+def enums() -> dict[str, Any]:
+    """The enumerations that stand in programs, by name."""
     return {name: above.ask(f"tir.{name}") for name in ("ForKind", "IterType")}

@@ -21,8 +21,11 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from mlcnb.codegen.llvm import sources
+
+Blob = TypeVar("Blob", bytes, memoryview)
 
 _MAGIC = b"mlcnb-1\n"
 _HEAD = struct.Struct("<8sQQ32s")
@@ -199,8 +202,8 @@ def pack(parts: Sequence[bytes]) -> bytes:
     return lengths + b"".join(parts)
 
 
-def unpack(blob: bytes) -> list[bytes] | None:
-    """What `pack` was given, or None where the lengths do not add up."""
+def unpack(blob: Blob) -> list[Blob] | None:
+    """What `pack` was given, or None where the lengths do not add up; of a view, views."""
     try:
         (count,) = struct.unpack_from("<I", blob)
         lengths = struct.unpack_from(f"<{count}Q", blob, 4)

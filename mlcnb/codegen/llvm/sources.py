@@ -1,10 +1,12 @@
-"""A digest of the source files that a kernel's code depends on.
+"""A digest of the source files that what is kept on disk depends on.
 
-    digest(store)      of what the files hold: the same wherever and whenever they were written
+    digest(store)                   of what the files hold that make kernels: the same wherever and
+                                    whenever they were written
+    digest(store, parts=GRAPHS)     of the others that passes over graphs depend on
 
 To read them all takes 30 ms, so the digest is kept, by the sizes and times of change of the files.
-What a function means is in the cache's keys already; so operators, passes over graphs and views do
-not count, and an edit there leaves the kernels of yesterday in use.
+What a function means is in the cache's keys already; so for kernels operators, passes over graphs
+and views do not count, and an edit there leaves the kernels of yesterday in use.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from typing import Protocol
 
 #: below mlcnb: from a PrimFunc to its object; a test sees that nothing else is loaded on the way
 PARTS = ("arith", "codegen", "core", "dlight", "ir", "machine", "target.py", "tir")
+#: what a module goes through before, beside these; a test sees to it too
+GRAPHS = ("op", "relax", "runtime", "script", "te")
 
 
 class Kept(Protocol):
@@ -28,10 +32,10 @@ class Kept(Protocol):
         """Keep it."""
 
 
-def digest(store: Kept, root: Path | None = None) -> str:
-    """The digest of all source files that matter, in hexadecimal."""
+def digest(store: Kept, root: Path | None = None, parts: tuple[str, ...] = PARTS) -> str:
+    """The digest of all source files of these parts of mlcnb, in hexadecimal."""
     root = root or Path(__file__).resolve().parents[2]
-    files = sorted(_files(root))
+    files = sorted(_files(root, parts))
     stats = [(path, path.stat()) for path in files]
     seen = _hashed(
         f"{path} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}".encode()
@@ -45,8 +49,8 @@ def digest(store: Kept, root: Path | None = None) -> str:
     return made
 
 
-def _files(root: Path) -> Iterator[Path]:
-    for part in PARTS:
+def _files(root: Path, parts: tuple[str, ...]) -> Iterator[Path]:
+    for part in parts:
         path = root / part
         yield from path.rglob("*.py") if path.is_dir() else [path]
 

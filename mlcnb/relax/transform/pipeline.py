@@ -119,6 +119,12 @@ def get_pipeline(name: str = "zero", target: Any = None, **options: Any) -> Sequ
     return Sequential(_pipelines[name](target=target, **options), name=name)
 
 
+def is_own(name: str) -> bool:
+    """Whether a pipeline of that name is one of mlcnb's own."""
+    found = _pipelines.get(name)
+    return found is not None and found.__module__ == __name__
+
+
 def pipeline_names() -> list[str]:
     """All registered names, sorted; raises nothing. Which shapes and dtypes a pipeline takes, its
     passes say.

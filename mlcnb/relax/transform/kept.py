@@ -1,0 +1,185 @@
+"""Modules after a pipeline's passes, kept on disk: a model is lowered once for each machine.
+
+    with kept.Lowering(mod, "default", {}, target) as lowering:
+        mod = lowering.module()        as kept, else the pipeline's; `lowering.was_kept`
+        …                              what is new is written meanwhile
+
+The key is all of the program (weights by their digests, names and places too), the pipeline, the
+target, and what the sources of mlcnb say. It is asked only where passes do what they always do: no
+instrument that watches, no setting of a PassContext, no pipeline or operator of somebody's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mlcnb.codegen.llvm import cache as disk
+from mlcnb.codegen.llvm import sources
+from mlcnb.core import options
+from mlcnb.core.errors import MLCError
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.memory import aligned
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.packed import pack, unpack
+from mlcnb.ir.pass_context import PassContext
+from mlcnb.relax.analysis.variables import bindings_of
+from mlcnb.relax.expr import Call, Function, Op
+from mlcnb.relax.operator import declaration
+from mlcnb.relax.transform.pipeline import get_pipeline, is_own
+from mlcnb.target import Target
+from mlcnb.tir.analysis.made import is_declared, is_made, note_declared, note_made
+from mlcnb.tir.function import PrimFunc
+
+#: bytes of constants above which a module is not kept: the store is for more than one
+LARGEST = 256 << 20
+
+
+class Lowering:
+    """One run of a named pipeline over a module, by what is on disk where it is there.
+
+    Args:
+        mod: the module.
+        pipeline: the pipeline's name.
+        named: the options that `get_pipeline` takes with it.
+        target: what it is lowered for.
+        keep: whether disk is asked at all: not for what is lowered in no time.
+    """
+
+    def __init__(
+        self, mod: IRModule, pipeline: str, named: Mapping[str, Any], target: Target, keep: bool
+    ) -> None:
+        self.mod, self.pipeline, self.named, self.target = mod, pipeline, named, target
+        self.store = disk.user_store() if keep and _is_plain(mod, pipeline) else None
+        self.key = ""
+        self.was_kept = False
+        self._writer: threading.Thread | None = None
+
+    def __enter__(self) -> Lowering:
+        return self
+
+    def __exit__(self, *_error: Any) -> None:
+        if self._writer is not None:
+            self._writer.join()
+
+    def module(self) -> IRModule:
+        """The module after the passes.
+
+        Raises:
+            MLCError: what the passes raise.
+        """
+        found = self._kept()
+        if found is not None:
+            self.was_kept = True
+            return found
+        with self.target:
+            made = get_pipeline(self.pipeline, **self.named)(self.mod)
+        if self.key and self.store is not None:
+            self._writer = threading.Thread(target=self._write, args=(made,), name="mlcnb-keep")
+            self._writer.start()
+        return made
+
+    def _kept(self) -> IRModule | None:
+        if self.store is None:
+            return None
+        try:
+            self.key = self._key_of(sources.digest(self.store, parts=sources.GRAPHS))
+        except MLCError:  # something in it cannot be written down
+            return None
+        blob = self.store.get(self.key)
+        return None if blob is None else _read(blob)
+
+    def _key_of(self, version: str) -> str:
+        text, arrays = pack(self.mod)
+        settings = {
+            "version": version,
+            "pipeline": self.pipeline,
+            "options": dict(self.named),
+            "target": str(self.target),
+            "host": str(self.target.host),
+            "machine": _machine(self.target),
+            "largest": options.get("max_tensor_bytes"),
+            "weights": [_digest(a) for a in arrays],
+        }
+        return f"module\n{json.dumps(settings)}\n{text}"
+
+    def _write(self, made: IRModule) -> None:
+        try:
+            blob = _written(made)
+        except MLCError:
+            return
+        if blob and self.store is not None:
+            self.store.put(self.key, blob)
+
+
+def _is_plain(mod: IRModule, pipeline: str) -> bool:
+    """Whether only what is mlcnb's own decides what the passes do."""
+    now, plain = PassContext.current(), PassContext()
+    if now.instruments or now.settings != plain.settings or options.get("well_formed"):
+        return False
+    return is_own(pipeline) and not any(map(_is_strange, mod.functions.values()))
+
+
+def _is_strange(func: Any) -> bool:
+    """A graph with an operator that was declared elsewhere."""
+    ops = {
+        b.value.op
+        for b in (bindings_of(func) if isinstance(func, Function) else ())
+        if isinstance(b.value, Call) and isinstance(b.value.op, Op)
+    }
+    found = (declaration(op, missing_ok=True) for op in ops)
+    return any(d is None or not d.__module__.startswith("mlcnb.") for d in found)
+
+
+def _machine(target: Target) -> list[Any]:
+    """What passes may ask of a CPU beside its name."""
+    if not target.is_cpu:
+        return []
+    facts = (target.num_cores, target.caches, target.cache_ways, target.vector_bits)
+    return [target.mcpu, *map(str, facts), ",".join(sorted(target.features))]
+
+
+def _digest(array: np.ndarray) -> str:
+    content: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    found = hashlib.sha256(content).hexdigest()
+    return f"{array.dtype.name} {array.shape} {found}"
+
+
+def _written(mod: IRModule) -> bytes:
+    """A module as one blob: its text, then its arrays; b"" where they are too large."""
+    text, arrays = pack(mod)
+    if sum(a.nbytes for a in arrays) > LARGEST:
+        return b""
+    loops = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
+    head = {
+        "arrays": [[a.dtype.name, list(a.shape)] for a in arrays],
+        "made": [[is_made(f), is_declared(f)] for f in loops],
+    }
+    texts = (json.dumps(head).encode(), text.encode(errors="surrogatepass"))
+    return disk.pack([*texts, *(np.ascontiguousarray(a).tobytes() for a in arrays)])
+
+
+def _read(blob: bytes) -> IRModule | None:
+    """The module that `_written` wrote."""
+    parts = disk.unpack(memoryview(blob))
+    if parts is None:
+        return None
+    head = json.loads(bytes(parts[0]))
+    arrays = [
+        aligned(np.frombuffer(data, dtype(kind).numpy, math.prod(shape)).reshape(shape))
+        for (kind, shape), data in zip(head["arrays"], parts[2:], strict=True)
+    ]
+    mod: IRModule = unpack(bytes(parts[1]).decode(errors="surrogatepass"), arrays)
+    loops = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
+    for func, (made, declared) in zip(loops, head["made"], strict=True):
+        if made:
+            note_made(func)
+        if declared:
+            note_declared(func.body)
+    return mod
