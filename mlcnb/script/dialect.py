@@ -5,9 +5,11 @@ One row for each word that differs. The printer writes one spelling; the parser 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, as_name
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,18 @@ def dialect(name: str) -> Dialect:
     if name not in DIALECTS:
         raise MLCError(f"no TVMScript dialect {name!r}", hint=f"there are {', '.join(DIALECTS)}")
     return DIALECTS[name]
+
+
+def known_attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a function, by the names that nodes hold them by.
+
+    Raises:
+        ArgumentError: `global_symbol` is no string.
+    """
+    found = {known_key(k): v for k, v in attrs.items()}
+    if "global_symbol" in found:
+        as_name(found["global_symbol"], "the global_symbol of a function")
+    return found
 
 
 def known_key(key: str) -> str:

@@ -254,8 +254,7 @@ class _Maker:
         if isinstance(body, Reduce):
             init, stmt = _reduction(body, buffers, indices, translate)
         else:
-            stmt = _store(buffers[0], simplify(translate(body)), indices)
-        init, stmt = init and rewrite(init, _ascending), rewrite(stmt, _ascending)
+            stmt = rewrite(_store(buffers[0], simplify(translate(body)), indices), _ascending)
         bindings: tuple[PrimExpr, ...] = tuple(loops)
         if not iter_vars:
             zero, one = p.const(0, self.index), p.const(1, self.index)
@@ -296,7 +295,7 @@ class _Maker:
 
 
 def _ascending(n: Any) -> PrimExpr | None:
-    """a > b as b < a, and a >= b as b <= a, as TVM writes them."""
+    """a > b as b < a, and a >= b as b <= a: TVM simplifies what is no reduction."""
     if isinstance(n, GT):
         return LT(n.b, n.a)
     return LE(n.b, n.a) if isinstance(n, GE) else None

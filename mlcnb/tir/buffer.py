@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from mlcnb.core import display
-from mlcnb.core.errors import as_name
+from mlcnb.core.errors import ArgumentError, as_name
 from mlcnb.core.node import Node, binder, hidden, label, node
+from mlcnb.core.text import kind_of
 from mlcnb.ir import prim_ops
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import IntImm, PrimExpr, Range, Var
@@ -116,10 +117,18 @@ def decl_buffer(
         pointer,
         tuple(prim_ops.as_expr(s) for s in strides),
         offset,
-        data_alignment,
-        offset_factor,
-        tuple(axis_separators),
+        _whole(data_alignment, "the alignment of a buffer"),
+        _whole(offset_factor, "the offset_factor of a buffer"),
+        tuple(_whole(axis, "an axis separator") for axis in axis_separators),
     )
+
+
+def _whole(value: Any, what: str) -> int:
+    """A number that a program is compiled with, as a Python int."""
+    number = prim_ops.as_int(value)
+    if number is None:
+        raise ArgumentError(f"{what} is a whole number, not {kind_of(value)}")
+    return int(number)
 
 
 def as_scope(scope: Any) -> str:

@@ -177,12 +177,12 @@ class For(Stmt):
     def __post_init__(self) -> None:
         if type(self.min) in _NUMBERS or type(self.extent) in _NUMBERS:
             for name in ("min", "extent"):
-                made = as_expr(getattr(self, name), self.loop_var.dtype)
-                object.__setattr__(self, name, made)
+                object.__setattr__(self, name, as_expr(getattr(self, name), self.loop_var.dtype))
         if type(self.kind) is not ForKind:
             object.__setattr__(self, "kind", ForKind(self.kind))
         if isinstance(self.thread_binding, IterVar):
             object.__setattr__(self, "thread_binding", self.thread_binding.thread_tag)
+        as_name(self.thread_binding or "", "the axis of a thread")
         _set_table(self, "annotations")
 
 

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mlcnb as mlc
@@ -430,6 +430,52 @@ def test_a_narrow_store_under_a_known_mask_touches_nothing_else(kind, count):
     _, found = run_both(func, x, np.full(20, 7, kind))
     expected = np.full(20, 7, kind)
     expected[2 : 2 + count] = x[:count]
+    np.testing.assert_array_equal(found, expected)
+
+
+CUT = """
+@T.prim_func
+def f(x: T.Buffer(({rows}, {count}), "{wide}"), y: T.Buffer(({rows}, {room}), "{kind}")):
+    for i, j in T.grid({rows}, {count}):
+        with T.block("y"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            y[vi, vj * {stride} + 1] = T.Cast("{kind}", x[vi, vj])
+"""
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    kinds=st.permutations(INTS),
+    count=st.integers(1, 40),
+    lanes=st.sampled_from([2, 4, 8, 16, 32]),
+    rows=st.integers(1, 7),
+    tile=st.integers(1, 4),
+    is_unrolled=st.booleans(),
+    is_outside=st.booleans(),
+    stride=st.sampled_from([1, 1, 1, 2]),
+)
+@example(["int8", "int64"], 9, 8, 4, 3, True, True, 1)
+@example(["uint8", "int32"], 17, 16, 4, 3, True, True, 1)
+def test_vectors_that_are_cut_off_touch_nothing_else(
+    kinds, count, lanes, rows, tile, is_unrolled, is_outside, stride
+):
+    """Whichever loops LLVM unrolls, so that it knows which lanes count: a store took too many."""
+    kind, wide = kinds[:2]
+    room = count * stride + 3
+    text = CUT.format(rows=rows, count=count, room=room, stride=stride, kind=kind, wide=wide)
+    sch = tir.Schedule(parse(text))
+    row, column = sch.get_loops("y")
+    above, below = sch.split(row, [None, tile])
+    outer, inner = sch.split(column, [None, lanes])
+    sch.vectorize(inner)
+    if is_outside:
+        sch.reorder(outer, above)
+    if is_unrolled:
+        sch.unroll(below)
+    x = np.random.default_rng(count).integers(0, 120, (rows, count)).astype(wide)
+    _, found = run_both(sch.mod["main"], x, np.full((rows, room), 7, kind))
+    expected = np.full((rows, room), 7, kind)
+    expected[:, 1 : count * stride + 1 : stride] = x
     np.testing.assert_array_equal(found, expected)
 
 

@@ -236,6 +236,42 @@ def test_every_step_of_lowering_gives_the_same_numbers():
             np.testing.assert_array_equal(numbers(lowered), expected)
 
 
+EXCHANGE = """
+@T.prim_func
+def main(A: T.Buffer(({n},), "{kind}"), B: T.Buffer(({n},), "{kind}")):
+    with T.block("root"):
+        S = T.alloc_buffer(({n},), "{kind}", scope="shared")
+        for b in T.thread_binding(1, thread="blockIdx.x"):
+            for t in T.thread_binding({n}, thread="threadIdx.x"):
+                with T.block("S"):
+                    v = T.axis.spatial({n}, t)
+                    S[v] = A[v]
+                with T.block("B"):
+                    v = T.axis.spatial({n}, t)
+                    T.reads(S[0:{n}])
+                    T.writes(B[v])
+                    B[v] = S[(v * {step} + {shift}) % {n}]
+"""
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    n=st.integers(1, 9),
+    step=st.integers(0, 9),
+    shift=st.integers(0, 9),
+    kind=st.sampled_from(["float32", "int8", "uint32", "float16"]),
+)
+def test_threads_of_one_loop_see_what_the_others_wrote(n, step, shift, kind):
+    """Lowering puts a barrier between the blocks; a loop, round by round, would read too early."""
+    func = parse(EXCHANGE.format(n=n, step=step, shift=shift, kind=kind))
+    a = np.arange(1, n + 1).astype(kind)
+    expected = a[(np.arange(n) * step + shift) % n]
+    for target in ("interp", "cuda-sim"):
+        b = np.zeros(n, kind)
+        mlc.compile(func, target=target)(a, b)
+        np.testing.assert_array_equal(b, expected)
+
+
 def test_barrier_under_a_condition_is_an_error():
     tx = tir.Var("tx")
     wait = tir.Evaluate(tir.tvm_storage_sync("shared"))

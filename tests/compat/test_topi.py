@@ -103,6 +103,14 @@ def test_windows():
     close(lambda x: topi.nn.pool2d(x, 2, 2, 1, 0, "max"), windows.max((4, 5)), IMAGE)
     mean = IMAGE.mean((2, 3), keepdims=True)
     close(lambda x: topi.nn.adaptive_pool(x, 1, "avg"), mean, IMAGE)
+    doubled = IMAGE.repeat(2, 2).repeat(2, 3)
+    sizes = tuple(2 * n for n in IMAGE.shape[2:])
+    nearest = {"method": "nearest_neighbor", "coordinate_transformation_mode": "asymmetric"}
+    close(
+        lambda x: topi.image.resize2d(x, None, sizes, **nearest, rounding_method="floor"),
+        doubled,
+        IMAGE,
+    )
     close(lambda x: topi.nn.global_pool(x, "max"), IMAGE.max((2, 3), keepdims=True), IMAGE)
     with pytest.raises(MLCError) as error:
         topi.nn.global_pool(te.placeholder((1, 3, 4, 4)), "sum")

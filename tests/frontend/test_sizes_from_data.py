@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import mlcnb as mlc
 from mlcnb.core.errors import ExecutionError
@@ -50,9 +52,9 @@ def check(proto: Any, *inputs: Sequence[np.ndarray]) -> Any:
     session = runtime.InferenceSession(proto.SerializeToString())
     names = [i.name for i in session.get_inputs()]
     ex = compiled(proto)
-    for given in inputs:
-        wanted = session.run(None, dict(zip(names, given, strict=True)))
-        found = ex(*given)
+    for arrays in inputs:
+        wanted = session.run(None, dict(zip(names, arrays, strict=True)))
+        found = ex(*arrays)
         found = found if isinstance(found, tuple) else (found,)
         for ours, theirs in zip(found, wanted, strict=True):
             ours = np.asarray(ours)
@@ -74,6 +76,29 @@ def test_a_range_of_whole_numbers():
     with pytest.raises(ExecutionError) as caught:
         ex(i64(0), i64(3), i64(0))
     assert str(caught.value).endswith(": integer division by zero")
+
+
+def test_a_range_of_numbers_too_far_apart():
+    """Their difference is no int64, and wrapped around: the range was empty."""
+    nodes = [node("Range", "a b d", "g"), double()]
+    ex = compiled(model("a: int64[]; b: int64[]; d: int64[]", nodes, "y: int64[k]"))
+
+    any_number = st.integers(-(2**63), 2**63 - 1)
+    long_step = any_number.filter(lambda step: abs(step) >= 2**44)
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.tuples(any_number, any_number, long_step))
+    @example((-(2**63), 2**63 - 1, 2**63 - 1))
+    @example((0, -(2**63), -1))
+    def as_python(case):
+        try:
+            found = np.asarray(ex(*map(i64, case)))
+        except ExecutionError:
+            assert abs(case[1] - case[0]) >= 2**62
+        else:
+            np.testing.assert_array_equal(found, 2 * np.array(range(*case), "int64"))
+
+    as_python()
 
 
 def test_a_range_of_floats():

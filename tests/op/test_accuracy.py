@@ -26,6 +26,7 @@ from mlcnb.op.nn import activation
 from mlcnb.relax import BlockBuilder, TensorStructInfo, Var, const, op
 from mlcnb.relax.numpy_call import call_numpy
 from mlcnb.relax.operator import declaration, make_call
+from tests.frontend.build import model, node
 
 KINDS = {k: np.dtype(k) for k in ("float32", "float16")} | {
     "bfloat16": np.dtype(ml_dtypes.bfloat16)
@@ -367,3 +368,16 @@ def test_statistics_of_nothing(dims):
     x = np.zeros(dims, np.float32)
     found = mlc.compile(one_call(lambda v: op.variance(v, axis=1), x))(x)
     assert found.shape == dims[:1] and np.isnan(found).all()
+
+
+@pytest.mark.parametrize("far", [0.0, 1e4, 1e6, 1e7])
+def test_mean_variance_normalisation_far_from_zero(far):
+    """A mean of 1e6 in float32 is off by 0.03, which was all in the result."""
+    x = (np.random.default_rng(1).standard_normal((2, 4, 64)) + far).astype("float32")
+    nodes = [node("MeanVarianceNormalization", "x", "y", axes=[2])]
+    found = np.asarray(
+        mlc.compile(mlc.from_onnx(model("x: float[2, 4, 64]", nodes, "y: float[2, 4, 64]")))(x)
+    )
+    wide = x.astype("float64")
+    away = wide - wide.mean(2, keepdims=True)
+    np.testing.assert_allclose(found, away / wide.std(2, keepdims=True), rtol=1e-5, atol=1e-6)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlcnb.core.errors import MLCError
+from mlcnb.ir import assert_structural_equal
 from mlcnb.script import parse, script
 from tests.tir.constructs import ROWS
 
@@ -108,6 +109,12 @@ PLACES = [
     "tx = T.launch_thread({}, 4)", "A[0:4] = {}", "A.vstore([0], {})",
     "@{}\n    def f(x):\n        pass\n    f(1)", "T.call_extern({}, 'f')",
     "T.call_intrin('int32', {})", "A[0] += {}", "x, y = {}", "T.static_assert({})",
+    "for i in T.thread_binding(4, thread={}):\n        pass",
+    "C = T.alloc_buffer((4,), align={})", "C = T.alloc_buffer((4,), offset_factor={})",
+    "C = T.alloc_buffer((4,), axis_separators={})", "C = T.alloc_buffer((4,), strides={})",
+    "C = T.alloc_buffer((4,), scope={})", "C = T.decl_buffer((4,), data=A.data, elem_offset={})",
+    "T.func_attr({{'global_symbol': {}}})", "with T.Assert(n > 0, {}):\n        pass",
+    "T.attr(0, {}, 1)", "T.attr(0, 'k', {})", "x = T.launch_thread('threadIdx.x', {})",
 ]  # fmt: skip
 
 
@@ -138,6 +145,14 @@ def test_a_text_runs_nothing(where: str, attack: str, tmp_path: Path) -> None:
     assert not canary.exists()
 
 
+def test_a_name_that_python_cannot_write_is_kept():
+    func = parse("@T.prim_func\ndef main(n: T.int32):\n    T.evaluate(n)")
+    assert_structural_equal(
+        parse(script(func.with_attr("global_symbol", "tvm.main-1"))),
+        func.with_attr("global_symbol", "tvm.main-1"),
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -146,6 +161,14 @@ def test_a_text_runs_nothing(where: str, attack: str, tmp_path: Path) -> None:
         ("p = T.decl_buffer((4,), scope=3)", "a memory scope is a string, not an int"),
         ('p = T.handle("float32", None)', "a memory scope is a string, not None"),
         ("T.attr(0, 3, 4)", "the key of an attribute is a string, not an int"),
+        (
+            "for i in T.thread_binding(4, thread=1): T.evaluate(i)",
+            "the axis of a thread is a string, not an int",
+        ),
+        ("p = T.alloc_buffer((4,), align=n)", "the alignment of a buffer is a whole number"),
+        ("p = T.alloc_buffer((4,), offset_factor=n)", "the offset_factor of a buffer is a whole"),
+        ("p = T.alloc_buffer((4,), axis_separators='x')", "an axis separator is a whole number"),
+        ("T.func_attr({'global_symbol': 3})", "the global_symbol of a function is a string"),
         ("p = T.env_thread(4)", "the tag of a thread is a string, not an int"),
         ("with T.block(3): T.evaluate(0)", "the name of a block is a string, not an int"),
         (

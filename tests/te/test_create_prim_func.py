@@ -185,6 +185,19 @@ def test_reduction_of_tuples():
     np.testing.assert_array_equal(v, a.max(1))
 
 
+def test_a_reducer_compares_as_it_is_written():
+    """What is no reduction is simplified, `a >= b` to `b <= a`; a reducer stays."""
+    A = te.placeholder((3, 4), name="A")
+    k = te.reduce_axis((0, 4), name="k")
+    keep = lambda x, y: (te.if_then_else(x[0] >= y[0], x[0], y[0]), x[1] + y[1])
+    reducer = te.comm_reducer(keep, lambda a, b: (te.min_value(a), tir.const(0, b)))
+    largest, count = te.compute((3,), lambda i: reducer((A[i, k], A[i, k]), axis=k), name="B")
+    C = te.compute((3,), lambda i: te.if_then_else(largest[i] >= count[i], 1, 0), name="C")
+    text = te.create_prim_func([A, C]).script()
+    assert "B_v0[v_i] >= A[v_i, v_k]" in text
+    assert "B_v1[v_i] <= B_v0[v_i]" in text
+
+
 @pytest.mark.parametrize(
     ("reduce", "numpy"),
     [(te.sum, np.sum), (te.prod, np.prod), (te.max, np.max), (te.min, np.min)],

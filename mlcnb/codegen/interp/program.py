@@ -79,14 +79,16 @@ def run_prim_func(
     """
     chosen = runs_on_threads(func) if simulate is None else simulate
     on_gpu = chosen and uses_threads(func)
-    if simulate is None and kernels is None:
-        _refuse_races(func, args)
+    meant = _as_threads(func, args) if simulate is None and kernels is None else None
     try:
         program = _program_of(func, on_gpu, record, kernels)
     except RecursionError:  # what runs it nests less deep than what makes it
         rest = partial(_run, func, args, on_gpu, record, order, kernels)
         return with_room(rest, "run_prim_func")
-    return _run_program(program, func, args, order)
+    value = _run_program(program, func, args, order)
+    if meant is not None:
+        _settle(args, meant)
+    return value
 
 
 def _program_of(func: PrimFunc, on_gpu: bool, record: Any, kernels: Any) -> Program:
@@ -123,25 +125,48 @@ def _run_program(program: Program, func: PrimFunc, args: Sequence[Any], order: A
 _racing: WeakKeyDictionary[PrimFunc, Program | None] = WeakKeyDictionary()
 
 
-def _refuse_races(func: PrimFunc, args: Sequence[Any]) -> None:
-    """Run a program as its threads would, with copies of its arguments, to see them race.
+def _as_threads(func: PrimFunc, args: Sequence[Any]) -> list[Any] | None:
+    """What a program makes of copies of its arguments as its threads run it, to see them race.
+
+    None where there are no threads, or they stop for another reason: that is left to the run that
+    counts.
 
     Raises:
-        DataRaceError: they do. What else goes wrong there is left to the run that counts.
+        DataRaceError: they do race.
     """
     if func not in _racing:
         _racing[func] = _watched(func)
     program = _racing[func]
     if program is None:
-        return
+        return None
+    copies = [x.copy() if isinstance(x, np.ndarray) else x for x in args]
     try:
-        program.run([x.copy() if isinstance(x, np.ndarray) else x for x in args])
+        program.run(copies)
     except DataRaceError as error:
         if error.where is not None and error.root is None:
             error.root = program.func
         raise
     except MLCError:
-        return
+        return None
+    return copies
+
+
+def _settle(args: Sequence[Any], meant: Sequence[Any]) -> None:
+    """Threads that wait for each other have the last word over loops that run one by one.
+
+    A thread reads what another has written before a barrier; in a loop, a later round writes it.
+    Where the two differ by the order of a sum only, the loops' result stays.
+    """
+    for given, made in zip(args, meant, strict=True):
+        if isinstance(given, np.ndarray) and not _is_near(given, made):
+            given[...] = made
+
+
+def _is_near(x: np.ndarray, y: np.ndarray) -> bool:
+    if x.dtype.kind in "iub":
+        return np.array_equal(x, y)
+    kind = np.complex128 if x.dtype.kind == "c" else np.float64
+    return np.allclose(x.astype(kind), y.astype(kind), 1e-2, 1e-5, equal_nan=True)
 
 
 def _watched(func: PrimFunc) -> Program | None:

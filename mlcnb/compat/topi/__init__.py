@@ -30,5 +30,5 @@ __getattr__, __dir__, __all__ = attach(
             "layout_transform argsort sort topk ndarray_size trilu arange one_hot"
         ),
     },
-    submodules=("nn", "utils", "tag", "testing"),
+    submodules=("nn", "image", "utils", "tag", "testing"),
 )

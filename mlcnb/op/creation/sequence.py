@@ -131,7 +131,10 @@ def _is_known(n: OnnxNode, x: Expr) -> bool:
 def _range_of_data(n: OnnxNode, start: Expr, limit: Expr, delta: Expr, kind: DType) -> Expr:
     """A range whose length the run finds: start + i * delta, for i up to that length."""
     first, last, by = (n.emit(call("relax.reshape", x, (1,))) for x in (start, limit, delta))
-    row = n.lengths(n.emit(_many(n, first, last, by, kind)), "the length")
+    many = n.emit(_many(n, first, last, by, kind))
+    if kind == "int64" and not (_is_number(n, start, 0) and _is_number(n, delta, 1)):
+        many = n.emit(_countable(n, first, last, many))
+    row = n.lengths(many, "the length")
     made = n.emit(make_call(Arange, *map(PrimValue, _counted(row[0])), dtype=str(kind)))
     scaled = made if _is_number(n, delta, 1) else n.emit(call("relax.multiply", made, by))
     return scaled if _is_number(n, start, 0) else call("relax.add", scaled, first)
@@ -157,6 +160,14 @@ def _many(n: OnnxNode, first: Expr, last: Expr, by: Expr, kind: DType) -> Expr:
     found = n.emit(call("relax.maximum", call("relax.astype", many, dtype="int64"), none))
     still = n.emit(call("relax.equal", step, const(np.zeros(1))))
     return call("relax.where", still, const(np.full(1, -1, np.int64)), found)
+
+
+def _countable(n: OnnxNode, first: Expr, last: Expr, many: Expr) -> Expr:
+    """`many`, or -1, which stops the run, where last - first is no int64."""
+    begin, end = (n.emit(call("relax.astype", x, dtype="float64")) for x in (first, last))
+    room = n.emit(call("relax.abs", n.emit(call("relax.subtract", end, begin))))
+    far = n.emit(call("relax.greater_equal", room, const(np.full(1, 2.0**63))))
+    return call("relax.where", far, const(np.full(1, -1, np.int64)), many)
 
 
 def _range_of_sizes(n: OnnxNode, values: Sequence[PrimExpr], kind: DType) -> Expr:

@@ -104,10 +104,12 @@ def onnx_rms_normalization(n: OnnxNode, x: Expr, scale: Expr) -> Expr:
 @onnx("MeanVarianceNormalization", since=9)
 @in_float32
 def onnx_mean_variance_normalization(n: OnnxNode, x: Expr) -> Expr:
-    """(x - mean) / (sqrt(variance) + 1e-9) over `axes`."""
+    """(x - mean) / (sqrt(variance) + 1e-9) over `axes`; what the mean was rounded by counts too."""
     axes, kind = tuple(n.attr("axes") or (0, 2, 3)), n.dtype(x)
     mean = n.emit(call("relax.mean", x, axis=axes, keepdims=True))
-    away = n.emit(call("relax.subtract", x, mean))
+    near = n.emit(call("relax.subtract", x, mean))
+    rest = n.emit(call("relax.mean", near, axis=axes, keepdims=True))
+    away = n.emit(call("relax.subtract", near, rest))
     square = n.emit(call("relax.multiply", away, away))
     variance = n.emit(call("relax.mean", square, axis=axes, keepdims=True))
     deviation = n.emit(call("relax.add", call("relax.sqrt", variance), const(1e-9, kind)))

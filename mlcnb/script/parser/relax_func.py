@@ -12,7 +12,7 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.function import BaseFunc
 from mlcnb.relax.expr import Function, SeqExpr, Tuple, Var
 from mlcnb.relax.struct_info import StructInfo
-from mlcnb.script.dialect import known_key
+from mlcnb.script.dialect import known_attrs
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.relax_body import BodyParser
 from mlcnb.script.parser.symbols import declared_symbols, resolve_dims
@@ -102,7 +102,7 @@ class FunctionParser:
 
     def set_attrs(self, attrs: dict[str, Any]) -> None:
         """`R.func_attr({…})`"""
-        self.attrs.update({known_key(k): v for k, v in attrs.items()})
+        self.attrs.update(known_attrs(attrs))
 
 
 def _finer(declared: StructInfo | None, given: StructInfo | None) -> StructInfo | None:

@@ -317,7 +317,7 @@ def renamed(buffer: Buffer, name: str) -> Buffer:
 
 def message_of(value: Any) -> str:
     """The text of an assertion's message; 0.27 writes a kind and a list of parts."""
-    if isinstance(value, tuple) and len(value) == 2:
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], tuple | list):
         return "".join(str(part) for part in value[1])
     return str(value)
 

@@ -11,7 +11,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.attrs import frozen
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Var
-from mlcnb.script.dialect import known_key
+from mlcnb.script.dialect import known_attrs
 from mlcnb.script.frames import NewVar
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.symbols import declared_symbols, resolve_dims
@@ -115,7 +115,7 @@ class PrimFuncParser:
 
     def set_attrs(self, attrs: Mapping[str, Any]) -> None:
         """`T.func_attr({…})`"""
-        self.attrs.update({known_key(k): v for k, v in attrs.items()})
+        self.attrs.update(known_attrs(attrs))
 
 
 def rooted(body: Stmt, buffers: Sequence[Buffer]) -> Stmt:

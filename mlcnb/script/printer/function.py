@@ -30,18 +30,18 @@ _TYPED_CALLS = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_dps_pack
 
 @prints(rx.Function)
 def _function(p: Printer, n: rx.Function) -> Doc:
-    return function(p, n, p.options.name or n.attrs.get("global_symbol") or "main")
+    return function(p, n, identifier(p.options.name or n.attrs.get("global_symbol") or "main"))
 
 
 def function(p: Printer, n: rx.Function, name: str, nested: bool = False) -> Doc:
-    """The function under a name."""
+    """The function under a name, which is an identifier."""
     with p.names.scope(), p.integers("int64"), p.signature():
         params = [_param(p, v) for v in n.params]
         result = _result(p, n)
         declared = [_declare(p, v) for v in p.signature_vars]
         with p.body():
             inner = _inside(p, n, name, declared)
-    title = [Text("def ", "keyword"), Text(identifier(name), "function"), "(", *join(params), ")"]
+    title = [Text("def ", "keyword"), Text(name, "function"), "(", *join(params), ")"]
     header = [_decorator(p, n, nested), NEWLINE, *title, *result, ":"]
     return [*header, Indent([NEWLINE, lines(inner)])]
 

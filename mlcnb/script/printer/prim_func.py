@@ -27,11 +27,11 @@ from mlcnb.tir.function import PrimFunc, TensorIntrin
 
 @prints(PrimFunc)
 def _prim_func(p: Printer, n: PrimFunc) -> Doc:
-    return prim_func(p, n, p.options.name or n.attrs.get("global_symbol") or "main")
+    return prim_func(p, n, identifier(p.options.name or n.attrs.get("global_symbol") or "main"))
 
 
 def prim_func(p: Printer, n: PrimFunc, name: str) -> Doc:
-    """The function under a name."""
+    """The function under a name, which is an identifier."""
     with p.names.scope(), p.integers("int32"):
         plain = _plain_params(n)
         params = [_param(p, n, v, plain) for v in n.params]
@@ -43,7 +43,7 @@ def prim_func(p: Printer, n: PrimFunc, name: str) -> Doc:
         ]
         inner = [*attrs, *alias, *matched, *unbound, *lines_inside]
         result = _result(p, n)
-    title = [Text("def ", "keyword"), Text(identifier(name), "function"), "(", *join(params), ")"]
+    title = [Text("def ", "keyword"), Text(name, "function"), "(", *join(params), ")"]
     header = [_decorator(p, n), NEWLINE, *title, *result, ":"]
     return [*header, Indent([NEWLINE, lines(inner)])]
 

@@ -43,7 +43,6 @@ _CALLS = frozenset(
     "tir." + name
     for name in ("call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin").split()
 )
-_POINTERS = ("tir.address_of", "tir.tvm_access_ptr")
 #: LLVM's intrinsics that do more than compute
 _UNSAFE = re.compile(
     r"trap|assume|unreachable|stack|frame|address|\.eh\.|deopt|coro|\.va_|jmp|thread|invariant|"
@@ -157,7 +156,7 @@ class _Memory:
 
     def call(self, n: e.Call, functions: frozenset[str]) -> None:
         """Refuse a call that may do anything to memory."""
-        if n.dtype.is_handle and n.op not in _POINTERS and n.op in ("tir.reinterpret",):
+        if n.dtype.is_handle and n.op == "tir.reinterpret" and not p.is_const(n.args[0], 0):
             raise self.refused("a pointer is made from a number", n)
         if n.op not in _CALLS:
             return

@@ -35,7 +35,7 @@ from mlcnb.tir.schedule.offers.candidates import calls, missing_argument
 from mlcnb.tir.schedule.offers.legal import primitives
 from mlcnb.tir.schedule.record.site import Named, Site
 from tests.tir.schedule.programs import numbers
-from tests.tir.schedule.random_steps import PROGRAMS, SIZES, STEPS, scheduled
+from tests.tir.schedule.random_steps import MADE_FOR, PROGRAMS, SIZES, STEPS, scheduled
 from tests.tir.schedule.refusals import Refusals, forced, is_harmless
 
 #: steps on one program before the next is taken
@@ -114,6 +114,8 @@ def _one(name: str, dice: random.Random, counts: Counts, check: str) -> None:
         shape, position = structural_hash(before), sch.position
         choice = dice.choice(sorted(STEPS) if dice.random() < 0.5 else _names())
         step = _written if choice in STEPS and dice.random() < 0.5 else _guessed
+        if name in MADE_FOR and dice.random() < 0.2:
+            choice, step = dice.choice(MADE_FOR[name]), _written
         thrown = dice.getstate()
         try:
             step(sch, choice, dice)

@@ -9,6 +9,7 @@ from typing import Any
 from mlcnb import te
 from mlcnb.core.errors import ScheduleError
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import Call
 from mlcnb.tir import IndexMap, PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule import Schedule
@@ -111,6 +112,22 @@ PROGRAMS: dict[str, Callable[[], PrimFunc]] = {
 }
 
 
+#: the primitives that a program is there for
+MADE_FOR: dict[str, tuple[str, ...]] = {
+    "rolled": ("rolling_buffer",),
+    "rolled_pools": ("rolling_buffer",),
+    "upsampled": ("rolling_buffer",),
+    "for_dot": ("tensorize",),
+    "for_doubling": ("tensorize",),
+    "biased": ("fuse_reduction_epilogue",),
+    "padded": ("decompose_padding",),
+    "pool": ("decompose_padding",),
+    "row_sum": ("rfactor",),
+    "matmul": ("rfactor", "decompose_reduction"),
+    "two_products": ("compute_at", "rfactor"),
+    "conv2d": ("compute_at", "reverse_compute_inline"),
+}
+
 #: the same programs in other sizes
 SIZES: dict[str, tuple[Callable[[], PrimFunc], ...]] = {
     "elementwise": (lambda: elementwise(7), lambda: elementwise(16)),
@@ -137,11 +154,29 @@ def scheduled(sch: Schedule, step: int | None = None) -> PrimFunc:
 
 def _handles(sch: Schedule, choose: Choose) -> tuple[Any, list[Any], list[Any]]:
     """A block, its loops, and the loops of any block."""
+    blocks = _blocks(sch, choose)
+    block = choose(blocks)
+    return block, sch.get_loops(block), sch.get_loops(choose(blocks))
+
+
+def _blocks(sch: Schedule, choose: Choose) -> list[Any]:
+    """The blocks of the program, with some of those that stand in others."""
     blocks = sch.get_child_blocks(sch.get_block("root"))
     for block in blocks:
         blocks += sch.get_child_blocks(block) if choose([True, False]) else []
-    block = choose(blocks)
-    return block, sch.get_loops(block), sch.get_loops(choose(blocks))
+    return blocks
+
+
+def _fitting(sch: Schedule, choose: Choose, fits: Callable[[Any], Any]) -> Any:
+    """Mostly a block that a primitive is made for; now and then any, which it refuses."""
+    blocks = _blocks(sch, choose)
+    fitting = [b for b in blocks if fits(b)]
+    return choose(fitting if fitting and choose([True, True, False]) else blocks)
+
+
+def _is_inside(sch: Schedule, block: Any) -> bool:
+    """Whether a block makes something that the function keeps for itself."""
+    return all(w.buffer not in scheduled(sch).buffers for w in sch.get(block).writes)
 
 
 def _split(sch: Schedule, choose: Choose) -> None:
@@ -184,10 +219,12 @@ def _move(name: str) -> Callable[[Schedule, Choose], None]:
     near = "get_consumers" if name == "compute_at" else "get_producers"
 
     def step(sch: Schedule, choose: Choose) -> None:
-        block, _loops, others = _handles(sch, choose)
+        block = _fitting(sch, choose, getattr(sch, near))
+        others = sch.get_loops(choose(_blocks(sch, choose)))
         ends = getattr(sch, near)(block)
         if ends and choose([True, True, False]):
-            others = sch.get_loops(choose(ends))
+            around = [sch.get(x) for x in sch.get_loops(block)]
+            others = [x for x in sch.get_loops(choose(ends)) if sch.get(x) not in around]
         units, index = choose([True, False]), choose([-1, -2])
         getattr(sch, name)(block, choose(others), preserve_unit_loops=units, index=index)
 
@@ -195,8 +232,14 @@ def _move(name: str) -> Callable[[Schedule, Choose], None]:
 
 
 def _inline(name: str) -> Callable[[Schedule, Choose], None]:
+    def fits(sch: Schedule, block: Any) -> bool:
+        if sch.get(block).init is not None:
+            return False
+        producers = sch.get_producers(block)
+        return _is_inside(sch, block) if name == "compute_inline" else len(producers) == 1
+
     def step(sch: Schedule, choose: Choose) -> None:
-        getattr(sch, name)(_handles(sch, choose)[0])
+        getattr(sch, name)(_fitting(sch, choose, lambda b: fits(sch, b)))
 
     return step
 
@@ -266,19 +309,18 @@ def _annotated(sch: Schedule, choose: Choose) -> None:
 
 
 def _einsum(sch: Schedule, choose: Choose) -> None:
-    block = _handles(sch, choose)[0]
+    block = _fitting(sch, choose, lambda b: sch.get(b).init)
     sch.pad_einsum(block, [choose([1, 2, 4]) for _ in sch.get(block).iter_vars])
 
 
 def _decompose(sch: Schedule, choose: Choose) -> None:
-    block, loops, _others = _handles(sch, choose)
-    sch.decompose_reduction(block, choose(loops))
+    block = _fitting(sch, choose, lambda b: sch.get(b).init)
+    sch.decompose_reduction(block, choose(sch.get_loops(block)))
 
 
 def _rfactor(sch: Schedule, choose: Choose) -> None:
-    block, loops, _others = _handles(sch, choose)
-    reducing = _reduce_loops(sch, block)
-    sch.rfactor(choose(reducing or loops), choose([0, -1]))
+    block = _fitting(sch, choose, lambda b: _reduce_loops(sch, b))
+    sch.rfactor(choose(_reduce_loops(sch, block) or sch.get_loops(block)), choose([0, -1]))
 
 
 def _reduce_loops(sch: Schedule, block: Any) -> list[Any]:
@@ -289,9 +331,8 @@ def _reduce_loops(sch: Schedule, block: Any) -> list[Any]:
 
 
 def _tensorize(sch: Schedule, choose: Choose) -> None:
-    _block, loops, _others = _handles(sch, choose)
-    fours = [x for x in loops if p.as_int(sch.get(x).extent) == 4]
-    sch.tensorize(choose(fours), choose(TENSORIZED))
+    fours = lambda b: [x for x in sch.get_loops(b)[-1:] if p.as_int(sch.get(x).extent) == 4]
+    sch.tensorize(choose(fours(_fitting(sch, choose, fours))), choose(TENSORIZED))
 
 
 def _reindex(sch: Schedule, choose: Choose) -> None:
@@ -347,12 +388,13 @@ def _enclose(sch: Schedule, choose: Choose) -> None:
     sch.blockize(choose([[block], near, near[:2]]), preserve_unit_iters=choose([True, False]))
 
 
-def _at_loop(name: str) -> Callable[[Schedule, Choose], None]:
-    def step(sch: Schedule, choose: Choose) -> None:
-        block, loops, _others = _handles(sch, choose)
-        getattr(sch, name)(block, choose(loops))
+def _padding(sch: Schedule, choose: Choose) -> None:
+    def pads(block: Any) -> bool:
+        value = getattr(sch.get(block).body, "value", None)
+        return isinstance(value, Call) and value.op == "tir.if_then_else"
 
-    return step
+    block = _fitting(sch, choose, pads)
+    sch.decompose_padding(block, choose(sch.get_loops(block)))
 
 
 def _stage(name: str) -> Callable[[Schedule, Choose], None]:
@@ -364,11 +406,11 @@ def _stage(name: str) -> Callable[[Schedule, Choose], None]:
 
 
 def _roll(sch: Schedule, choose: Choose) -> None:
-    sch.rolling_buffer(_handles(sch, choose)[0], 0)
+    sch.rolling_buffer(_fitting(sch, choose, lambda b: _is_inside(sch, b)), 0)
 
 
 def _epilogue(sch: Schedule, choose: Choose) -> None:
-    block = _handles(sch, choose)[0]
+    block = _fitting(sch, choose, lambda b: sch.get(b).init and sch.get_consumers(b))
     sch.fuse_reduction_epilogue(block, choose(sch.get_consumers(block)))
 
 
@@ -424,7 +466,7 @@ STEPS: dict[str, Callable[[Schedule, Choose], None]] = {
     "merge": _merge,
     "reorder_block_iter_var": _order,
     "blockize_blocks": _enclose,
-    "decompose_padding": _at_loop("decompose_padding"),
+    "decompose_padding": _padding,
     "rolling_buffer": _roll,
     "read_at": _stage("read_at"),
     "write_at": _stage("write_at"),

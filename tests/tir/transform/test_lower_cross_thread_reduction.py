@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+import mlcnb as mlc
 from mlcnb.core.errors import PassError
 from mlcnb.ir import IRModule
 from mlcnb.script import from_source
@@ -50,3 +52,14 @@ def test_an_init_of_another_element_is_refused(init, update, message):
     assert error.value.message == (
         f"LowerCrossThreadReduction: threads share the reduction of block B, but {message}"
     )
+
+
+def test_what_the_pass_made_compiles():
+    """The null pointer in its attribute leads nowhere, so nothing can be read by it."""
+    made = LowerCrossThreadReduction()(
+        IRModule({"main": shared_sum("B[vi] = T.float32(0)", "B[vi] + A[vi, vk]")})
+    )
+    a = np.arange(32, dtype="float32").reshape(4, 8)
+    b = np.full(4, 7, "float32")
+    mlc.compile(made, target="cuda-sim")(a, b)
+    np.testing.assert_array_equal(b, a.sum(1))

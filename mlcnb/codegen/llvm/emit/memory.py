@@ -199,6 +199,8 @@ def _store_vector(em: Emitter, x: BufferStore, place: e.Ramp, kind: DType, value
         merged = em.f.emit(f"select {bools} {mask}, {memory} {value}, {memory} {old}")
         em.f.do(f"store {memory} {merged}, ptr {pointer}, align {align_of(kind)}")
         return
+    if "avx512f" in em.features and _may_be_truncated(kind):
+        mask = _not_foreseen(em, mask, kind.lanes)
     fn = em.intrinsic(f"llvm.masked.store.{_overload(kind)}.p0", "void", (memory, "ptr", bools))
     em.f.do(
         f"call void {fn}({memory} {value}, ptr align {align_of(kind)} {pointer}, {bools} {mask})"
@@ -219,14 +221,30 @@ def _is_room(em: Emitter, buffer: Buffer, place: e.Ramp, kind: DType) -> bool:
 def _store_lane(em: Emitter, kind: DType, pointer: str, value: str, lanes: list[int]) -> None:
     """A store under a mask that lets one lane through, or none.
 
-    LLVM 22 makes a scalar store of such a mask itself, but on x86 of the wrong width where the
-    value is truncated first: it stores four bytes of an int8, and three of them belong to others.
+    LLVM 22 makes a scalar store of such a mask itself, but not always of the right width
+    (`_not_foreseen`).
     """
     if any(lanes):
         element, number = t.memory_scalar(kind), lanes.index(1)
         one = em.f.emit(f"extractelement {t.memory_type(kind)} {value}, i64 {number}")
         place = em.f.emit(f"getelementptr {element}, ptr {pointer}, i64 {number}", "p")
         em.f.do(f"store {element} {one}, ptr {place}, align {align_of(kind)}")
+
+
+def _may_be_truncated(kind: DType) -> bool:
+    """True if vectors of it are made by dropping bits of wider integers."""
+    return kind.bits < 64 and t.memory_scalar(kind).startswith("i")
+
+
+def _not_foreseen(em: Emitter, mask: str, lanes: int) -> str:
+    """A mask that LLVM cannot find to be constant, once loops are unrolled and vectors cut.
+
+    Where a mask lets one lane through, and the value is truncated first, LLVM 22 makes a scalar
+    store of the wrong width for AVX-512: four bytes of an int8, three of which belong to others.
+    """
+    one = em.f.emit('call i32 asm "", "=r,0"(i32 1)')
+    holds = em.raw_splat(em.f.emit(f"trunc i32 {one} to i1"), "i1", lanes)
+    return em.f.emit(f"and <{lanes} x i1> {mask}, {holds}")
 
 
 def _known_lanes(mask: e.PrimExpr) -> list[int] | None:
