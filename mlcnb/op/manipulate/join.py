@@ -23,6 +23,10 @@ from mlcnb.relax.struct_info import TupleStructInfo
 IN_ORDER = 8
 
 
+#: tensors that one loop nest puts together
+AT_A_TIME = 64
+
+
 @operator("relax.concat")
 class Concat(OpDecl):
     """The tensors one after another along `axis` (None: all flattened first).
@@ -39,10 +43,22 @@ class Concat(OpDecl):
 
     @rule("SimplifyOps", "concat")
     def simplified(self, call: Call, value_of: Any) -> Any:
-        """The concatenation of one tensor."""
+        """That of one tensor is the tensor; that of many is of some at a time: loops ask for each
+        element which tensor it comes from.
+        """
         parts = value_of(call.args[0])
-        single = isinstance(parts, Tuple) and len(parts.fields) == 1
-        return parts.fields[0] if single else None
+        if not isinstance(parts, Tuple):
+            return None
+        if len(parts.fields) == 1:
+            return parts.fields[0]
+        return self.joined(call, parts.fields) if len(parts.fields) > AT_A_TIME else None
+
+    def joined(self, call: Call, parts: Sequence[Any]) -> Call:
+        """The concatenation of `parts`, at most `AT_A_TIME` by one call."""
+        while len(parts) > AT_A_TIME:
+            starts = range(0, len(parts), AT_A_TIME)
+            parts = [self.joined(call, parts[i : i + AT_A_TIME]) for i in starts]
+        return Call(call.op, (Tuple(tuple(parts)),), self)
 
     def in_blocks(self, layout: str) -> Any:
         """Along the channels."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import mlcnb as mlc
 from mlcnb.core.errors import PassError, TypeInferError
 from mlcnb.ir import assert_structural_equal
 from mlcnb.ir.module import IRModule
-from mlcnb.relax import op
+from mlcnb.relax import BlockBuilder, op
+from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import (
     BindingBlock,
     DataflowBlock,
@@ -19,6 +21,7 @@ from mlcnb.relax.expr import (
     VarBinding,
     tensor_info,
 )
+from mlcnb.relax.operator import called
 from mlcnb.relax.transform import (
     BindParams,
     CanonicalizeBindings,
@@ -596,3 +599,23 @@ def test_normalize_puts_neighbouring_blocks_and_bound_sequences_together() -> No
 
     made = Normalize()(as_module(func))["main"]
     assert_structural_equal(made.without_attr("global_symbol"), expected)
+
+
+@pytest.mark.parametrize(("count", "axis"), [(65, 0), (200, 1), (10_000, 0)])
+def test_many_tensors_are_put_together_some_at_a_time(count: int, axis: int) -> None:
+    """10,000 compile in about a second; asked one by one, each element would ask 10,000 times."""
+    parts = [np.full((2, 3), i, "float32") for i in range(count)]
+    params = [Var(f"x{i}", tensor_info((2, 3), "float32")) for i in range(count)]
+    bb = BlockBuilder()
+    with bb.function("main", params):
+        with bb.dataflow():
+            out = bb.emit_output(op.concat(params, axis=axis))
+        bb.emit_func_output(out)
+    mod = bb.get()
+    calls = [
+        b.value
+        for b in bindings_of(SimplifyOps()(mod)["main"])
+        if called(b.value).op_name == "relax.concat"
+    ]
+    assert max(len(c.args[0].fields) for c in calls) <= 64
+    np.testing.assert_array_equal(mlc.compile(mod)(*parts), np.concatenate(parts, axis))
