@@ -84,3 +84,24 @@ def test_sizes_that_are_not_known(axes):
     found = np.full(y.shape, np.nan, "float32")
     mlc.compile(func, schedule="default")(x, y, found)
     np.testing.assert_allclose(found, x.transpose(axes) + y, rtol=1e-6)
+
+
+@pytest.mark.parametrize("cpu", ["znver3", "znver4", "skylake-avx512"])
+def test_a_reflection_is_written_out_and_looks_nothing_up(cpu):
+    """A short row that turns at its ends: loads and shuffles of places that are known."""
+    func, _ = loops_of(
+        lambda a: R.nn.pad(a, pad_width=[0, 0, 1, 1, 1, 1], pad_mode="reflect"), random(4, 56, 56)
+    )
+    kernel = mlc.compile(func, f"llvm -mcpu={cpu}", schedule="default").kernels["main"]
+    assert "gather" not in kernel.asm
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    shape=st.tuples(st.integers(2, 5), st.integers(4, 70)),
+    mode=st.sampled_from(["reflect", "edge", "wrap"]),
+    widths=st.tuples(*[st.integers(0, 3)] * 4),
+)
+def test_what_turns_at_the_ends(shape, mode, widths):
+    if max(widths[:2]) < shape[0]:
+        check(lambda a: R.nn.pad(a, pad_width=list(widths), pad_mode=mode), random(*shape))

@@ -13,8 +13,10 @@ import mlcnb as mlc
 from mlcnb import tir
 from mlcnb.codegen.llvm.inspect import facts
 from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.dlight.decide import Decisions
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.relax import op as R
+from mlcnb.target import Target
 from mlcnb.tir.transform import lower
 from tests.dlight.test_cpu import HOST, LANES, check, loops_of, random
 
@@ -156,3 +158,14 @@ def test_nan_goes_through_a_maximum_on_the_plain_layout():
     out = np.zeros(expected.shape, np.float32)
     mlc.compile(func, schedule="default")(x, out)
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize(("size", "rows"), [(20, 32), (28, 32), (112, 8), (500, 2)])
+def test_as_many_rows_together_as_the_first_cache_holds(size, rows):
+    """Zen 4 has 32 KiB of it; an image of few rows is made as a whole."""
+    func, _ = loops_of(
+        lambda a: R.nn.max_pool2d(a, pool_size=3, strides=1, padding=1), random(1, 2, size, size)
+    )
+    with Decisions() as made:
+        schedule_cpu(func, Target("llvm -mcpu=znver4"))
+    assert next(p.label for p in made.points if p.name == "rows") == str(rows)

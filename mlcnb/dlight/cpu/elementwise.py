@@ -31,6 +31,8 @@ from mlcnb.tir.stmt import BufferStore
 PARALLEL_WORK = 16 << 10
 #: iterations that a parallel loop should have, so that threads share it evenly
 CHUNKS = 64
+#: vectors of a row that are written out, where each reads places that only it has
+WRITTEN_OUT = 8
 #: whole registers that one vector takes
 REGISTERS = (1, 2, 4)
 
@@ -54,7 +56,24 @@ def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
     row = sch.fuse(*loops[first:]) if len(loops) - first > 1 else loops[-1]
     inner, vector = _vector_loop(sch, row, lanes * decide("registers of a vector", REGISTERS))
     sch.vectorize(vector)
+    if inner and loops[:first] and _turns(block) and 0 < _count(sch, inner[0]) <= WRITTEN_OUT:
+        sch.unroll(inner[0])
     spread(sch, loops[:first] or inner, block.work)
+
+
+def _turns(block: BlockInfo) -> bool:
+    """True where a read goes back or over again along the last axis: each vector has places of its
+    own, which are known where the vectors are written out and are looked up one by one else.
+    """
+    last, turns = block.node.iter_vars[-1].var, e.Min | e.Max | e.FloorMod | e.FloorDiv
+    indices = (i for n in walk(block.node.body) if isinstance(n, BufferLoad) for i in n.indices)
+    turning = (n for i in indices for n in walk(i) if isinstance(n, turns))
+    return any(n is last for t in turning for n in walk(t))
+
+
+def _count(sch: Schedule, loop: Any) -> int:
+    """How often a loop of known extent runs."""
+    return as_int(sch.get(loop).extent) or 0
 
 
 def _vector_loop(sch: Schedule, loop: Any, lanes: int) -> tuple[list[Any], Any]:

@@ -5,8 +5,10 @@ for h, w: pad[h, w] = tall[h, w - 1] if … else -inf          for h_1, w_0: tal
 for h, w, rw: y[h, w] = max(pad[h, w * 2 + rw])      ->      for h_1, w_0: pad[…]
                                                              for h_1, w_0: y[…]
 
-Some rows of results at a time: what they need of `tall` stays in the first cache, and what has been
-written is not read at once (a load that overlaps two stores waits until both are in the cache).
+As many rows of results at a time as leave what they need of `tall`, with what it is made of and
+what becomes of it, in the first cache: what has been written is not read at once (a load that
+overlaps two stores waits until both are in the cache), and an image whose rows are all made
+together has no rest.
 The padding above and below is not written: the test is made where the rows are read.
 """
 
@@ -24,7 +26,9 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.transform.loop_partition import HINT
 
 #: rows of results that are made together
-ROWS = (8, 4, 16, 2, 32)
+ROWS = (32, 16, 8, 4, 2)
+#: the part of the first cache that they may take of `tall`: its operand and its results are there
+PART = 8
 
 
 def pool_rows(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -42,7 +46,7 @@ def pool_rows(sch: Schedule, survey: Survey, target: Target) -> bool:
         sch.compute_inline(block.handle)
     last = fuse_epilogue(sch, anchor, survey.after(anchor))
     n, c, oh, _, _ = sch.get_loops(anchor.handle)
-    oh_0, _ = sch.split(oh, [None, decide("rows", ROWS)])
+    oh_0, _ = sch.split(oh, [None, _rows(tall, target)])
     for block in (*reversed(columns), tall):
         sch.compute_at(block.handle, oh_0)
         sch.set_scope(block.handle, 0, "local")
@@ -53,6 +57,13 @@ def pool_rows(sch: Schedule, survey: Survey, target: Target) -> bool:
     window(sch, anchor.handle, last, target)
     spread(sch, [n, c, oh_0], tall.work + anchor.work)
     return True
+
+
+def _rows(tall: BlockInfo, target: Target) -> int:
+    """The most rows that fit."""
+    fit = target.caches[0] // PART // (4 * (tall.extents[3] or 1))
+    own = next((rows for rows in ROWS if rows <= fit), ROWS[-1])
+    return decide("rows", (own, *(rows for rows in ROWS if rows != own)))
 
 
 def window(sch: Schedule, block: Any, last: Any, target: Target) -> None:
