@@ -2,7 +2,7 @@
 
 survey = Survey.of(sch)
 survey.blocks       in program order      survey.anchor      the reduction with the most to do
-survey.before       what feeds it         survey.after       what is done with its result
+survey.before       what may come first   survey.after       what is done with its result
 """
 
 from __future__ import annotations
@@ -82,6 +82,10 @@ class Survey:
         """Blocks that do not use what `block` makes, in order: wherever they stand."""
         after = self.after(block)
         return [b for b in self.blocks if b is not block and b not in after]
+
+    def feeding(self, block: BlockInfo) -> list[BlockInfo]:
+        """Blocks whose results `block` uses, by itself or through others, in order."""
+        return [b for b in self.before(block) if block in self.after(b)]
 
     def after(self, block: BlockInfo) -> list[BlockInfo]:
         """Blocks that use what `block` makes, by themselves or through others, in order."""

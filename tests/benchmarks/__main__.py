@@ -26,6 +26,7 @@ from tests.benchmarks import (
     operators,
     pytorch,
     quantized,
+    real,
     report,
     schedule,
     singles,
@@ -167,6 +168,7 @@ def _calls(args: argparse.Namespace) -> None:
 #: suites with tables of their own
 APART: dict[str, Callable[[argparse.Namespace], None]] = {
     "quantized": quantized.run,
+    "real": real.run,
     "narrow": narrow.run,
     "torch": pytorch.run,
     "tuning": tuning.run,

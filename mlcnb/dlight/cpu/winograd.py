@@ -76,10 +76,11 @@ def _inlined(sch: Schedule, survey: Survey, found: dict[str, BlockInfo]) -> Bloc
     after = survey.after(output)
     if not all(b.is_spatial and b.extents == output.extents for b in after):
         return None
-    before = survey.before(found["input_rows"])
-    if not all(b.is_spatial for b in before):
+    before = survey.feeding(found["input_rows"])
+    beside = [b for b in survey.before(output) if b not in survey.feeding(output)]
+    if not all(b.is_spatial for b in (*before, *beside)):
         return None
-    for block in before[:-1]:
+    for block in (*beside, *before[:-1]):
         sch.compute_inline(block.handle)
     chain = [output, *after]
     for block in chain[:-1]:

@@ -110,10 +110,12 @@ class _Uses:
             self.block_of[var], self.holds[var] = block, var
         elif isinstance(value, rx.Call):
             self.call(value, var, block)
+        elif isinstance(value, rx.If):  # what its branches use of this block, their bindings say
+            self.kept.update(self.of(value.cond))
+            for inner in nested(value):
+                self.sequence(inner)
         elif nested(value):
             self.kept.update(t for n in value_uses(value) for t in self.of(n))
-            for inner in nested(value) if isinstance(value, rx.If) else ():
-                self.sequence(inner)
         else:
             self.holds[var] = self.structure(value)
 
