@@ -170,3 +170,12 @@ def test_what_does_not_fit_is_a_value_error_as_with_tvm() -> None:
             relax.BlockBuilder().normalize(relax.op.add(x, y))
     with pytest.raises(TypeError, match="no argument 'z'"):
         relax.op.add(x, z=y)
+
+
+@pytest.mark.parametrize(("word", "mode"), [("replicate", "edge"), ("circular", "wrap")])
+def test_tvm_s_words_of_padding(word, mode):
+    found = relax.op.nn.pad(X, [1, 1, 2, 2], pad_mode=word)
+    assert found.attrs.pad_mode == mode
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    wanted = np.pad(x, [(1, 1), (2, 2)], mode=mode)
+    np.testing.assert_array_equal(found.attrs.numpy(x), wanted)

@@ -16,18 +16,22 @@ from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import all_of, as_int, const
 from mlcnb.op._dims import refuse, tell, tell_dims, tensor
 from mlcnb.op._spell import axes_of, ints_of, scalar_of
+from mlcnb.op.nn._window import settle
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 
 MODES = ("constant", "edge", "reflect", "wrap")
+#: TVM's words, which are PyTorch's
+_ALSO = {"replicate": "edge", "circular": "wrap"}
 
 
 @operator("relax.nn.pad")
 class Pad(OpDecl):
     """`x` with pad_width[2 i] elements before and pad_width[2 i + 1] after it, in each dimension i.
 
-    pad_mode: constant (`pad_value`), edge, reflect (the edge itself is not repeated), wrap.
+    pad_mode: constant (`pad_value`), edge, reflect (the edge itself is not repeated), wrap; TVM's
+    replicate is edge, its circular is wrap.
     Negative widths cut off. Semantics: https://onnx.ai/onnx/operators/onnx__Pad.html
     """
 
@@ -35,6 +39,9 @@ class Pad(OpDecl):
     pad_width: tuple[int, ...]
     pad_mode: str = "constant"
     pad_value: float = 0.0
+
+    def __post_init__(self) -> None:
+        settle(self, pad_mode=_ALSO.get(self.pad_mode, self.pad_mode))
 
     def infer(self, x: Any) -> Any:
         """x's dimensions, grown."""
@@ -142,6 +149,8 @@ def onnx_pad(
 ) -> Expr:
     """pads: all beginnings, then all ends; inputs since opset 11, of `axes` only since 18."""
     dims, mode = n.dims(data), n.attr("mode", "constant")
+    if mode not in MODES:
+        n.refuse(f"no mode {mode!r}", hint=f"one of {', '.join(MODES)}")
     amounts = ints_of(n, pads, "paddings" if n.opset < 2 else "pads")
     given = axes_of(n, axes)
     places = range(len(dims)) if given is None else [a % len(dims) for a in given]
