@@ -259,6 +259,7 @@ function explorer(root, view) {
     const known = asked(row);
     s.place = row;
     s.answer = known ? known.answer : null;
+    s.key = keyNow(); // a snapshot of the same program that comes meanwhile keeps the choice
     s.preview = null;
     draw();
     tell();
