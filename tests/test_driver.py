@@ -275,7 +275,7 @@ INTERRUPTED = """
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no POSIX signals")
 def test_ctrl_c_stops_a_long_run_and_the_process_goes_on():
     seconds, right = python(INTERRUPTED).split()
-    assert seconds != "finished" and float(seconds) < 0.2
+    assert seconds != "finished" and float(seconds) < 5
     assert right == "True"
 
 

@@ -153,6 +153,9 @@ def test_a_graph_is_called_natively(total):
     assert total[0] == 11
 
 
+#: seconds after which a program that was stopped is back, on a machine that others load as well
+SOON = 5.0
+
 needs_signals = pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to itself")
 
 
@@ -183,7 +186,7 @@ def test_ctrl_c_stops_between_calls():
         with pytest.raises(KeyboardInterrupt):
             p.run()
         late = time.perf_counter() - interrupt.sent
-    assert late < 0.2
+    assert late < SOON
     assert 0 < p.failed_at < len(p)
     assert program(("nothing",)).run() == 0
 
@@ -196,7 +199,7 @@ def test_ctrl_c_stops_a_kernel_that_polls():
             with pytest.raises(KeyboardInterrupt):
                 p.run()
             late = time.perf_counter() - interrupt.sent
-        assert late < 0.2
+        assert late < SOON
         assert p.failed_at == 1
 
 
@@ -230,8 +233,8 @@ def test_flags_of_the_handler_are_kept():
     assert program(("nothing",)).run() == 0
     begin = time.perf_counter()
     with Interrupt(), pytest.raises(KeyboardInterrupt):
-        time.sleep(5)
-    assert time.perf_counter() - begin < 2
+        time.sleep(60)
+    assert time.perf_counter() - begin < SOON
 
 
 def test_cancel_from_another_thread():
@@ -248,7 +251,7 @@ def test_cancel_from_another_thread():
     caller.start()
     time.sleep(0.02)
     threads.cancel()
-    caller.join(5)
+    caller.join(60)
     assert errors == ["cancelled at call 1 of 2"]
     assert program(("nothing",)).run() == 0
 
@@ -267,7 +270,7 @@ def test_where_there_is_no_sigaction_a_helper_thread_runs(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             p.run()
         late = time.perf_counter() - interrupt.sent
-    assert late < 0.2
+    assert late < SOON
     quick = program(("fail", 5))
     quick._run_guarded = native_graph._in_helper(plain)
     assert quick.run() == 5
@@ -298,7 +301,7 @@ except KeyboardInterrupt:
     output, _ = child.communicate(timeout=30)
     assert output == "interrupted\n"
     assert child.returncode == 0
-    assert time.perf_counter() - begin < 2
+    assert time.perf_counter() - begin < SOON
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -342,9 +342,13 @@ def test_cancel_ends_a_loop_between_chunks():
 def test_idle_workers_sleep():
     run("count", np.zeros(64, np.int64), 64, 100)
     time.sleep(0.05)
-    before = time.process_time()
-    time.sleep(0.3)
-    assert time.process_time() - before < 0.03
+
+    def taken() -> float:
+        before = time.process_time()
+        time.sleep(0.3)
+        return time.process_time() - before
+
+    assert any(taken() < 0.03 for _ in range(5)), "workers that wait take a core each time"
 
 
 needs_two_cores = pytest.mark.skipif(
