@@ -164,19 +164,18 @@ def test_several_threads_call_one_kernel():
     assert not wrong
 
 
+SCALED = """
+@T.prim_func
+def main(a: T.Buffer((5,), "float32"), b: T.Buffer((5,), "float32"), k: T.float32):
+    for i in range(5):
+        with T.block("b"):
+            v = T.axis.spatial(5, i)
+            b[v] = a[v] * k
+"""
+
+
 def test_kernels_with_numbers_go_the_long_way():
-    ex = mlc.compile(
-        from_source(
-            """
-            @T.prim_func
-            def main(a: T.Buffer((5,), "float32"), b: T.Buffer((5,), "float32"), k: T.float32):
-                for i in range(5):
-                    with T.block("b"):
-                        v = T.axis.spatial(5, i)
-                        b[v] = a[v] * k
-            """
-        )
-    )
+    ex = mlc.compile(from_source(SCALED))
     x, y = np.ones(5, "f4"), np.zeros(5, "f4")
     assert ex._direct.of((x, y, 2.0)) is None
     for k in (2.0, 3.0):
