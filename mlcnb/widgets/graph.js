@@ -30,7 +30,7 @@ export function graphView(label, { onPick = () => {}, onOpen = null, say = words
     groups = graph.n.map(group);
     near = svg("g", { class: "mlc-near" });
     picture = svg("svg", { viewBox: `-8 -8 ${graph.w + 16} ${graph.h + 16}`, role: "presentation" },
-      ...graph.c.map(frame), edges(), near, ...groups);
+      ...graph.c.map(frame), edges(), ...graph.c.map(caption), near, ...groups);
     pane.replaceChildren(picture);
     if (groups[0]) groups[0].setAttribute("tabindex", "0");
     const wide = pane.clientWidth || 420;
@@ -153,9 +153,13 @@ function words(n, i, sign) {
   return `${sign ? `${sign}: ` : ""}${n[5].join(", ")}`;
 }
 
-function frame([x, y, w, h, title]) {
-  return svg("g", { class: "mlc-frame" }, svg("rect", { x, y, width: w, height: h, rx: 6 }),
-    svg("text", { x: x + 6, y: y + 13 }, title));
+function frame([x, y, width, height]) {
+  return svg("rect", { class: "mlc-frame", x, y, width, height, rx: 6 });
+}
+
+/** The title of a frame stands before the lines that go into it. */
+function caption([x, y, , , title]) {
+  return svg("text", { class: "mlc-frametitle", x: x + 6, y: y + 13 }, title);
 }
 
 /** An edge of the picked node, with what goes along it. */

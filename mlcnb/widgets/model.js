@@ -115,7 +115,7 @@ function draw(root, view) {
   // what is picked -------------------------------------------------------------------------------
 
   function overview() {
-    side.replaceChildren(el("h4", {}, "pick an operator"), el("p", { class: "mlc-faint" }, "Click one, or walk with the arrow keys: where it came from, what it made, its kernel."));
+    side.replaceChildren(el("h4", { class: "mlc-none" }, "pick an operator"), el("p", { class: "mlc-faint" }, "Click one, or walk with the arrow keys: where it came from, what it made, its kernel."));
   }
   function pick(i) {
     at = i;
