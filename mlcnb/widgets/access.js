@@ -9,7 +9,7 @@ import { roomy } from "./roomy.js";
 
 const TRAIL = 24;
 const SPEEDS = [1, 4, 15, 60, 250, 1000, 5000, 20000]; // touches a second
-const SIDE = [300, 230, 150]; // pixels of a grid's longer side, of 1 array, of one program, of two
+const SIDE = [300, 230, 122]; // pixels of a grid's longer side, of 1 array, of one program, of two
 const OUTCOMES = { h: "hit", M: "miss", E: "miss that drives a line out" };
 
 export default { render: panel(draw) };
