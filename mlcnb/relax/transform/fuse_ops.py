@@ -51,13 +51,15 @@ class FuseOps(ModulePass):
     fuse_opt_level: int = -1
     #: the largest number of calls in one group; None: the config key relax.FuseOps.max_depth
     max_depth: int | None = None
+    #: fused_add_add_relu in place of TVM's fused_add_add1_relu, and a few words of long names
+    short_names: bool = False
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every dataflow block of the graph functions that are no kernel themselves."""
         if self.fuse_opt_level == 0:
             return mod
         depth = self.max_depth or ctx.get_config("relax.FuseOps.max_depth")
-        fuser = _Fuser(FunctionTable(mod.functions), depth)
+        fuser = _Fuser(FunctionTable(mod.functions), depth, self.short_names)
         for key, func in mod.items():
             if isinstance(func, rx.Function) and not func.attrs.keys() & {"Primitive", "Codegen"}:
                 fuser.table.set(key, fuser.function(func))
@@ -70,8 +72,8 @@ class FuseOps(ModulePass):
 
 
 class _Fuser:
-    def __init__(self, table: FunctionTable, max_depth: int) -> None:
-        self.table, self.max_depth = table, max_depth
+    def __init__(self, table: FunctionTable, max_depth: int, short_names: bool) -> None:
+        self.table, self.max_depth, self.short_names = table, max_depth, short_names
         self.groups = self.calls = 0
 
     def function(self, func: rx.Function) -> rx.Function:
@@ -138,7 +140,7 @@ class _Fuser:
     def fused(self, bindings: list[rx.Binding]) -> rx.Binding:
         """The call of the function that holds a group, bound to the group's last variable."""
         outline = _Outline(bindings, self.table.functions)
-        name = self.table.add_shared(outline.func, _name(bindings))
+        name = self.table.add_shared(outline.func, _name(bindings, self.short_names))
         result = bindings[-1].var
         span = merge(*(b.value.span for b in bindings))
         call = rx.Call(name, tuple(outline.args), None, (), result.struct_info, span)
@@ -162,12 +164,12 @@ def _use(pattern: OpPatternKind, used: Any, user: rx.Var) -> OpPatternKind:
     return OpPatternKind.ELEM_WISE if same else OpPatternKind.BROADCAST
 
 
-def _name(bindings: list[rx.Binding]) -> str:
-    """fused_conv2d_add_relu: the names of the functions, without the numbers at their ends."""
-    parts = [b.value.args[0].name_hint for b in bindings]
-    names = [re.sub(r"(?<=[a-z_])_?\d+$", "", p) or p for p in parts]
-    if len(names) > 6:
-        names = [*names[:5], f"and_{len(names) - 5}_more"]
+def _name(bindings: list[rx.Binding], short: bool) -> str:
+    """fused_conv2d_add1_relu: the names of the functions; short: without their numbers."""
+    names = [b.value.args[0].name_hint for b in bindings]
+    if short:
+        names = [re.sub(r"(?<=[a-z_])_?\d+$", "", n) or n for n in names]
+        names = [*names[:5], f"and_{len(names) - 5}_more"] if len(names) > 6 else names
     return "fused_" + "_".join(names)
 
 
