@@ -1,4 +1,4 @@
-"""vision.non_max_suppression over many boxes: pieces of them at a time give what one by one does."""
+"""vision.non_max_suppression over many boxes: a piece of them at a time, as one by one."""
 
 from __future__ import annotations
 
