@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from mlcnb.core.node import FrozenDict
 from mlcnb.core.registry import get_global_func, list_global_func_names, register_func
-from mlcnb.ir.container import Array, Map
 
 __path__: list[str] = []  # `tvm._ffi` is a package: `_ffi.base` is found
+Array = tuple
+Map = FrozenDict
 register_global_func = register_func
 
 __all__ = [

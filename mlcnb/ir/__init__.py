@@ -22,14 +22,5 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.ir.json": "save_json load_json",
     },
-    submodules=(
-        "base",
-        "container",
-        "transform",
-        "instrument",
-        "diagnostics",
-        "module",
-        "expr",
-        "function",
-    ),
+    submodules=("base", "transform", "instrument", "diagnostics", "module", "expr", "function"),
 )

@@ -27,7 +27,7 @@ from mlcnb.core.errors import ExecutionError, RuntimeInputError, WellFormedError
 from mlcnb.core.text import kind_of, plural
 from mlcnb.ir.dtype import DType
 from mlcnb.runtime.shape_tuple import ShapeTuple
-from mlcnb.runtime.tensor import Tensor, as_tensors, flatten, like_input
+from mlcnb.runtime.tensor import Tensor, like_input_of_machine
 
 
 @dataclass(frozen=True)
@@ -285,9 +285,7 @@ class RegisterProgram:
             RuntimeInputError: there is no such function, or it takes another number of inputs.
             ExecutionError: a packed function is not registered.
         """
-        result = self._run(name, args, machine)
-        has_arrays = any(isinstance(a, np.ndarray | Tensor) for a in flatten(args))
-        return like_input(result, args) if has_arrays else as_tensors(result)
+        return like_input_of_machine(self._run(name, args, machine), args)
 
     def _run(self, name: str, args: Sequence[Any], machine: Any) -> Any:
         function = self.functions.get(name)

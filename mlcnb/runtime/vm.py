@@ -25,7 +25,14 @@ from mlcnb.runtime import builtin, stretches
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.exec_builder import RegisterProgram
 from mlcnb.runtime.frame import Frame, Step, bind_arguments
-from mlcnb.runtime.tensor import as_tensors, flatten, fresh, has_tensor, like_input
+from mlcnb.runtime.tensor import (
+    as_tensors,
+    flatten,
+    fresh,
+    has_tensor,
+    like_input,
+    like_input_of_machine,
+)
 
 __all__ = ["Frame", "Step", "VirtualMachine", "bind_arguments"]
 
@@ -89,8 +96,8 @@ class VirtualMachine:
 
         def run(*args: Any) -> Any:
             if self.native:
-                return self.executable.run(name, args, {})
-            return self.invoke(function, name, args)
+                return like_input_of_machine(self.executable.run(name, args, {}), args)
+            return like_input_of_machine(self.invoke(function, name, args), args)
 
         run.__name__ = name
         return run

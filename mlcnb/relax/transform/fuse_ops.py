@@ -33,7 +33,7 @@ from mlcnb.relax.analysis.variables import leaves, with_nested
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.infer import Functions
-from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
+from mlcnb.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from mlcnb.relax.transform.fusion_groups import Node, find_groups
 from mlcnb.tir.analysis import OpPatternKind
 from mlcnb.tir.analysis.made import is_declared
@@ -132,6 +132,8 @@ class _Fuser:
             return OpPatternKind.OPAQUE
         if not isinstance(call.sinfo_args[0], TensorStructInfo):
             return OpPatternKind.OPAQUE
+        if any(isinstance(a.struct_info, PrimStructInfo) for a in call.args[1].fields):
+            return OpPatternKind.OPAQUE  # a number among the tensors
         func: Any = self.table.functions[call.args[0]]
         if not is_declared(func) and is_open(binding.value, func):
             return OpPatternKind.OPAQUE  # what has to be equal is checked where it is called
