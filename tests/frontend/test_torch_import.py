@@ -84,6 +84,12 @@ def test_products_and_parts_as_tvm_makes_them():
     ]
 
 
+def test_a_batch_norm_keeps_its_momentum():
+    model = nn.BatchNorm2d(3, eps=0.001, momentum=0.01).eval()
+    mod = from_exported_program(torch.export.export(model, (torch.zeros(1, 3, 4, 4),)))
+    assert "epsilon=0.001, momentum=0.01, training=False" in text(mod)
+
+
 def test_options_of_the_returned_tuple():
     ep = torch.export.export(nn.ReLU(), (torch.zeros(2),))
     tail = [

@@ -59,7 +59,7 @@ def suggest_layout_transforms(
     for block in reversed(_flat_blocks(func)):
         made = _suggested(block, layouts)
         if made:
-            own = block.writes[0].buffer if block.writes else None
+            own: Any = block.writes[0].buffer if block.writes else None
             if own in results:
                 made[own] = layouts[own]
             found[block] = made
