@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, dataclass_transform
 
 from mlcnb.core import above, display, options
 from mlcnb.core.errors import MLCError, PassError
-from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.lazy import attach
 from mlcnb.core.progress import progress_bar
 from mlcnb.core.recursion import roomy
 from mlcnb.core.text import kind_of
@@ -30,7 +29,6 @@ from mlcnb.ir.pass_context import PassContext, PassInfo
 from mlcnb.ir.rules import Rule, rules_of
 
 __all__ = [
-    "ApplyPassToFunction",
     "FunctionPass",
     "ModulePass",
     "Pass",
@@ -44,6 +42,8 @@ __all__ = [
     "prim_func_pass",
     "register_config",
 ]
+
+__getattr__, *_ = attach(__name__, {"mlcnb.ir.apply_pass": "ApplyPassToFunction"})
 
 
 @dataclass_transform(eq_default=False)
@@ -265,42 +265,6 @@ class Sequential(Pass):
         inside = ", ".join(map(repr, self.passes))
         named = "" if self._name == "sequential" else f", name={self._name!r}"
         return f"Sequential([{inside}]{named})"
-
-
-class ApplyPassToFunction(ModulePass):
-    """Run a pass on the functions of some names; the others, and what they call, are not seen.
-
-    Any shapes and dtypes; what the pass refuses is refused.
-
-    Raises:
-        PassError: no function has such a name, where that is an error.
-    """
-
-    transform: Any = None
-    #: a regular expression that a whole name has to match
-    func_name_regex: str = ".*"
-    error_if_no_function_matches_regex: bool = False
-
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The module with what the pass makes of these functions; what it adds is there too."""
-        chosen = [k for k in mod if re.fullmatch(self.func_name_regex, k.name_hint)]
-        if not chosen:
-            if self.error_if_no_function_matches_regex:
-                names = ", ".join(k.name_hint for k in mod)
-                raise PassError(
-                    f"ApplyPassToFunction: no function matches {self.func_name_regex!r}",
-                    hint=f"the module has {names}",
-                )
-            return mod
-        part = replace(
-            mod, functions=FrozenDict({k: f for k, f in mod.functions.items() if k in chosen})
-        )
-        with options.scoped(well_formed=False):
-            made = self.transform(part)
-        if made is part:
-            return mod
-        kept = {k: f for k, f in mod.functions.items() if k not in chosen or k in made.functions}
-        return replace(mod, functions=FrozenDict({**kept, **made.functions}))
 
 
 def module_pass(
