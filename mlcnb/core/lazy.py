@@ -136,7 +136,9 @@ def attach(
             value = importlib.import_module(modules[name])
         elif f"{package}.{name}" in _second_names.real:
             value = importlib.import_module(f"{package}.{name}")
-        elif name.startswith("__") or find_spec(f"{package}.{name}"):  # it is imported then
+        elif name.startswith("__") or (
+            "__path__" in here.__dict__ and find_spec(f"{package}.{name}")  # it is imported then
+        ):
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         else:
             raise AttributeError(missing(f"module {package!r}", name, everything()))

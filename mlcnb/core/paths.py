@@ -14,7 +14,7 @@ from mlcnb.core.lazy import alias
 PATHS = {
     "ir": "ir.op ir.type",
     "compat.error": "base _ffi.base",
-    "compat.ffi": "ffi _ffi",
+    "compat.ffi": "ffi _ffi ir.container",
     "tir.schedule": "tir.schedule.block_scope tir.schedule.instruction tir.schedule.trace",
     "tir.analysis": "tir.analysis.analysis",
     "tir.transform": "tir.transform.transform tir.transform.function_pass",

@@ -50,15 +50,13 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     Raises:
         NotEqualError: they differ.
     """
-    comparer = _Comparer(map_free_vars)
+    comparer = _Comparer(map_free_vars, telling=True)
     lhs, rhs = _as_nodes(lhs, rhs)
     if comparer.same(lhs, rhs):
         return
-    path = "".join(reversed(comparer.path)) or " the top"
+    path = "".join(reversed(comparer.path))
     left, right = comparer.first
-    raise NotEqualError(
-        f"not structurally equal at {path.lstrip('.')}:\n  {left!r}\nversus\n  {right!r}"
-    )
+    raise NotEqualError(f"not structurally equal at <root>{path}:\n  {left!r}\nversus\n  {right!r}")
 
 
 def _as_nodes(a: Any, b: Any) -> tuple[Any, Any]:
@@ -71,7 +69,13 @@ def _as_nodes(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 class _Comparer:
-    def __init__(self, map_free_vars: bool) -> None:
+    """Compares two programs.
+
+    telling: of sequences that are not of one length, the first items that differ are looked for.
+    """
+
+    def __init__(self, map_free_vars: bool, telling: bool = False) -> None:
+        self.telling = telling
         self.map_free = map_free_vars
         self.forward: dict[int, Any] = {}
         self.backward: dict[int, Any] = {}
@@ -139,12 +143,12 @@ class _Comparer:
         return self.fields(a, b, binding or self.map_free)
 
     def sequences(self, a: Sequence, b: Sequence, binding: bool) -> bool:
-        if len(a) != len(b):
+        if len(a) != len(b) and not self.telling:
             return self.differ(a, b)
-        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+        for i, (x, y) in enumerate(zip(a, b, strict=False)):
             if not self.step(f"[{i}]", self.same(x, y, binding)):
                 return False
-        return True
+        return len(a) == len(b) or self.differ(a, b)
 
     def mappings(self, a: Mapping, b: Mapping, binding: bool) -> bool:
         if len(a) != len(b):

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 from mlcnb.core import above, display, options
 from mlcnb.core.errors import MLCError, PassError
+from mlcnb.core.lazy import attach
 from mlcnb.core.progress import progress_bar
 from mlcnb.core.recursion import roomy
 from mlcnb.core.text import kind_of
@@ -41,6 +42,8 @@ __all__ = [
     "prim_func_pass",
     "register_config",
 ]
+
+__getattr__, *_ = attach(__name__, {"mlcnb.ir.apply_pass": "ApplyPassToFunction"})
 
 
 @dataclass_transform(eq_default=False)

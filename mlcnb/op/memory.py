@@ -15,8 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mlcnb import te
+from mlcnb.arith import Analyzer
 from mlcnb.core.errors import ExecutionError
+from mlcnb.core.node import walk
 from mlcnb.ir.dtype import dtype as make_dtype
+from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import product, refuse, tell, tensor
 from mlcnb.op._sugar import sugar
@@ -130,9 +133,15 @@ class View(OpDecl):
         kind = make_dtype(dtype) if dtype else data.dtype
         dims, ndim = (data.dims, data.ndim) if shape is None else (shape.values, shape.ndim)
         start = 0 if relative_byte_offset is None else as_int(relative_byte_offset.value)
+        if dtype and str(dtype) == "void":
+            refuse(self, "a tensor has no elements of dtype void")
         has, wants = _bytes(data.dims, data.dtype), _bytes(dims, kind)
         if start is not None and (start < 0 or None not in (has, wants) and start + wants > has):  # type: ignore[operator]
             refuse(self, f"{wants} bytes from byte {start} on are not inside of {tell(data)}")
+        if start and shape is None and not dtype:
+            refuse(self, f"all of {tell(data)} from byte {start} on is not inside of it")
+        if not dtype and _has_more(dims, data.dims):
+            refuse(self, f"{tell(tensor(dims, kind, ndim))} has more elements than {tell(data)}")
         return tensor(dims, kind, ndim)
 
     def numpy(self, data: Any, shape: Any, dtype: Any, relative_byte_offset: Any) -> Any:
@@ -158,6 +167,15 @@ def _bytes(dims: Any, kind: Any) -> int | None:
     """How many bytes a tensor has, where that is known."""
     count = None if dims is None or not kind else as_int(product(dims))
     return None if count is None else count * kind.numpy.itemsize
+
+
+def _has_more(dims: Any, than: Any) -> bool:
+    """True if a shape has more elements than another one in every run that has any."""
+    if dims is None or than is None:
+        return False
+    one, two = product(dims), product(than)
+    sizes = {v: (1, None) for d in (*dims, *than) for v in walk(d) if isinstance(v, Var)}
+    return Analyzer(sizes).can_prove(one > two)
 
 
 @operator("relax.memory.ensure_zero_offset")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from mlcnb import te
+from mlcnb.op._sugar import sugar
 from mlcnb.op.memory import AllocStorage, AllocTensorFromStorage, Kill
 from mlcnb.relax.operator import (
     Dtype,
@@ -18,6 +19,7 @@ from mlcnb.relax.operator import (
     Shape,
     String,
     Tensor,
+    make_call,
     operator,
 )
 from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
@@ -41,6 +43,14 @@ class VMAllocStorage(OpDecl):
     def numpy(self, size: Any, runtime_device_index: Any, dtype: Any, storage_scope: Any) -> Any:
         """Bytes, all zero"""
         return AllocStorage().numpy(size, runtime_device_index, storage_scope, dtype)
+
+
+@sugar("vm.alloc_storage")
+def alloc_storage(
+    size: Any, runtime_device_index: Any, dtype: Any, storage_scope: Any = "global"
+) -> Any:
+    """A piece of memory of `size` bytes, in the memory that `storage_scope` names."""
+    return make_call(VMAllocStorage, size, runtime_device_index, dtype, storage_scope)
 
 
 @operator("relax.vm.alloc_tensor")

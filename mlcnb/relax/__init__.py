@@ -33,6 +33,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.relax.analysis": "well_formed",
         "mlcnb.relax.analysis.struct_info": "get_shape_of",
         "mlcnb.runtime.vm": "VirtualMachine",
+        "mlcnb.runtime.exec_builder": "ExecBuilder",
         "mlcnb.runtime.vm_calls": "VMInstrumentReturnKind",
         "mlcnb.relax.transform.pipeline": ("get_pipeline get_default_pipeline register_pipeline"),
         "mlcnb.driver": "build",

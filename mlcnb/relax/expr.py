@@ -63,6 +63,9 @@ class Expr(Node):
         """TVM 0.27's name of `struct_info`."""
         return self.struct_info
 
+    #: TVM's name of what is None where nobody has said or inferred it
+    struct_info_ = ty
+
     __add__, __radd__ = both(_calling("relax.add"))
     __sub__, __rsub__ = both(_calling("relax.subtract"))
     __mul__, __rmul__ = both(_calling("relax.multiply"))
@@ -245,9 +248,13 @@ class StringImm(Expr):
 
 @node
 class DataTypeImm(Expr):
-    """A dtype as a value."""
+    """A dtype as a value; its text is accepted."""
 
     value: DType
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, DType):
+            object.__setattr__(self, "value", _dtype(self.value))
 
     @property
     def struct_info(self) -> ObjectStructInfo:

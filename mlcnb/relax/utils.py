@@ -14,8 +14,9 @@ from mlcnb.core.errors import ArgumentError
 from mlcnb.core.node import rewrite
 from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.expr import Var as SizeVar
 from mlcnb.ir.prim_ops import const
-from mlcnb.relax.analysis.variables import bound_vars
+from mlcnb.relax.analysis.variables import bound_vars, defined_symbolic_vars
 from mlcnb.relax.expr import Expr, Function, PrimValue, ShapeExpr, StringImm, Tuple, Var, shape_expr
 from mlcnb.relax.te_call import te_call
 from mlcnb.tir.function import PrimFunc
@@ -65,9 +66,12 @@ def gen_call_tir_inputs(
 
 
 def copy_with_new_vars(func: Function) -> Function:
-    """A function of the same meaning none of whose variables, parameters and bindings, is one of
-    `func`'s: so that both can stand in one place. Symbolic sizes are shared.
+    """A function of the same meaning none of whose variables, parameters, bindings and symbolic
+    sizes that it defines, is one of `func`'s: so that both can stand in one place.
     """
-    old = (*func.params, *bound_vars(func))
-    fresh: dict[Any, Var] = {v: type(v)(v.name_hint, v.struct_info, v.span) for v in old}
-    return rewrite(func, lambda n: fresh.get(n) if isinstance(n, Var) else None)
+    sizes = defined_symbolic_vars(func)
+    fresh = {v: type(v)(v.name, v.dtype) for v in sizes}
+    own = rewrite(func, lambda n: fresh.get(n) if isinstance(n, SizeVar) else None)
+    old = (*own.params, *bound_vars(own))
+    renamed: dict[Any, Var] = {v: type(v)(v.name_hint, v.struct_info, v.span) for v in old}
+    return rewrite(own, lambda n: renamed.get(n) if isinstance(n, Var) else None)

@@ -8,6 +8,11 @@ vm.builtin.rows_append(rows, row)                            these rows and one 
 vm.builtin.rows_stack(rows)                                  all of them, as one array
 vm.builtin.invoke_debug_func(io, name, line, *args)          name(line, *args), then io
 vm.builtin.tuple_reset_item(values, i)                       values[i] is not read again
+vm.builtin.shape_of(x), copy(x), reshape(x, shape)           of a tensor
+vm.builtin.alloc_storage(vm, size, device, dtype, scope)     memory for `size` elements
+vm.builtin.alloc_tensor(storage, offset, shape, dtype)       a tensor in it, `offset` bytes on
+vm.builtin.make_closure(f, *known)                           f with its first arguments
+vm.builtin.invoke_closure(vm, f, *args)                      f(*args)
 
 A cache is one thing that grows; rows are values: what was appended to is as it was.
 """
@@ -15,6 +20,7 @@ A cache is one thing that grows; rows are values: what was appended to is as it 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +28,10 @@ import numpy as np
 from mlcnb.core.errors import ExecutionError
 from mlcnb.core.registry import get_global_func, register_func
 from mlcnb.ir.dtype import dtype
+from mlcnb.op.vm import VMAllocStorage, VMAllocTensor
 from mlcnb.runtime import shape_builtin
+from mlcnb.runtime.shape_tuple import ShapeTuple
+from mlcnb.runtime.tensor import as_array
 
 
 class RowCache:
@@ -157,6 +166,22 @@ def _reset_item(values: tuple[Any, ...], index: int) -> tuple[()]:
     return ()
 
 
+def _reshape(x: Any, shape: tuple[int, ...]) -> np.ndarray:
+    array = as_array(x, "reshape")
+    if array.size != int(np.prod(shape, dtype=np.int64)):
+        raise ExecutionError(f"reshape: {array.shape} does not fit {tuple(shape)}")
+    return array.reshape(shape)
+
+
+def _alloc_storage(_vm: Any, size: Any, device: Any, kind: Any, scope: Any = "global") -> Any:
+    nbytes = (*size, dtype(str(kind)).numpy.itemsize)
+    return VMAllocStorage().numpy(nbytes, device, kind, scope)
+
+
+def _alloc_tensor(storage: Any, offset: int, shape: tuple[int, ...], kind: Any) -> Any:
+    return VMAllocTensor().numpy(storage, offset, shape, str(kind))
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "attention_kv_cache_create": _create,
     "attention_kv_cache_append": _append,
@@ -168,6 +193,13 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "debug_print": _print,
     **shape_builtin.FUNCTIONS,
     "tuple_reset_item": _reset_item,
+    "shape_of": lambda x: ShapeTuple(np.shape(as_array(x, "shape_of"))),
+    "copy": lambda x: np.array(as_array(x, "copy")),
+    "reshape": _reshape,
+    "alloc_storage": _alloc_storage,
+    "alloc_tensor": _alloc_tensor,
+    "make_closure": partial,
+    "invoke_closure": lambda _vm, function, *args: function(*args),
 }
 
 

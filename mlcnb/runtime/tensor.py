@@ -300,6 +300,14 @@ def like_input(result: Any, args: Sequence[Any]) -> Any:
     return as_tensors(result, *there[:1]) if has_tensor(given) else result
 
 
+def like_input_of_machine(result: Any, args: Sequence[Any]) -> Any:
+    """As `like_input`, and Tensors where no array came in: a machine's way, which is TVM's."""
+    given = _parts(args)
+    if any(isinstance(a, np.ndarray | Tensor) or is_torch(a) for a in given):
+        return like_input(result, args)
+    return as_tensors(result)
+
+
 def as_tensors(value: Any, gpu: Device | None = None) -> Any:
     """A value whose arrays are Tensors, which share their memory; `gpu`: where CuPy's are."""
     return _each_array(value, lambda a: Tensor(a, cpu()), lambda a: Tensor(a, gpu or cuda(0)))

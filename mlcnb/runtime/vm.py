@@ -23,8 +23,16 @@ from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.variables import free_vars
 from mlcnb.runtime import builtin, stretches
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
+from mlcnb.runtime.exec_builder import RegisterProgram
 from mlcnb.runtime.frame import Frame, Step, bind_arguments
-from mlcnb.runtime.tensor import as_tensors, flatten, fresh, has_tensor, like_input
+from mlcnb.runtime.tensor import (
+    as_tensors,
+    flatten,
+    fresh,
+    has_tensor,
+    like_input,
+    like_input_of_machine,
+)
 
 __all__ = ["Frame", "Step", "VirtualMachine", "bind_arguments"]
 
@@ -82,12 +90,14 @@ class VirtualMachine:
     def __getitem__(self, name: str) -> Callable[..., Any]:
         if name in self._saved:
             return self._saved[name]
+        if isinstance(self.executable, RegisterProgram):
+            return lambda *args: self.executable.run(name, args, self)
         function = self._function(name)
 
         def run(*args: Any) -> Any:
             if self.native:
-                return self.executable.run(name, args, {})
-            return self.invoke(function, name, args)
+                return like_input_of_machine(self.executable.run(name, args, {}), args)
+            return like_input_of_machine(self.invoke(function, name, args), args)
 
         run.__name__ = name
         return run
@@ -122,7 +132,7 @@ class VirtualMachine:
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Call a closure that a graph function gave."""
-        return closure(*args)
+        return like_input(closure(*args), args)
 
     def save_function(
         self, func_name: str, saved_name: str, *args: Any, include_return: bool = True

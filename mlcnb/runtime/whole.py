@@ -13,7 +13,7 @@ from typing import Any
 from mlcnb.ir.expr import GlobalVar, Var
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
-from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
 from mlcnb.runtime.shapes import is_size_check
 
 
@@ -38,9 +38,21 @@ def is_straight_binding(binding: rx.Binding, sizes: Collection[Var]) -> bool:
     if isinstance(binding, rx.MatchCast):
         return is_size_check(binding, sizes)
     if isinstance(value, rx.Call):
-        return isinstance(value.op, rx.Op) and value.op.name in ("relax.call_tir", "relax.reshape")
+        is_known = isinstance(value.op, rx.Op) and value.op.name in (
+            "relax.call_tir",
+            "relax.reshape",
+        )
+        return is_known and not any(map(_is_fraction, value.args[1:2]))
     simple = (rx.Var, rx.Constant, rx.Tuple, rx.TupleGetItem, rx.ShapeExpr)
     return isinstance(value, simple)
+
+
+def _is_fraction(x: Any) -> bool:
+    """True for a number that is no integer, or a tuple with one: native calls are told integers."""
+    if isinstance(x, rx.Tuple):
+        return any(map(_is_fraction, x.fields))
+    info = x.struct_info
+    return isinstance(info, PrimStructInfo) and not (info.dtype and info.dtype.is_integer)
 
 
 def runs_whole(function: rx.Function, functions: Mapping[Any, Any]) -> bool:

@@ -150,7 +150,11 @@ class _Frame:
     def call_tir(self, call: rx.Call) -> Any:
         """Allocate the results, then run the loops or the packed function."""
         infos = _fields(call.sinfo_args[0])
-        inputs = [np.asarray(self.leaf(a)) for a in call.args[1].fields]  # type: ignore[attr-defined]
+        given: Any = call.args[1]
+        inputs = [
+            self.leaf(a) if isinstance(a.struct_info, PrimStructInfo) else np.asarray(self.leaf(a))
+            for a in given.fields
+        ]
         places = [-1] * len(infos)
         if call.op.name == "relax.call_tir_inplace":  # type: ignore[union-attr]
             places = list(call.attrs["inplace_indices"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 
@@ -65,3 +66,13 @@ def test_a_second_name_is_the_module_itself() -> None:
         [sys.executable, "-c", SECOND], check=True, capture_output=True, text=True
     )
     assert done.stdout == "No module named 'mlcnb.compat.topi.nope'\n"
+
+
+@pytest.mark.parametrize(
+    "module", ["mlcnb.ir.base", "mlcnb.ir.transform", "mlcnb.compat.transform"]
+)
+def test_a_file_that_has_no_such_name_says_so(module: str) -> None:
+    found = importlib.import_module(module)
+    assert not hasattr(found, "no_such_name")
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
+        _ = found.no_such_name

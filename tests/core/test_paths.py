@@ -16,6 +16,7 @@ NAMES = """
     _ffi: register_func get_global_func
     _ffi.base: TVMError
     ffi: register_global_func Array Map
+    ir.container: Array Map
     ir.op: Op
     ir.type: PrimType PointerType TupleType
     tir.schedule.block_scope: BlockScope Dependency DepKind StmtSRef

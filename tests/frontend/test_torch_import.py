@@ -65,6 +65,31 @@ def test_main_as_tvm_makes_it():
     ]
 
 
+def test_products_and_parts_as_tvm_makes_them():
+    class Parts(nn.Module):
+        def forward(self, x, a, b):
+            y = torch.addmm(x, a, b)
+            return *y.chunk(3, 1), *y.split(4, 1), *y.split([1, 5], 1), *y.split(5, 1)
+
+    args = (torch.zeros(4, 6), torch.zeros(4, 2), torch.zeros(2, 6))
+    lines = text(from_exported_program(torch.export.export(Parts(), args))).splitlines()
+    calls = [line.partition(" = ")[2] for line in lines if " = R." in line]
+    assert calls == [
+        'R.matmul(a, b, out_dtype="float32")',
+        "R.add(x, lv)",
+        "R.split(lv1, indices_or_sections=3, axis=1)",
+        "R.split(lv1, indices_or_sections=[4], axis=1)",
+        "R.split(lv1, indices_or_sections=[1], axis=1)",
+        "R.split(lv1, indices_or_sections=[5], axis=1)",
+    ]
+
+
+def test_a_batch_norm_keeps_its_momentum():
+    model = nn.BatchNorm2d(3, eps=0.001, momentum=0.01).eval()
+    mod = from_exported_program(torch.export.export(model, (torch.zeros(1, 3, 4, 4),)))
+    assert "epsilon=0.001, momentum=0.01, training=False" in text(mod)
+
+
 def test_options_of_the_returned_tuple():
     ep = torch.export.export(nn.ReLU(), (torch.zeros(2),))
     tail = [

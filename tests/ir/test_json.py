@@ -16,7 +16,7 @@ from mlcnb.ir import assert_structural_equal, load_json, save_json
 from mlcnb.ir.expr import FloatImm, PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
-from mlcnb.relax.expr import const
+from mlcnb.relax.expr import DataTypeImm, const
 from mlcnb.relax.transform import get_pipeline
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
@@ -159,3 +159,9 @@ def test_tensors_larger_than_the_option_are_refused() -> None:
 def test_a_module_is_no_place_for_other_objects() -> None:
     with pytest.raises(Exception, match="a set is no part of a program"):
         save_json(IRModule.make({}).with_attr("odd", {1}))
+
+
+def test_a_dtype_as_a_value_comes_back() -> None:
+    value = DataTypeImm("int32")
+    assert value.value == "int32"
+    assert_structural_equal(load_json(save_json(value)), value)

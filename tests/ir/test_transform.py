@@ -7,6 +7,7 @@ import pytest
 from mlcnb.core.errors import PassError
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import (
+    ApplyPassToFunction,
     FunctionPass,
     ModulePass,
     Pass,
@@ -229,3 +230,18 @@ def test_decorators_on_classes_keep_their_arguments() -> None:
         @function_pass
         class Empty:
             pass
+
+
+def test_a_pass_runs_on_the_functions_of_some_names_alone() -> None:
+    @function_pass(opt_level=0)
+    def mark(func, mod, ctx):
+        assert [k.name_hint for k in mod] == ["main"]
+        return func.with_attr("marked", True)
+
+    both = Mod.with_function("other", Mod["main"].with_attr("global_symbol", "other"))
+    made = ApplyPassToFunction(mark, "ma.*")(both)
+    assert "marked" in made["main"].attrs
+    assert (made["other"], made["copy"]) == (both["other"], both["copy"])
+    assert ApplyPassToFunction(mark, "ma")(both) is both
+    with pytest.raises(PassError, match="no function matches 'ma'"):
+        ApplyPassToFunction(mark, "ma", error_if_no_function_matches_regex=True)(both)

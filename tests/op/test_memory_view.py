@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
-from mlcnb import relax
+from mlcnb import relax, tir
 from mlcnb.core.errors import ExecutionError, TypeInferError
 from mlcnb.ir import assert_structural_equal
 from mlcnb.script import ir as I
@@ -50,12 +50,25 @@ def test_views_are_read_as_they_are_printed() -> None:
         ({"dtype": "float64"}, "4096 bytes from byte 0 on are not inside of"),
         ({"shape": (1,), "relative_byte_offset": 2046}, "4 bytes from byte 2046 on are not inside"),
         ({"shape": (1,), "relative_byte_offset": -4}, "4 bytes from byte -4 on are not inside of"),
+        ({"dtype": "void"}, "a tensor has no elements of dtype void"),
     ],
 )
 def test_a_view_beyond_its_data_is_refused(options, message) -> None:
     x = relax.Var("x", R.Tensor((64, 8), "float32"))
     with pytest.raises(TypeInferError, match=f"memory.view: {message}"):
         relax.BlockBuilder().normalize(relax.op.memory.view(x, **options))
+
+
+def test_a_view_beyond_data_of_open_sizes_or_unknown_dtype_is_refused() -> None:
+    n, bb = tir.Var("n", "int64"), relax.BlockBuilder()
+    x, y = relax.Var("x", R.Tensor((n,), "float32")), relax.Var("y", R.Tensor((16,)))
+    for given, shape in ((x, (n + 1,)), (x, (n // 4 + 1, 4)), (y, (4, 5))):
+        with pytest.raises(TypeInferError, match="has more elements than"):
+            bb.normalize(relax.op.memory.view(given, shape))
+    fits = bb.normalize(relax.op.memory.view(x, ((n + 3) // 4, 4)))
+    assert_structural_equal(fits.struct_info, R.Tensor(((n + 3) // 4, 4), "float32"))
+    with pytest.raises(TypeInferError, match="from byte 16 on is not inside of it"):
+        bb.normalize(relax.op.memory.view(relax.Var("z", R.Tensor()), relative_byte_offset=16))
 
 
 def test_call_tir_dyn_hands_over_the_dimensions_of_a_shape() -> None:

@@ -285,3 +285,23 @@ def test_what_a_call_gives_follows_from_the_struct_info_of_the_function() -> Non
         A.derive_call_ret_struct_info(func, relax.Call(call.op, [y]))
     with pytest.raises(TypeInferError):
         A.derive_call_ret_struct_info(of_any, call)
+
+
+def test_what_is_known_before_a_run_and_the_sizes_that_weights_tell() -> None:
+    @R.function
+    def main(x: R.Tensor(("n",), "int32"), w: R.Tensor(("m",), "int32"), v: R.Tensor(ndim=1)):
+        R.func_attr({"num_input": 1})
+        n, m, k = T.int64(), T.int64(), T.int64()
+        a = R.add(w, w)
+        b = R.ones((m,), "int32")
+        c = R.ones((n,), "int32")
+        d = R.match_cast(v, R.Tensor((k,)))
+        e = R.zeros((k,), "int32")
+        f = R.add(x, x)
+        g = (a, b, c, e)
+        return (f, g)
+
+    known = [var.name_hint for var in A.computable_at_compile_time(main)]
+    assert known == ["w", "v", "a", "b", "d", "e"]
+    plain = main.without_attr("num_input")
+    assert [var.name_hint for var in A.computable_at_compile_time(plain)] == []

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 import mlcnb as mlc
 from mlcnb import relax, tir
 from mlcnb.core.errors import MLCError, RuntimeInputError, WellFormedError
+from mlcnb.ir import assert_structural_equal
+from mlcnb.relax.analysis import well_formed
+from mlcnb.script import ir as I
 from mlcnb.script import parse
+from mlcnb.script import relax as R
+from mlcnb.script import tir as T
+from mlcnb.testing.evaluate import evaluate
 from tests.tir.programs import FUZZ
 
 MODULE = """
@@ -278,3 +284,59 @@ def test_a_shape_is_read_dimension_by_dimension():
     assert [x is y for x, y in zip(shape, shape.values, strict=True)] == [True, True]
     assert shape[0] is n
     assert shape[-1].value == 4
+
+
+NUMBERS = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def add(x: T.Buffer((4,), "float32"), n: T.{kind}, y: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.block("y"):
+                vi = T.axis.spatial(4, i)
+                y[vi] = x[vi] + T.Cast("float32", n)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), n: R.Prim("{kind}")):
+        cls = Module
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.call_tir(cls.add, (a, n), out_sinfo=R.Tensor((4,), "float32"))
+            one = R.prim_value(T.{kind}(1))
+            c = R.call_tir(cls.add, (b, one), out_sinfo=R.Tensor((4,), "float32"))
+            d = R.add(c, c)
+            R.output(d)
+        return d
+"""
+
+
+@pytest.mark.parametrize("kind", ["bool", "uint8", "int8", "int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("pipeline", ["zero", "default", "default_build"])
+def test_a_number_among_the_tensors(kind: str, pipeline: str) -> None:
+    mod = parse(NUMBERS.format(kind=kind))
+    assert well_formed(mod)
+    assert_structural_equal(parse(mod.script()), mod)
+    x = np.arange(4, dtype="float32") / 4
+    value = {"bool": True, "float32": 1.5, "float64": 1.5}.get(kind, 3)
+    expected = 2 * (np.exp(x) + value + 1)
+    np.testing.assert_allclose(mlc.compile(mod, relax_pipeline=pipeline)(x, value), expected, 1e-6)
+    np.testing.assert_allclose(evaluate(mod, x, value), expected, 1e-6)
+
+
+def test_a_number_of_another_dtype_is_refused() -> None:
+    @I.ir_module(check_well_formed=False)
+    class Module:
+        @T.prim_func
+        def add(x: T.Buffer((4,), "float32"), n: T.int64, y: T.Buffer((4,), "float32")):
+            for i in range(4):
+                with T.block("y"):
+                    vi = T.axis.spatial(4, i)
+                    y[vi] = x[vi] + T.Cast("float32", n)
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32"), n: R.Prim("float32")):
+            y = R.call_tir(Module.add, (x, n), out_sinfo=R.Tensor((4,), "float32"))
+            return y
+
+    with pytest.raises(WellFormedError, match="add takes the scalar n, but n is a scalar of float"):
+        mlc.compile(Module)

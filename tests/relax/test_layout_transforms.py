@@ -31,9 +31,6 @@ def applied(func: tvm.tir.PrimFunc, results: dict[str, Any]) -> tvm.tir.PrimFunc
             elif item not in done:
                 done.add(item)
                 sch.transform_layout(here, item.name, index_map)
-    for name, index_map in results.items():
-        writer = next(b for b in found if any(r.buffer.name == name for r in b.writes))
-        sch.transform_layout(sch.get_block(writer.name_hint), name, index_map)
     return sch.mod["main"]
 
 
@@ -79,7 +76,7 @@ def test_a_chain_of_a_window_and_a_sum() -> None:
         block.name_hint: sorted("" if x is block else x.name for x in maps)
         for block, maps in found.items()
     }
-    assert names == {"add": ["", "C", "P"], "pool": ["", "A"]}
+    assert names == {"add": ["", "B", "C", "P"], "pool": ["", "A"]}
     made = applied(pooled, {"B": to_nhwc})
     assert [list(b.shape) for b in made.buffer_map.values()] == [[2, 6, 6, 8], [8], [2, 3, 3, 8]]
     rng = np.random.default_rng(0)
@@ -93,7 +90,8 @@ def test_a_chain_of_a_window_and_a_sum() -> None:
 def test_packed_channels() -> None:
     maps = suggest_layout_transforms(relu, [lambda n, c, h, w: (n, c // 3, h, w, c % 3)])
     [(block, found)] = maps.items()
-    [a] = [x for x in found if x is not block]
+    a, b = (x for x in found if x is not block)
+    assert (a.name, b.name) == ("A", "B")
     assert found[a].is_equivalent_to(found[block])
     assert list(map(int, found[a].map_shape((2, 3, 4, 5)))) == [2, 1, 4, 5, 3]
 
@@ -107,7 +105,7 @@ def test_what_is_not_read_place_by_place_stays() -> None:
                 B[vi, vj] = A[I[vi], vj] + A[vi + vj - vj, vj]
 
     [(block, found)] = suggest_layout_transforms(mixed, [lambda i, j: (j, i)]).items()
-    assert [x.name for x in found if x is not block] == ["I"]
+    assert [x.name for x in found if x is not block] == ["I", "B"]
 
 
 def test_nested_blocks_get_none() -> None:
@@ -126,4 +124,9 @@ def test_nested_blocks_get_none() -> None:
 
 def test_a_map_for_each_result() -> None:
     with pytest.raises(ArgumentError, match="Incompatible PrimFunc and write_transformations"):
-        suggest_layout_transforms(relu, [])
+        suggest_layout_transforms(relu, [to_nhwc, to_nhwc])
+    assert suggest_layout_transforms(relu, []) == {}
+    with pytest.raises(ArgumentError, match="Mismatch between output buffer shape and index map"):
+        suggest_layout_transforms(relu, [lambda n, h, w: (n, w, h)])
+    with pytest.raises(ArgumentError, match="an int is no layout of B"):
+        suggest_layout_transforms(relu, [2])

@@ -9,7 +9,7 @@ import mlcnb as mlc
 from mlcnb import relax, te, tir
 from mlcnb.core.errors import ArgumentError
 from mlcnb.ir import assert_structural_equal
-from mlcnb.relax.analysis import all_vars
+from mlcnb.relax.analysis import all_vars, defined_symbolic_vars
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
 from mlcnb.script import tir as T
@@ -68,7 +68,9 @@ def test_the_parts_of_a_call_are_those_that_the_builder_binds() -> None:
 
 def test_a_copy_shares_no_variable_and_means_the_same() -> None:
     @R.function
-    def main(x: R.Tensor((4,), "float32"), c: R.Tensor((), "bool")) -> R.Tensor((4,), "float32"):
+    def main(x: R.Tensor(("n",), "float32"), c: R.Tensor((), "bool")) -> R.Tensor(
+        ("n",), "float32"
+    ):
         with R.dataflow():
             lv = R.add(x, x)
             gv = R.nn.relu(lv)
@@ -82,6 +84,9 @@ def test_a_copy_shares_no_variable_and_means_the_same() -> None:
     copied = relax.utils.copy_with_new_vars(main)
     assert_structural_equal(copied, main)
     assert not set(all_vars(copied)) & set(all_vars(main))
+    sizes = [defined_symbolic_vars(f) for f in (copied, main)]
+    assert [len(s) for s in sizes] == [1, 1]
+    assert sizes[0][0] is not sizes[1][0]
 
 
 def test_emit_te_in_a_program_is_emit_te_of_the_builder() -> None:

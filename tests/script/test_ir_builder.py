@@ -13,6 +13,7 @@ from mlcnb.ir import PrimType, assert_structural_equal
 from mlcnb.script import parse, script
 from mlcnb.script.ir_builder import IRBuilder
 from mlcnb.script.ir_builder import ir as I
+from mlcnb.script.ir_builder import relax as R
 from mlcnb.script.ir_builder import tir as T
 from mlcnb.tir.analysis import verify_well_formed
 
@@ -218,3 +219,56 @@ def test_an_empty_module_and_no_builder():
     assert_structural_equal(ib.get(), mlcnb.IRModule(None, None))
     with pytest.raises(ValueError, match="no IRBuilder is open"):
         IRBuilder.current()
+
+
+def test_a_graph() -> None:
+    with IRBuilder() as ib:
+        with R.function():
+            R.func_name("main")
+            R.func_attr({"mark": 1})
+            x = R.arg("x", R.Tensor((2, 3), "float32"))
+            before = R.emit(R.exp(x))
+            with R.dataflow() as frame:
+                lv = R.emit(R.add(before, x))
+                cast = R.emit_match_cast(lv, R.Tensor((2, 3), "float32"))
+                R.output(R.emit(R.nn.relu(cast * cast)), lv)
+            out, seen = frame.output_vars
+            R.func_ret_value((out, seen))
+    text = """
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")):
+        R.func_attr({"mark": 1})
+        gv = R.exp(x)
+        with R.dataflow():
+            lv = R.add(gv, x)
+            lv1 = R.match_cast(lv, R.Tensor((2, 3), "float32"))
+            lv2 = R.multiply(lv1, lv1)
+            lv3 = R.nn.relu(lv2)
+            R.output(lv, lv3)
+        return (lv3, lv)
+    """
+    assert_structural_equal(ib.get(), parse(dedent(text)))
+
+
+def test_a_graph_of_two_functions_and_what_is_refused() -> None:
+    with IRBuilder() as ib:
+        with I.ir_module():
+            with R.function(is_private=True):
+                R.func_name("inner")
+                y = R.arg("y", R.Tensor((2,), "float32"))
+                R.func_ret_value(R.negative(y))
+            with R.function(is_pure=False):
+                R.func_name("main")
+                x = R.arg("x", R.Tensor((2,), "float32"))
+                R.func_ret_struct_info(R.Object)
+                R.func_ret_value(R.emit(R.add(x, x), R.Object()))
+    mod = ib.get()
+    assert "global_symbol" not in mod["inner"].attrs
+    assert not mod["main"].is_pure
+    assert str(mod["main"].ret_struct_info) == "R.Object"
+    with pytest.raises(MLCError, match="a graph function has no result"), IRBuilder():
+        with R.function():
+            R.func_name("main")
+    with pytest.raises(MLCError, match="a dataflow block is open already"), IRBuilder():
+        with R.function(), R.dataflow(), R.dataflow():
+            pass

@@ -36,11 +36,11 @@ def torch_matmul(n: TorchNode, x: Expr, other: Expr) -> Expr:
 def torch_addmm(n: TorchNode, x: Expr, a: Expr, b: Expr, *, beta: Any = 1, alpha: Any = 1) -> Expr:
     """beta * x + alpha * a . b"""
     f = Formula(n, n.dtype(a))
-    product = f.matmul(a, b)
+    product = f.matmul(a, b, out_dtype=n.dtype(a))
     product = product if alpha == 1 else f.multiply(product, alpha)
     if beta == 0:
         return product
-    return f.add(product, x if beta == 1 else f.multiply(x, beta))
+    return f.add(x if beta == 1 else f.multiply(x, beta), product)
 
 
 @torch_spelling("aten.addbmm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from mlcnb.ir.expr import PrimExpr
@@ -125,7 +126,21 @@ def _parts(n: TorchNode, x: Expr, axis: int, sizes: Sequence[Any]) -> list[Expr]
 def torch_split(n: TorchNode, x: Expr, sizes: Any, dim: int = 0) -> list[Expr]:
     """Parts, of the sizes that PyTorch says."""
     axis = axis_of(n, dim, len(n.dims(x)))
-    return _parts(n, x, axis, [n.result(i)[0][axis] for i in range(n.count())])
+    parts = [n.result(i)[0][axis] for i in range(n.count())]
+    if len(parts) > 1 and isinstance(sizes, int) and _are_sections(n.dims(x)[axis], parts):
+        both = n.emit(call("relax.split", x, indices_or_sections=len(parts), axis=axis))
+        return [both[i] for i in range(len(parts))]
+    return _parts(n, x, axis, parts)
+
+
+def _are_sections(extent: Any, parts: Sequence[Any]) -> bool:
+    """Whether `relax.split` into so many parts gives these: all alike, the last may be smaller."""
+    whole = as_int(extent)
+    if whole is None:
+        return False
+    step = -(-whole // len(parts))
+    cuts = [min(step * i, whole) for i in range(len(parts) + 1)]
+    return [as_int(p) for p in parts] == [b - a for a, b in pairwise(cuts)]
 
 
 @torch_spelling("aten.unbind")

@@ -41,7 +41,8 @@ def torch_batch_norm(
         _filled(n, w, v, channels, kind)
         for w, v in ((weight, 1.0), (bias, 0.0), (mean, 0.0), (var, 1.0))
     ]
-    both = n.emit(call("relax.nn.batch_norm", x, *weights, epsilon=eps, training=False))
+    options = {"epsilon": eps, "momentum": momentum, "training": False}
+    both = n.emit(call("relax.nn.batch_norm", x, *weights, **options))
     return both[0]
 
 

@@ -15,6 +15,9 @@ from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 
+#: boxes that are compared with each other at a time
+TOGETHER = 64
+
 
 @operator("relax.vision.non_max_suppression")
 class NonMaxSuppression(OpDecl):
@@ -63,19 +66,30 @@ class NonMaxSuppression(OpDecl):
         """The boxes of one class that are kept, best first."""
         low, high = self.corners(boxes)
         area = np.prod(high - low, axis=1)
-        left = [int(i) for i in np.argsort(-scores, kind="stable") if scores[i] > floor]
+        order = np.argsort(-scores, kind="stable")
+        left = order[scores[order] > floor]
+
+        def shared(a: Any, b: Any) -> Any:
+            """Which boxes of `a`, in rows, share too much with which of `b`."""
+            a = np.reshape(a, (-1, 1))
+            side = np.minimum(high[a], high[b]) - np.maximum(low[a], low[b])
+            both = np.prod(np.maximum(side, 0), axis=-1)
+            joint = area[a] + area[b] - both
+            sound = (area[a] > 0) & (area[b] > 0) & (joint > 0) & (both > 0)
+            return np.divide(both, joint, out=np.zeros_like(both), where=sound) > share
+
         kept: list[int] = []
-        for i in left:
-            if len(kept) >= max(most, 0):
+        for start in range(0, len(left), TOGETHER):
+            if len(kept) >= most:
                 break
-            side = np.minimum(high[i], high[kept]) - np.maximum(low[i], low[kept])
-            both = np.prod(np.maximum(side, 0), axis=1)
-            joint = area[i] + area[kept] - both
-            sound = (area[i] > 0) & (area[kept] > 0) & (joint > 0) & (both > 0)
-            ratio = np.divide(both, joint, out=np.zeros_like(both), where=sound)
-            if not np.any(ratio > share):
-                kept.append(i)
-        return kept
+            some = left[start : start + TOGETHER]
+            some = some[~np.any(shared(some, np.array(kept, np.int64)), axis=1)]
+            gone, near = np.zeros(len(some), bool), shared(some, some)
+            for place, box in enumerate(some.tolist()):
+                if not gone[place]:
+                    kept.append(box)
+                    gone |= near[place]
+        return kept[: max(most, 0)]
 
     def corners(self, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The lower and the upper corner of each box."""

@@ -26,7 +26,13 @@ from mlcnb.ir.module import IRModule
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
 from mlcnb.relax.inplace import inplace_problem
-from mlcnb.relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo, describe
+from mlcnb.relax.struct_info import (
+    PrimStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+    describe,
+)
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 
@@ -143,6 +149,8 @@ class Misfit:
     def kind(self, param: Any, buffer: Any, info: Any, what: str) -> str | None:
         """A tensor for a buffer, of its dtype and rank."""
         if info is None:
+            return None
+        if buffer is None and isinstance(info, PrimStructInfo) and info.dtype == param.dtype:
             return None
         if buffer is None:
             return f"{self.name} takes the scalar {param.name}, but {what} is {describe(info)}"

@@ -2,7 +2,7 @@
 
 A: (n, c, h, w)      relu[n, c, h, w] = max(A[n, c, h, w], 0)      relu to (n, h, w, c)
 
-    {block: {block: (n, c, h, w) -> (n, h, w, c), A: (n, c, h, w) -> (n, h, w, c)}}
+    {block: {block: (n, c, h, w) -> (n, h, w, c), A: the same, relu: the same}}
 
 From the last block to the first: a block goes through its places in the order in which its result
 lies then, and a buffer that it reads by those places is laid out the same way; that may be the
@@ -16,13 +16,15 @@ from typing import Any
 
 from mlcnb.core.errors import ArgumentError
 from mlcnb.core.node import Node, rewrite, walk
+from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.stmt import Block, BufferStore, IterType
 
-#: for each block: the maps of its loops (by the block itself) and of the buffers that it reads
+#: for each block: the maps of its loops (by the block itself), of the buffers that it reads, and
+#: of the result that it writes
 Suggested = dict[Block, dict[Block | Buffer, IndexMap]]
 
 
@@ -35,11 +37,16 @@ def suggest_layout_transforms(
     They are what `Schedule.transform_block_layout` and `transform_layout` take. Nested blocks, and
     blocks that write several buffers or not one element a place, get none.
 
+    Without any map there is nothing to suggest.
+
     Raises:
-        ArgumentError: there are as many maps as the function has results, not another number.
+        ArgumentError: there are as many maps as the function has results, not another number; a map
+            takes as many indices as its buffer has dimensions.
     """
     written = {s.buffer for s in _stores(func.body)}
     results = [b for p in func.params if (b := func.buffer_map.get(p)) in written and b is not None]
+    if not write_buffer_transforms:
+        return {}
     if len(results) != len(write_buffer_transforms):
         raise ArgumentError(
             f"Incompatible PrimFunc and write_transformations: {len(results)} results, "
@@ -52,15 +59,29 @@ def suggest_layout_transforms(
     for block in reversed(_flat_blocks(func)):
         made = _suggested(block, layouts)
         if made:
+            own: Any = block.writes[0].buffer if block.writes else None
+            if own in results:
+                made[own] = layouts[own]
             found[block] = made
     return found
 
 
 def _index_map(given: Any, buffer: Buffer) -> IndexMap:
-    if isinstance(given, IndexMap):
-        return given
+    if not isinstance(given, IndexMap) and not callable(given):
+        raise ArgumentError(
+            f"{kind_of(given)} is no layout of {buffer.name}",
+            hint="an IndexMap, or a function of its indices",
+        )
     kind = str(buffer.shape[0].dtype) if buffer.shape else "int64"
-    return IndexMap.from_func(given, ndim=len(buffer.shape), index_dtype=kind)
+    made = given
+    if not isinstance(given, IndexMap):
+        made = IndexMap.from_func(given, ndim=len(buffer.shape), index_dtype=kind)
+    if len(made.initial_indices) != len(buffer.shape):
+        raise ArgumentError(
+            f"Mismatch between output buffer shape and index map: {buffer.name} has "
+            f"{len(buffer.shape)} dimensions, the map takes {len(made.initial_indices)}"
+        )
+    return made
 
 
 def _flat_blocks(func: PrimFunc) -> list[Block]:

@@ -1,8 +1,10 @@
 """EliminateCommonSubexpr: what is computed twice is computed once.
 
 lv = R.exp(x)                         lv = R.exp(x)
-lv1 = R.exp(x)              ->        gv = R.add(lv, lv)
-gv = R.add(lv, lv1)
+lv1 = R.exp(x)              ->        lv1 = lv
+gv = R.add(lv, lv1)                   gv = R.add(lv, lv)
+
+The name of what was computed again stays bound: CanonicalizeBindings takes it away.
 """
 
 from __future__ import annotations
@@ -44,7 +46,14 @@ class _Sharing(Mutator):
         if block_is_dataflow(block):
             for key, found in self.seen.items():
                 self.seen[key] = [f for f in found if not isinstance(f[1], rx.DataflowVar)]
+            local = [v for v, new in self.remap.items() if isinstance(new, rx.DataflowVar)]
+            for var in local:
+                del self.remap[var]
         return made
+
+    def _replaces(self, var: rx.Var, result: Any) -> bool:
+        """No name goes: it is bound to the one that holds its value."""
+        return False
 
     def _sequence(self, seq: Any) -> rx.SeqExpr:
         """What a branch computes is not seen outside of it."""
@@ -76,7 +85,10 @@ class _Sharing(Mutator):
         for known, holder in same_parts:
             if _same_attributes(known, value):
                 self.removed += 1
-                return self.remap.get(holder, holder)
+                if isinstance(holder, rx.DataflowVar) and not isinstance(var, rx.DataflowVar):
+                    same_parts.append((value, var))  # the one that is seen after the block
+                self._give_place(var, self.remap.get(holder, holder))
+                return self.remap[var]
         same_parts.append((value, var))
         return None
 

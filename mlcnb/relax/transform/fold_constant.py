@@ -18,8 +18,10 @@ import numpy as np
 
 from mlcnb.core import options
 from mlcnb.core.errors import MLCError
+from mlcnb.core.node import rewrite
 from mlcnb.core.text import plural
 from mlcnb.ir.expr import IntImm
+from mlcnb.ir.expr import Var as SizeVar
 from mlcnb.ir.memory import aligned
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
@@ -157,16 +159,30 @@ class _Folder(Mutator):
         infos = _outputs(call.sinfo_args[0])
         if not isinstance(func, PrimFunc) or any(static_shape(i) is None for i in infos):
             return None
-        if work(func.body, INTERPRETED, lambda n: isinstance(n, BufferStore)) > INTERPRETED:
+        outputs = [np.empty(static_shape(i) or (), i.dtype.numpy) for i in infos]
+        inputs = value_of(call.args[1], self.look_up, {})
+        body = _of_sizes(func, [*inputs, *outputs])
+        if work(body, INTERPRETED, lambda n: isinstance(n, BufferStore)) > INTERPRETED:
             return None
         from mlcnb.codegen.interp import run_prim_func
 
-        outputs = [np.empty(static_shape(i) or (), i.dtype.numpy) for i in infos]
-        inputs = value_of(call.args[1], self.look_up, {})
         scalars = value_of(call.args[2], self.look_up, {}) if len(call.args) > 2 else ()
         run_prim_func(func, [*inputs, *outputs, *scalars])
         several = isinstance(call.sinfo_args[0], TupleStructInfo)
         return tuple(outputs) if several else outputs[0]
+
+
+def _of_sizes(func: PrimFunc, arrays: list[Any]) -> Any:
+    """The body, with the symbolic sizes that the shapes of its buffers tell."""
+    sizes: dict[Any, IntImm] = {}
+    for param, array in zip(func.params, arrays, strict=False):
+        buffer = func.buffer_map.get(param)
+        for dim, count in zip(() if buffer is None else buffer.shape, array.shape, strict=False):
+            if isinstance(dim, SizeVar):
+                sizes[dim] = IntImm(dim.dtype, count)
+    if not sizes:
+        return func.body
+    return rewrite(func.body, lambda n: sizes.get(n) if isinstance(n, SizeVar) else None)
 
 
 def _constants(call: rx.Call) -> list[rx.Constant]:

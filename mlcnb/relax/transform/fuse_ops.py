@@ -33,7 +33,7 @@ from mlcnb.relax.analysis.variables import leaves, with_nested
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.infer import Functions
-from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
+from mlcnb.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from mlcnb.relax.transform.fusion_groups import Node, find_groups
 from mlcnb.tir.analysis import OpPatternKind
 from mlcnb.tir.analysis.made import is_declared
@@ -51,13 +51,15 @@ class FuseOps(ModulePass):
     fuse_opt_level: int = -1
     #: the largest number of calls in one group; None: the config key relax.FuseOps.max_depth
     max_depth: int | None = None
+    #: fused_add_add_relu in place of TVM's fused_add_add1_relu, and a few words of long names
+    short_names: bool = False
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every dataflow block of the graph functions that are no kernel themselves."""
         if self.fuse_opt_level == 0:
             return mod
         depth = self.max_depth or ctx.get_config("relax.FuseOps.max_depth")
-        fuser = _Fuser(FunctionTable(mod.functions), depth)
+        fuser = _Fuser(FunctionTable(mod.functions), depth, self.short_names)
         for key, func in mod.items():
             if isinstance(func, rx.Function) and not func.attrs.keys() & {"Primitive", "Codegen"}:
                 fuser.table.set(key, fuser.function(func))
@@ -70,8 +72,8 @@ class FuseOps(ModulePass):
 
 
 class _Fuser:
-    def __init__(self, table: FunctionTable, max_depth: int) -> None:
-        self.table, self.max_depth = table, max_depth
+    def __init__(self, table: FunctionTable, max_depth: int, short_names: bool) -> None:
+        self.table, self.max_depth, self.short_names = table, max_depth, short_names
         self.groups = self.calls = 0
 
     def function(self, func: rx.Function) -> rx.Function:
@@ -130,6 +132,8 @@ class _Fuser:
             return OpPatternKind.OPAQUE
         if not isinstance(call.sinfo_args[0], TensorStructInfo):
             return OpPatternKind.OPAQUE
+        if any(isinstance(a.struct_info, PrimStructInfo) for a in call.args[1].fields):
+            return OpPatternKind.OPAQUE  # a number among the tensors
         func: Any = self.table.functions[call.args[0]]
         if not is_declared(func) and is_open(binding.value, func):
             return OpPatternKind.OPAQUE  # what has to be equal is checked where it is called
@@ -138,7 +142,7 @@ class _Fuser:
     def fused(self, bindings: list[rx.Binding]) -> rx.Binding:
         """The call of the function that holds a group, bound to the group's last variable."""
         outline = _Outline(bindings, self.table.functions)
-        name = self.table.add_shared(outline.func, _name(bindings))
+        name = self.table.add_shared(outline.func, _name(bindings, self.short_names))
         result = bindings[-1].var
         span = merge(*(b.value.span for b in bindings))
         call = rx.Call(name, tuple(outline.args), None, (), result.struct_info, span)
@@ -162,12 +166,12 @@ def _use(pattern: OpPatternKind, used: Any, user: rx.Var) -> OpPatternKind:
     return OpPatternKind.ELEM_WISE if same else OpPatternKind.BROADCAST
 
 
-def _name(bindings: list[rx.Binding]) -> str:
-    """fused_conv2d_add_relu: the names of the functions, without the numbers at their ends."""
-    parts = [b.value.args[0].name_hint for b in bindings]
-    names = [re.sub(r"(?<=[a-z_])_?\d+$", "", p) or p for p in parts]
-    if len(names) > 6:
-        names = [*names[:5], f"and_{len(names) - 5}_more"]
+def _name(bindings: list[rx.Binding], short: bool) -> str:
+    """fused_conv2d_add1_relu: the names of the functions; short: without their numbers."""
+    names = [b.value.args[0].name_hint for b in bindings]
+    if short:
+        names = [re.sub(r"(?<=[a-z_])_?\d+$", "", n) or n for n in names]
+        names = [*names[:5], f"and_{len(names) - 5}_more"] if len(names) > 6 else names
     return "fused_" + "_".join(names)
 
 

@@ -179,9 +179,10 @@ def layout_passes(target: Any = None, convolution: str = "auto") -> list[Pass]:
     ]
 
 
-def fuse_passes(target: Any = None) -> list[Pass]:
-    """From operators to fused loop functions."""
-    return [LegalizeOps(), AnnotateTIROpPattern(), FoldConstant(), FuseOps(), FuseTIR()]
+def fuse_passes(target: Any = None, short_names: bool = False) -> list[Pass]:
+    """From operators to fused loop functions; the names of those as FuseOps makes them."""
+    fuse = FuseOps(short_names=short_names)
+    return [LegalizeOps(), AnnotateTIROpPattern(), FoldConstant(), fuse, FuseTIR()]
 
 
 def library_dispatch_passes(target: Any = None) -> list[Pass]:
@@ -279,7 +280,7 @@ def default_pipeline(
         *(layout_passes(where, convolution) if where.kind == "llvm" else []),
         LegalizeOps(),
         ConcatInPlace(),
-        *fuse_passes(where),
+        *fuse_passes(where, short_names=True),
         OwnSizes(),
         RewriteDataflowReshape(),
         DeadCodeElimination(),

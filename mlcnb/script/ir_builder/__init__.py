@@ -10,7 +10,8 @@ with IRBuilder() as ib:                                   @T.prim_func
                 T.buffer_store(A, 0.0, [v])
 func = ib.get()
 
-`from mlcnb.script.ir_builder import tir as T` has the words of a program, `ir as I` of a module.
+`from mlcnb.script.ir_builder import tir as T` has the words of a loop program, `relax as R` of a
+graph, `ir as I` of a module.
 """
 
 from __future__ import annotations
@@ -23,5 +24,5 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.script.ir_builder.builder": "IRBuilder",
         "mlcnb.script.ir_builder.ir": "ir_module module_attrs",
     },
-    submodules=("ir", "tir"),
+    submodules=("ir", "relax", "tir"),
 )

@@ -53,6 +53,8 @@ def pairs(torch):
         "rms norm": (nn.RMSNorm(8, bias=False), tn.RMSNorm(8, eps=1e-5), (2, 3, 8)),
         "group norm": (nn.GroupNorm(2, 4), tn.GroupNorm(2, 4), (2, 4, 5, 3)),
         "batch norm": (nn.BatchNorm2D(4), tn.BatchNorm2d(4).eval(), (2, 4, 5, 3)),
+        "batch norm of rows": (nn.BatchNorm(4), tn.BatchNorm1d(4).eval(), (2, 4)),
+        "batch norm of volumes": (nn.BatchNorm3D(4), tn.BatchNorm3d(4).eval(), (2, 4, 3, 2, 5)),
         "gelu": (nn.GELU(), tn.GELU(), (3, 5)),
         "gelu of tanh": (nn.GELU("tanh"), tn.GELU("tanh"), (3, 5)),
         "silu": (nn.SiLU(), tn.SiLU(), (3, 5)),

@@ -381,21 +381,51 @@ def test_what_is_computed_twice_is_computed_once() -> None:
     def after(x: R.Tensor((2, 2), "float32")):
         with R.dataflow():
             a = R.exp(x)
+            b = a
             c = R.add(a, R.const(1.0, "float32"))
+            d = c
             e = R.permute_dims(c, axes=[1, 0])
             f = R.permute_dims(c, axes=[0, 1])
             t = (e, f)
+            u = t
             g = t[1]
+            h = g
             i = R.add(g, g)
             gv = a
             R.output(gv, i)
         k = R.add(x, i)
+        l = k
         m = R.multiply(k, k)
         return (m, gv)
 
     check_pass(EliminateCommonSubexpr(), before, after)
     calls = check_pass(EliminateCommonSubexpr(call_only=True), before)
-    assert len(calls["main"].body.bindings) == len(after.body.bindings) + 2
+    kinds = [type(b.value).__name__ for b in calls["main"].body.bindings]
+    assert (kinds.count("Tuple"), kinds.count("TupleGetItem")) == (2, 2)
+
+
+def test_a_value_of_a_dataflow_block_is_seen_after_it_by_the_name_that_it_gives_out() -> None:
+    @R.function
+    def before(x: R.Tensor((2,), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.exp(x)
+            c = R.add(a, b)
+            R.output(b, c)
+        d = R.exp(x)
+        return (b, c, d)
+
+    @R.function
+    def after(x: R.Tensor((2,), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = a
+            c = R.add(a, a)
+            R.output(b, c)
+        d = b
+        return (b, c, b)
+
+    check_pass(EliminateCommonSubexpr(), before, after)
 
 
 def test_branches_do_not_share_with_what_follows() -> None:

@@ -365,9 +365,9 @@ def test_convolution_with_bias_activation_and_residual() -> None:
         return bb.get()
 
     got = fused(build())
-    assert calls_of(got) == ["fused_conv2d_relu", "fused_conv2d_add_add_relu"] * 2
+    assert calls_of(got) == ["fused_conv2d_relu", "fused_conv2d_add_add1_relu"] * 2
     names = [
-        n.name_hint for n in walk(got["fused_conv2d_add_add_relu"].body) if isinstance(n, Block)
+        n.name_hint for n in walk(got["fused_conv2d_add_add1_relu"].body) if isinstance(n, Block)
     ]
     assert names == ["pad_temp", "conv2d_nchw", "add", "add_1", "relu", "root"]
 
@@ -486,7 +486,7 @@ def test_the_depth_comes_from_the_option_or_the_context() -> None:
         assert FuseOps()(mod) is mod
 
 
-def test_long_names_are_cut() -> None:
+def test_names_are_those_of_the_functions_and_short_ones_are_cut() -> None:
     bb = BlockBuilder()
     x = Var("x", tensor_info((4,), "float32"))
     with bb.function("main", [x]):
@@ -496,7 +496,10 @@ def test_long_names_are_cut() -> None:
                 y = bb.emit(op.nn.relu(bb.emit(op.exp(y))))
             gv = bb.emit_output(op.exp(y))
         bb.emit_func_output(gv)
-    assert calls_of(fused(bb.get())) == ["fused_tir_exp_relu_tir_exp_relu_tir_exp_and_6_more"]
+    mod = LOWER(bb.get())
+    assert calls_of(FuseOps()(mod)) == ["fused" + "_tir_exp_relu" * 5 + "_tir_exp"]
+    short = FuseOps(short_names=True)(mod)
+    assert calls_of(short) == ["fused_tir_exp_relu_tir_exp_relu_tir_exp_and_6_more"]
 
 
 def test_fused_functions_remember_all_origins() -> None:

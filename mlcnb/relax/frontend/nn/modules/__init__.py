@@ -18,8 +18,8 @@ __getattr__, __dir__, __all__ = attach(
             "Conv1D Conv2D Conv3D ConvTranspose1D ConvTranspose2D"
         ),
         "mlcnb.relax.frontend.nn.modules.layers": (
-            "BatchNorm2D Dropout Embedding GELU GroupNorm Identity LayerNorm Linear RMSNorm ReLU "
-            "Sigmoid SiLU Softmax Tanh"
+            "BatchNorm BatchNorm1D BatchNorm2D BatchNorm3D Dropout Embedding GELU GroupNorm "
+            "Identity LayerNorm Linear RMSNorm ReLU Sigmoid SiLU Softmax Tanh"
         ),
     },
 )

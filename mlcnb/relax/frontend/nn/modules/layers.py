@@ -233,8 +233,8 @@ class GroupNorm(Module):
         return op.group_norm(x, self.num_groups, self.weight, self.bias, *options)
 
 
-class BatchNorm2D(Module):
-    """By the running mean and variance of each channel of images (N, C, H, W).
+class BatchNorm(Module):
+    """By the running mean and variance of each channel of x (N, C, …), of any dimensions from two.
 
     All four are parameters under torch's names: weight, bias, running_mean, running_var.
     """
@@ -251,3 +251,7 @@ class BatchNorm2D(Module):
         """Same shape as x."""
         moments = (self.running_mean, self.running_var)
         return op.batch_norm(x, *moments, self.weight, self.bias, self.eps)
+
+
+#: by the names that torch has for each number of dimensions
+BatchNorm1D = BatchNorm2D = BatchNorm3D = BatchNorm
