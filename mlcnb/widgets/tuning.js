@@ -104,9 +104,10 @@ function option([label, tried, best, why]) {
 
 /** One trial in words. */
 function about(x, t) {
+  const measured = x[RATIO] === null ? "not timed"
+    : `${x[TIME]}, ${x[RATIO].toFixed(3)} of the default's time (${x[PREDICTED].toFixed(2)} was predicted)`;
   const fate = x[REASON] ? ["mlc-bad", `rejected: ${x[REASON]}`]
-    : x[RATIO] < 0.995 ? ["mlc-good", `${x[TIME]}, ${x[RATIO].toFixed(3)} of the default's time (${x[PREDICTED].toFixed(2)} was predicted)`]
-      : ["", x[RATIO] === null ? "not timed" : `${x[TIME]}, ${x[RATIO].toFixed(3)} of the default's time (${x[PREDICTED].toFixed(2)} was predicted)`];
+    : [x[RATIO] !== null && x[RATIO] < 0.995 ? "mlc-good" : "", measured];
   return [el("p", {}, el("b", {}, `trial ${x[NUMBER]}${x[NUMBER] === t.best ? ", the best" : ""}: `), x[CHOICES]),
     el("p", { class: fate[0] }, fate[1])];
 }

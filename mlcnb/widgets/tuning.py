@@ -84,6 +84,7 @@ class TuningPage(Interactive):
 
     def __enter__(self) -> TuningPage:
         self._handle = _display(self._repr_mimebundle_())
+        _hear_aside(self.panel)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -91,6 +92,11 @@ class TuningPage(Interactive):
         static = {"text/plain": self.explain(), "text/html": self.to_html()}
         self._handle.update(static, raw=True)
         self.panel.close()
+
+    def refresh(self) -> None:
+        """Show what is true now; the cell still runs, and the button is heard nevertheless."""
+        super().refresh()
+        _hear_aside(self.panel)
 
     def _moved(self) -> None:
         now = time.perf_counter()
@@ -131,6 +137,16 @@ def _display(bundle: dict[str, Any]) -> Any:
     from IPython.display import display as show
 
     return show(bundle, raw=True, display_id=True)
+
+
+def _hear_aside(panel: Any) -> None:
+    """Let questions of a page come on the thread that the front end chose for them.
+
+    A front end may send them to a subshell, which answers while a cell runs. ipykernel from 7.4 on
+    sends them to the thread that wrote last to the page, which is the busy one.
+    """
+    with suppress(TypeError):
+        vars(panel.comm).pop("_reply_subshell_id", None)
 
 
 def _roof(search: Any) -> float | None:

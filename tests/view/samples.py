@@ -180,10 +180,10 @@ def tuned(name: str | None = None) -> MemoryDatabase:
 def searched(name: str) -> Tuning:
     """A search whose winner, losers and reasons have that name."""
     db = tuned(name)
-    sch = scheduled()
+    sch, other = scheduled(), scheduled(name)
     point = Point(name, (name, "no"), (1.0, 1.1), 1, 0)
     candidates = [
-        Candidate(choices, (point,), sch, 1.0, "")
+        Candidate(choices, (point,), other if "no" in choices.values() else sch, 1.0, "")
         for choices in ({}, {name: "no"}, {name: name}, {"tile": name})
     ]
     first, best, slow, bad = (Trial(n, c, 1.1, at=n) for n, c in enumerate(candidates))
