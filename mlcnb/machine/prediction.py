@@ -21,7 +21,7 @@ from typing import Any
 from mlcnb.ir.expr import Var
 from mlcnb.machine.cache import Cache, caches
 from mlcnb.machine.locality import nest_of
-from mlcnb.machine.nest import Addressed, Nest
+from mlcnb.machine.nest import Addressed, Nest, places
 from mlcnb.machine.rounds import LINE
 from mlcnb.machine.windows import Found, found
 from mlcnb.target import Target
@@ -81,22 +81,13 @@ def predict(func: PrimFunc, target: Target | None = None, cache: Any = None) -> 
     levels = caches(machine if cache is None else cache)
     nest = _nest(func)
     misses = tuple(round(n) for n in _counted(func, levels).misses)
-    around = max(_leaves(nest, ()), key=lambda chain: prod(x.trips for x in chain), default=())
+    around = max(places(nest), key=lambda chain: prod(x.trips for x in chain), default=())
     on_gpu = target is not None and not target.is_cpu
     return _assessed(misses, around, machine, on_gpu)
 
 
 def _cpu(target: Target | None) -> Target:
     return target if target is not None and target.is_cpu else Target("llvm")
-
-
-def _leaves(nest: Nest, around: tuple[Nest, ...]) -> Iterator[tuple[Nest, ...]]:
-    """For each place of accesses the nests around it, itself last."""
-    chain = (*around, nest)
-    if not nest.parts:
-        yield chain
-    for part in nest.parts:
-        yield from _leaves(part, chain)
 
 
 def _assessed(

@@ -1,8 +1,8 @@
 """What a search tried and found: trials, races, the best.
 
-    found = mlc.tune(matmul)
-    found.best, found.ratio, found.interval      the winner, its time by the default's
-    found.trials, found.rounds, found.refused    what was tried, how it raced, what was no schedule
+found = mlc.tune(matmul)
+found.best, found.ratio, found.interval      the winner, its time by the default's
+found.trials, found.rounds, found.refused    what was tried, how it raced, what was no schedule
 """
 
 from __future__ import annotations

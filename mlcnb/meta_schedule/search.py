@@ -11,7 +11,6 @@ What ends the search early is Ctrl-C: what was measured stands, and the last rac
 from __future__ import annotations
 
 import base64
-import math
 import statistics
 import time
 from collections import Counter

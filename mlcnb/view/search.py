@@ -1,7 +1,7 @@
-"""What a search says of itself, for its views: its best so far, its decisions, its races, its lines.
+"""What a search says of itself, for its views: best so far, decisions, races, lines.
 
     best_so_far(t)      [(second, ratio, trial)]      each trial that was faster than all before it
-    tree(t)             rule -> decision -> option    tries, the best ratio, what was rejected and why
+    tree(t)             rule -> decision -> option    tries, best ratio, what was rejected and why
     ladder(t)           each race: who ran, what was measured, 95 % of it once it is known
     levels(t)           [(name, ratio)]               the default, peers, the roofline
 
@@ -68,7 +68,7 @@ class Rung:
 
 
 def best_so_far(t: Any) -> list[tuple[float, float, int]]:
-    """(second, ratio, number) of each trial that was faster than all before it, the default first."""
+    """(second, ratio, number) of the default, and of each trial faster than all before it."""
     found = [(0.0, 1.0, 0)]
     for trial in sorted(timed(t), key=lambda x: x.at):
         if trial.ratio < found[-1][1]:
@@ -133,7 +133,7 @@ def ladder(t: Any) -> list[Rung]:
     so_far: dict[int, list[float]] = {}
     rungs = []
     for race in t.rounds:
-        runs = []
+        runs: list[tuple[int, float, tuple[float, float] | None]] = []
         for number, ratio in race.ratios.items():
             if not race.is_last:
                 runs.append((number, ratio, None))

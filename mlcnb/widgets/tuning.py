@@ -150,7 +150,7 @@ def _hear_aside(panel: Any) -> None:
 
 
 def _roof(search: Any) -> float | None:
-    """The least seconds of one call by the measured ceilings; None where its work is not counted."""
+    """The least seconds of one call by the measured ceilings; None: its work is not counted."""
     with suppress(MLCError):
         done, nbytes = work_of(search.func)
         if done and nbytes:
@@ -213,9 +213,7 @@ def _trial(x: Any) -> list[Any]:
 
 
 def _branch(branch: told.Branch) -> dict[str, Any]:
-    decisions = [
-        [clip(name, 60), [_option(x) for x in of]] for name, of in told.options(branch)
-    ]
+    decisions = [[clip(name, 60), [_option(x) for x in of]] for name, of in told.options(branch)]
     return {"rule": _option(branch), "decisions": decisions}
 
 
@@ -226,7 +224,7 @@ def _option(x: told.Option) -> list[Any]:
 
 
 def _why(found: Any) -> dict[str, Any]:
-    """The model's terms of the winner, what its steps have that the default's have not, its code."""
+    """The model's terms of the winner, its steps beside the default's, its code."""
     terms = sorted(view.terms(found).items(), key=lambda pair: pair[1])
     before, after = told.written(found.default), told.written(found.best)
     return {

@@ -1,4 +1,4 @@
-"""The page of a search in Chromium: trials by keyboard, its tabs, and in JupyterLab while it runs."""
+"""The page of a search in Chromium: by keyboard, and in JupyterLab while it runs."""
 
 from __future__ import annotations
 
