@@ -10,6 +10,7 @@ import pytest
 
 from mlcnb.codegen.llvm import cache
 from mlcnb.codegen.llvm.cache import Store, pack, unpack
+from mlcnb.core import files
 
 
 def only_file(store: Store) -> Path:
@@ -177,14 +178,14 @@ def test_environment(tmp_path, monkeypatch):
 @pytest.mark.skipif(os.name != "posix", reason="home folders of POSIX")
 def test_user_folder(monkeypatch):
     monkeypatch.delenv("MLCNB_CACHE_DIR", raising=False)
-    monkeypatch.setattr(cache.sys, "platform", "linux")
+    monkeypatch.setattr(files.sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert cache.user_folder() == Path("/somewhere/mlcnb")
+    assert files.user_folder() == Path("/somewhere/mlcnb")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/ada")
-    assert cache.user_folder() == Path("/home/ada/.cache/mlcnb")
-    monkeypatch.setattr(cache.sys, "platform", "darwin")
-    assert cache.user_folder() == Path("/home/ada/Library/Caches/mlcnb")
+    assert files.user_folder() == Path("/home/ada/.cache/mlcnb")
+    monkeypatch.setattr(files.sys, "platform", "darwin")
+    assert files.user_folder() == Path("/home/ada/Library/Caches/mlcnb")
 
 
 def test_no_home_no_cache(monkeypatch):
@@ -193,8 +194,8 @@ def test_no_home_no_cache(monkeypatch):
 
     for name in ("MLCNB_CACHE_DIR", "XDG_CACHE_HOME", "MLCNB_CACHE", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(cache.Path, "home", no_home)
-    assert cache.user_folder() is None
+    monkeypatch.setattr(files.Path, "home", no_home)
+    assert files.user_folder() is None
     assert cache.user_store() is None
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mlcnb.codegen.llvm import sources
+from mlcnb.core.files import kept_folder
 
 Blob = TypeVar("Blob", bytes, memoryview)
 
@@ -219,27 +219,10 @@ def unpack(blob: Blob) -> list[Blob] | None:
     return parts
 
 
-def user_folder() -> Path | None:
-    """Where this platform wants caches kept, or None where there is no home."""
-    given = os.environ.get("MLCNB_CACHE_DIR")
-    if given:
-        return Path(given)
-    try:
-        if sys.platform == "win32":
-            return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "mlcnb" / "cache"
-        if sys.platform == "darwin":
-            return Path.home() / "Library" / "Caches" / "mlcnb"
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mlcnb"
-    except RuntimeError:  # no home folder
-        return None
-
-
 def user_store() -> Store | None:
     """The cache of this user, as the environment says now; None where it is off or impossible."""
-    folder = user_folder()
-    if folder is None or os.environ.get("MLCNB_CACHE", "1").lower() in ("0", "off", "no", "false"):
-        return None
-    return _store_at(folder)
+    folder = kept_folder()
+    return None if folder is None else _store_at(folder)
 
 
 @cache

@@ -142,7 +142,8 @@ def _machine(target: Target) -> list[Any]:
     if not target.is_cpu:
         return []
     facts = (target.num_cores, target.caches, target.cache_ways, target.vector_bits)
-    return [target.mcpu, *map(str, facts), ",".join(sorted(target.features))]
+    units = (target.multiply_adds, target.halves_vectors)
+    return [target.mcpu, *map(str, facts + units), ",".join(sorted(target.features))]
 
 
 def _digest(array: np.ndarray) -> str:
