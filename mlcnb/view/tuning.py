@@ -9,6 +9,7 @@ default 136 us   best 126 us   tried 212   rejected 14   seconds 30.1
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -215,18 +216,20 @@ def races(t: Any) -> Drawing:
     return d.drawing
 
 
+def _span(ratios: list[float]) -> tuple[float, float]:
+    """From the least ratio to the largest, without the few that are far above most."""
+    most = max(1.2, 1.3 * statistics.median(ratios))
+    return min(ratios), min(3.0, most, max([*ratios, 1.1]))
+
+
 class _Frame:
-    """Axes with ticks; values beyond 3 are drawn at 3."""
+    """Axes with ticks; `ratios` far above most (3 at the most) are drawn at the end of the axis."""
 
     def __init__(
         self, across: str, up: str, xs: list[float], ys: list[float], upside_down: bool = False
     ) -> None:
-        self.x = (0.0 if across == "seconds" else min(xs), max([*xs, 0.1]))
-        self.y = (min(ys), min(3.0, max([*ys, 1.1])))
-        if upside_down:
-            self.y = (ys[1], ys[0])
-        if across != "seconds":
-            self.x = (self.x[0], min(3.0, self.x[1]))
+        self.x = (0.0, max([*xs, 0.1])) if across == "seconds" else _span(xs)
+        self.y = (ys[1], ys[0]) if upside_down else _span(ys)
         d = self.drawing = Drawing()
         d.rect(40, 0, WIDTH - 40, HEIGHT, "none", LINE)
         for share in (0.0, 0.5, 1.0):
@@ -252,7 +255,7 @@ class _Frame:
     def level(self, y: float, name: str) -> None:
         at = self._at(0, y)[1]
         self.drawing.rect(40, at - 0.5, WIDTH - 40, 1, DEFAULT, DEFAULT)
-        self.drawing.text(WIDTH - 4, at - 4, name, DEFAULT, 10, "end")
+        self.drawing.text(WIDTH - 4, at - 4 if at > 12 else at + 12, name, DEFAULT, 10, "end")
 
     def step(self, a: tuple[float, float], b: tuple[float, float]) -> None:
         (x0, y0), (x1, y1) = self._at(*a), self._at(*b)
