@@ -79,7 +79,7 @@ def predict(func: PrimFunc, target: Target | None = None, cache: Any = None) -> 
     """
     machine = _cpu(target)
     levels = caches(machine if cache is None else cache)
-    nest = _nest(func)
+    nest = kept_nest(func)
     misses = tuple(round(n) for n in _counted(func, levels).misses)
     around = max(places(nest), key=lambda chain: prod(x.trips for x in chain), default=())
     on_gpu = target is not None and not target.is_cpu
@@ -135,9 +135,10 @@ def footprints(func: PrimFunc, target: Target | None = None) -> dict[Var, int]:
 
 @lru_cache(256)
 def _counted(func: PrimFunc, levels: tuple[Cache, ...]) -> Found:
-    return found(_nest(func), levels)
+    return found(kept_nest(func), levels)
 
 
 @lru_cache(256)
-def _nest(func: PrimFunc) -> Nest:
+def kept_nest(func: PrimFunc) -> Nest:
+    """The loops and accesses of a function, read once."""
     return nest_of(func)
