@@ -17,9 +17,9 @@ import numpy as np
 
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
-from mlcnb.machine.body import body_cycles
+from mlcnb.machine.locality import nest_of
 from mlcnb.machine.nest import Addressed, Nest, places
-from mlcnb.machine.prediction import kept_nest, predict
+from mlcnb.machine.prediction import body_cycles, predict
 from mlcnb.tir.analysis.structure import work
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -93,13 +93,13 @@ class PerStoreFeature(FeatureExtractor):
 
     def rows(self, func: PrimFunc, target: Any) -> np.ndarray:
         """The features of one function: float64 of shape (1 + stores, len(names))."""
-        found, nest = predict(func, target), kept_nest(func)
-        body = body_cycles(nest, target) / max(1, min(found.tasks, target.num_cores))
+        found = predict(func, target)
+        body = body_cycles(func, target) / max(1, min(found.tasks, target.num_cores))
         counts = [_log(x) for x in (body + IN_SIGHT * found.cycles, body, *found.misses)]
         counts += [_log(work(func.body, 64, count)) for count in _COUNTS]
         width = len(PLACE) + self.buffers_per_store * len(BUFFER)
         made = [[*counts, *[0.0] * width]]
-        for around in places(nest):
+        for around in places(nest_of(func)):
             made.append([*[0.0] * len(PROGRAM), *self._place(around)])
         return np.array(made, "float64")
 

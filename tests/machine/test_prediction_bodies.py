@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlcnb.machine.body import body_cycles
-from mlcnb.machine.locality import nest_of
+from mlcnb.machine.prediction import body_cycles
 from mlcnb.script import tir as T
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -51,19 +50,19 @@ def tiled(rows: int, columns: int, unrolled: int = 1):
 )
 def test_a_body(rows, columns, cycles):
     bodies = 64 // rows * (64 // columns) * 256
-    assert body_cycles(nest_of(tiled(rows, columns)), TARGET) == bodies * cycles
+    assert body_cycles(tiled(rows, columns), TARGET) == bodies * cycles
 
 
 def test_sums_that_do_not_fit_in_registers_are_dear():
-    fits, spills = (body_cycles(nest_of(tiled(n, 64)), TARGET) for n in (4, 16))
+    fits, spills = (body_cycles(tiled(n, 64), TARGET) for n in (4, 16))
     assert spills > 2 * fits
 
 
 def test_a_body_that_is_too_long_is_dear():
-    short, long = (body_cycles(nest_of(tiled(4, 64, n)), TARGET) for n in (4, 32))
+    short, long = (body_cycles(tiled(4, 64, n), TARGET) for n in (4, 32))
     assert long > 1.5 * short
 
 
 def test_fewer_registers_hold_fewer_sums():
     avx2 = Target("llvm -mcpu=x86-64-v3")
-    assert body_cycles(nest_of(tiled(8, 32)), avx2) > 2 * body_cycles(nest_of(tiled(8, 32)), TARGET)
+    assert body_cycles(tiled(8, 32), avx2) > 2 * body_cycles(tiled(8, 32), TARGET)
