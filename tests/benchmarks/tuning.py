@@ -26,7 +26,7 @@ from mlcnb import meta_schedule as ms
 from mlcnb.meta_schedule.contest import arguments
 from mlcnb.runtime.turns import interleaved
 from mlcnb.script import from_source
-from tests.benchmarks import gemm, machine, models, singles
+from tests.benchmarks import conv, gemm, machine, models, singles
 from tests.benchmarks.case import Case
 from tests.benchmarks.contestants import (
     OURS,
@@ -80,10 +80,12 @@ def cases() -> Iterator[Case]:
             yield case
 
 
-def generic() -> Iterator[tuple[str, Any]]:
-    """Naive loops of a product and of ResNet-50's 3x3 convolution, by name."""
-    yield "generic 1024x1024x1024", from_source(PRODUCT)
-    yield "generic conv 3x3, 64x56", from_source(CONVOLUTION)
+def generic() -> Iterator[tuple[str, Any, Case]]:
+    """Naive loops of a product and of ResNet-50's 3x3 convolution, and what the default makes."""
+    size, given = (1024, 1024, 1024), {"pads": [1] * 4, "strides": [1, 1]}
+    yield "generic 1024x1024x1024", from_source(PRODUCT), gemm.product("tuning", *size)
+    whole = conv.convolution("tuning", "", (1, 64, 56, 56), (64, 64, 3, 3), False, given)
+    yield "generic conv 3x3, 64x56", from_source(CONVOLUTION), whole
 
 
 def run(args: argparse.Namespace) -> None:
@@ -99,9 +101,9 @@ def run(args: argparse.Namespace) -> None:
             whole = models.cases(names=tuple(args.names))
             for case in chain((c for c in cases() if _wanted(c.name, args)), whole):
                 rows.append(_row(case, threads, peers, args.seconds or 30.0))
-            for name, func in generic():
+            for name, func, case in generic():
                 if _wanted(name, args):
-                    _generic_row(name, func)
+                    _generic_row(name, func, case, threads)
     if rows:
         ratio, peer = (statistics.geometric_mean(r[k] for r in rows) for k in ("ratio", "peer"))
         print(f"geometric means: {ratio:.3f} of the default's time, {peer:.3f} of the peer's")
@@ -114,8 +116,8 @@ def _wanted(name: str, args: argparse.Namespace) -> bool:
     return not args.names or any(part in name for part in args.names)
 
 
-def _generic_row(name: str, func: Any) -> None:
-    """Search naive loops by generic rules, and race the best against the default schedule."""
+def _generic_row(name: str, func: Any, case: Case, threads: int) -> None:
+    """Search naive loops by generic rules, and race the best against what is made by default."""
     start, used = time.perf_counter(), sum(os.times()[:4])
     database = ms.tune_tir(
         func, "llvm", "", TRIALS, num_trials_per_iter=16, space="post-order-apply",
@@ -125,9 +127,8 @@ def _generic_row(name: str, func: Any) -> None:
     best = ms.compile_tir(database, func, "llvm")
     assert best is not None
     tuned = mlc.compile(best.mod, "llvm", schedule=None)
-    default = mlc.compile(func, "llvm", schedule="default")
-    args = arguments(default.mod[default.entry])
-    runs = {"default": lambda: default(*args), "tuned": lambda: tuned(*args)}
+    args = arguments(func)
+    runs = {"default": ready(OURS, case, threads, {}), "tuned": lambda: tuned(*args)}
     times = {k: statistics.median(v) for k, v in interleaved(runs, 4.0).items()}
     ratio = times["tuned"] / times["default"]
     print(
