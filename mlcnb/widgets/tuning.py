@@ -25,7 +25,7 @@ from mlcnb.view import search as told
 from mlcnb.view import tuning as view
 from mlcnb.view.diff import diff
 from mlcnb.view.highlight import PYTHON, code
-from mlcnb.view.parts import Line, Part, Title
+from mlcnb.view.parts import Line, Part, Title, narrow
 from mlcnb.view.registry import find
 from mlcnb.view.words import clip, seconds
 from mlcnb.widgets.base import Interactive, spans, wants_widgets
@@ -33,6 +33,8 @@ from mlcnb.widgets.registry import explores
 
 #: seconds between two pictures while a search goes on
 EVERY = 0.4
+#: characters of a line of the diff
+WIDEST = 240
 #: trials that a page has: the latest, and all that were best so far
 MOST = 1500
 
@@ -231,10 +233,15 @@ def _why(found: Any) -> dict[str, Any]:
         "terms": [[_named(name), worth] for name, worth in terms if worth],
         "predicted": found.model.predict(found.best.candidate),
         "measured": found.ratio,
-        "diff": diff(before, after, 2).text.splitlines()[1:],
+        "diff": [_cut(line) for line in diff(before, after, 2).text.splitlines()[1:]],
         "python": after,
-        "lines": [spans(line) for line in code(after, PYTHON).lines],
+        "lines": [spans(narrow(line)) for line in code(after, PYTHON).lines],
     }
+
+
+def _cut(line: str) -> str:
+    """A line of the diff, cut where it is too long for a page."""
+    return line if len(line) <= WIDEST else f"{line[:WIDEST]}…"
 
 
 def _named(term: str) -> str:
