@@ -16,6 +16,7 @@ from mlcnb.testing.gallery import Example, programs
 from mlcnb.tir.schedule import Schedule
 from mlcnb.view import nest, order, to_html, to_text
 from mlcnb.view.beside import side_by_side
+from mlcnb.view.gallery import picture
 from tests.view.allowed import check_html
 
 LOOKS = frozenset(
@@ -184,3 +185,10 @@ def test_every_primitive_is_in_the_notebook():
 
 def test_a_large_program_has_no_grid():
     assert order.grids(programs.matmul(64, 64, 64)) is None
+
+
+def test_wide_pictures_stand_one_below_the_other():
+    narrow, wide = (programs.matmul(4, n, 4) for n in (4, 32))
+    beside, below = (picture(x, x, "x").draw() for x in (narrow, wide))
+    assert "→" in beside and "↓" not in beside
+    assert "↓" in below and "→" not in below

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import os
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -16,6 +18,7 @@ from types import FunctionType
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import mlcnb
 
@@ -197,3 +200,26 @@ def test_commands_of_the_readme_exist():
 def test_script_can_be_run(name):
     assert os.access(ROOT / name, os.X_OK)
     subprocess.run(["bash", "-n", str(ROOT / name)], check=True)
+
+
+def test_the_devcontainer_does_what_is_there():
+    """Its Python is one that we support, its commands parse, its paths and its port are ours."""
+    from mlcnb.cli import make_parser
+
+    asked = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    image, _, version = asked["image"].rpartition(":")
+    assert image == "mcr.microsoft.com/devcontainers/python"
+    assert SpecifierSet(PROJECT["project"]["requires-python"]).contains(version)
+    commands = f"{asked['postCreateCommand']} && {asked['postAttachCommand']}".split(" && ")
+    for command in commands:
+        program, *given = shlex.split(command)
+        if program == "make":
+            dry = [program, "--dry-run", "--always-make", *given]
+            told = subprocess.run(dry, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+            assert "binder/requirements.txt" in told and "--editable" in told
+        else:
+            assert program == ".venv/bin/mlcnb"
+            assert make_parser(given).parse_args(given).command == "lab"
+    python = asked["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"]
+    assert python == "${containerWorkspaceFolder}/.venv/bin/python"
+    assert asked["forwardPorts"] == [8888] and "8888" in asked["portsAttributes"]

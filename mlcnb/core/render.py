@@ -95,6 +95,8 @@ def _sheet() -> str:
     inside = f".{VIEW}.{VIEW}"  # said twice it weighs more than what JupyterLab says of <code>
     used = "".join(f"{inside} .mlc-{name}{{color:var(--mlc-{name})}}" for name in named)
     used += f"{inside} td{{vertical-align:top}}"
+    used += f"{inside}>div:first-of-type{{text-wrap:balance}}"  # no single word of a title alone
+    used += f"{inside} .mlc-bar{{letter-spacing:-0.5px}}"  # no seams between blocks
     where = f":is({','.join(DARK)}) .{VIEW}"
     turned = f"{where} img{{filter:invert(0.93) hue-rotate(180deg)}}"
     return f"<style>.{VIEW}{{{light}}}{where}{{{dark}}}{used}{turned}</style>"

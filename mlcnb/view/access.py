@@ -185,7 +185,7 @@ def _strip(r: Run, names: list[str], head: str, row_length: int) -> Drawing:
         row, column = divmod(at, row_length)
         boxes.append((column * wide, 18 + row * 22.0, wide, 20.0, fill, f"{name} {letter}"))
     d.cells(boxes)
-    d.text(0, d.height + 14, "h hit   M miss   E miss that drives a line out", FAINT, size=10)
+    d.text(0, d.height + 14, "h hit · M miss · E miss that drives a line out", FAINT, size=10)
     return d
 
 

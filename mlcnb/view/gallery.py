@@ -22,6 +22,8 @@ from mlcnb.view.words import clip, plural
 
 #: pixels between the two halves of a picture
 _GAP = 60.0
+#: points: two halves that are wider together stand one below the other
+_WIDE = 1000.0
 
 
 @shows("mlcnb.view.order:Order")
@@ -79,8 +81,12 @@ def _draw(before: Any, after: Any, old: Any, new: Any, title: str) -> str:
     right = _half(nests[1], nests[0], new)
     d = Drawing()
     d.put(left, 0, 0)
-    d.text(left.width + _GAP / 2, 16, "→", FAINT, 22, "middle")
-    d.put(right, left.width + _GAP, 0)
+    if left.width + _GAP + right.width <= _WIDE:
+        d.text(left.width + _GAP / 2, 16, "→", FAINT, 22, "middle")
+        d.put(right, left.width + _GAP, 0)
+    else:
+        d.text(_GAP / 2, left.height + 24, "↓", FAINT, 22, "middle")
+        d.put(right, 0, left.height + _GAP)
     return d.svg(title)
 
 

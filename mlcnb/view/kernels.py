@@ -122,7 +122,7 @@ def _launch_row(k: Any, symbol: str) -> tuple[str, ...]:
         found = k.resources[symbol]
     except MissingDependencyError:
         return (clip(symbol, 48), source.grid, source.block, "", "", "")
-    spills = f"{found.spill_stores + found.spill_loads:,} bytes"
+    spills = size(found.spill_stores + found.spill_loads)
     shared = size(found.shared + source.dynamic_shared)
     return (clip(symbol, 48), source.grid, source.block, str(found.registers), spills, shared)
 

@@ -9,7 +9,7 @@ import { roomy } from "./roomy.js";
 
 const TRAIL = 24;
 const SPEEDS = [1, 4, 15, 60, 250, 1000, 5000, 20000]; // touches a second
-const SIDE = [300, 230, 150]; // pixels of a grid's longer side, of 1 array, of one program, of two
+const SIDE = [300, 230, 122]; // pixels of a grid's longer side, of 1 array, of one program, of two
 const OUTCOMES = { h: "hit", M: "miss", E: "miss that drives a line out" };
 
 export default { render: panel(draw) };
@@ -147,12 +147,12 @@ function player(run, data, clock) {
   const line = rates(run, data);
   const drawn = el("div", { class: "acc-grids" }, grids.map((g) => g.node));
   const node = el("section", { "aria-label": run.name },
-    data.runs.length > 1 ? el("h4", {}, run.name) : null, now, drawn, line.node,
+    data.runs.length > 1 ? el("h4", {}, run.name) : null, now, el("div", { class: "acc-board" }, drawn, el("div", { class: "acc-told" }, line.node,
     roomy(el("table", { class: "mlc-table acc-counts" },
       el("caption", {}, "up to here"),
       el("thead", {}, el("tr", {}, ["array", "touched", "hits", `${data.levels[0]} misses`, "rate", "driven out",
         ...data.levels.slice(1).map((l) => `${l} misses`)].map((h, i) => el("th", { scope: "col", class: i ? `mlc-right ${room(i)}` : null }, h)))),
-      el("tbody", {}, rows.map((r) => r.node), all.node))));
+      el("tbody", {}, rows.map((r) => r.node), all.node))))));
 
   function touches(index) {
     if (!decoded.has(index)) decoded.set(index, decode(run, run.stretches[index], data.line));
@@ -381,7 +381,8 @@ function grid(array, data) {
   }
   function sign(c, cell, kind, alpha, strong) {
     const r = Math.max(strong ? 6 : 3, size * 0.42);
-    const x = ((cell % array.columns) + 0.5) * size, y = (Math.floor(cell / array.columns) + 0.5) * size;
+    const within = (at, most) => Math.min(Math.max(at, r * 1.15), Math.max(r * 1.15, most - r * 1.15)); // whole, at an edge too
+    const x = within(((cell % array.columns) + 0.5) * size, w), y = within((Math.floor(cell / array.columns) + 0.5) * size, h);
     c.globalAlpha = alpha;
     c.fillStyle = c.strokeStyle = colours(kind === "h" ? "--acc-hit" : "--acc-miss");
     c.lineWidth = 2;

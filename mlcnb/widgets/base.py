@@ -29,7 +29,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.render import LETTERS, Text
 from mlcnb.core.text import visible
 from mlcnb.view import as_html, as_text
-from mlcnb.view.parts import Part
+from mlcnb.view.parts import Line, Part
 from mlcnb.view.words import clip
 from mlcnb.widgets import following
 
@@ -199,17 +199,46 @@ def bundle_of(widget: Any, **_: Any) -> Any:
     """What IPython shows of an ipywidget: the live one, and the pages in it as static HTML."""
     made = widget._repr_mimebundle_()
     data, about = made if isinstance(made, tuple) else (made, {})
-    if data and (pages := list(_pages_in(widget))) and display.wants_html():
-        data = {**data, "text/html": "\n".join(page.to_html() for page in pages)}
+    if data and display.wants_html():
+        forms = list(_static_forms(widget))
+        if any(is_page for is_page, _ in forms):
+            data = {**data, "text/html": "\n".join(html for _, html in forms)}
     return data, about
 
 
-def _pages_in(widget: Any) -> Iterator[Interactive]:
-    """The pages that stand in a box, or in a box in it."""
+def _static_forms(widget: Any) -> Iterator[tuple[bool, str]]:
+    """The pages and words that stand in a box, or in a box in it, and whether each is a page.
+
+    What `interact` calls shows its output by way of the front end, so that only what it returns is
+    known here; where that is nothing, the form says so.
+    """
+    import ipywidgets
+
     if (page := getattr(widget, "_page", None)) is not None:
-        yield page
+        yield True, page.to_html()
     for part in getattr(widget, "children", ()):
-        yield from _pages_in(part)
+        yield from _static_forms(part)
+    if isinstance(widget, ipywidgets.interactive):
+        yield True, _shown_by(widget)
+    elif isinstance(widget, ipywidgets.ValueWidget) and isinstance(widget.value, str | int | float):
+        words = f"{getattr(widget, 'description', '')}: {widget.value}".removeprefix(": ")
+        yield False, as_html.to_html([Line(words)])
+
+
+def _shown_by(widget: Any) -> str:
+    """The static form of what the function of `interact` returned."""
+    found = widget.result
+    if isinstance(found, Interactive):
+        return found.to_html()
+    shell = cells.shell()
+    data = {} if found is None else shell.display_formatter.format(found)[0]
+    if "text/html" in data:
+        return str(data["text/html"])
+    name = getattr(widget.f, "__name__", "the function")
+    words = data.get("text/plain") or (
+        f"What {name} shows needs a kernel: run the cell. (What it returns stands here too.)"
+    )
+    return as_html.to_html([Line(words, "" if found is not None else "note")])
 
 
 @cache

@@ -12,10 +12,11 @@ const ZOOMS = [0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1, 1.25, 1.6];
 export function graphView(label, { onPick = () => {}, onOpen = null, say = words } = {}) {
   const pane = el("div", { class: "mlc-graph", role: "listbox", "aria-label": label });
   const zoomed = el("output", { class: "mlc-faint mlc-zoom" });
+  const map = minimap(pane);
   const node = el("div", { class: "mlc-graphbox" }, el("div", { class: "mlc-row mlc-tools" },
     button("−", () => zoom(-1), { title: `${label}: smaller` }),
     button("+", () => zoom(1), { title: `${label}: larger` }),
-    button("fit", fit, { title: `${label}: all of it` }), zoomed), pane);
+    button("fit", fit, { title: `${label}: all of it` }), zoomed), el("div", { class: "mlc-stage" }, pane, map.node));
   let graph = null, groups = [], near = null, signs = [], at = -1, scale = 1, picture = null;
 
   function show(drawing, marks = []) {
@@ -24,23 +25,27 @@ export function graphView(label, { onPick = () => {}, onOpen = null, say = words
     at = -1;
     if (!graph) {
       pane.replaceChildren(el("p", { class: "mlc-faint" }, "no graph: the text says the same"));
+      map.show(null, []);
       groups = [];
       return;
     }
     groups = graph.n.map(group);
     near = svg("g", { class: "mlc-near" });
     picture = svg("svg", { viewBox: `-8 -8 ${graph.w + 16} ${graph.h + 16}`, role: "presentation" },
-      ...graph.c.map(frame), edges(), near, ...groups);
+      ...graph.c.map(frame), edges(), ...graph.c.map(caption), near, ...groups);
     pane.replaceChildren(picture);
+    map.show(graph, signs);
     if (groups[0]) groups[0].setAttribute("tabindex", "0");
     const wide = pane.clientWidth || 420;
-    resize(Math.min(1, Math.max(0.45, (wide - 24) / (graph.w + 16))));
+    const whole = (highest() - 24) / (graph.h + 16); // a little smaller, if that shows all of it
+    resize(Math.min(1, Math.max(0.45, (wide - 24) / (graph.w + 16)), whole > 0.75 ? whole : 1));
   }
   function resize(to) {
     scale = to;
     picture.setAttribute("width", Math.round((graph.w + 16) * scale));
     picture.setAttribute("height", Math.round((graph.h + 16) * scale));
     zoomed.textContent = `${Math.round(100 * scale)} %`;
+    map.follow();
   }
   function zoom(by) {
     if (!graph) return;
@@ -149,13 +154,56 @@ export function graphView(label, { onPick = () => {}, onOpen = null, say = words
   return { node, pane, show, light, pick, find, fit, paint, reveal, get at() { return at; }, get graph() { return graph; } };
 }
 
+/** All of a graph, small, with a frame around what the pane shows of it: for pointers, where there is
+ * more than the pane shows (keys walk the nodes themselves). */
+function minimap(pane) {
+  const node = svg("svg", { class: "mlc-minimap", "aria-hidden": "true" }), frame = svg("rect", { class: "mlc-window" });
+  let graph = null;
+  const follow = () => {
+    const [wide, tall] = [pane.clientWidth, pane.clientHeight];
+    const isWhole = !graph || !wide || (pane.scrollWidth < wide * 1.5 && pane.scrollHeight < tall * 1.5);
+    node.toggleAttribute("hidden", isWhole);
+    if (isWhole) return;
+    const size = Math.min(96 / graph.w, (tall - 20) / graph.h);
+    node.setAttribute("width", Math.max(12, graph.w * size));
+    node.setAttribute("height", Math.max(12, graph.h * size));
+    const at = pane.firstElementChild.getBoundingClientRect(), of = pane.getBoundingClientRect();
+    const scale = at.width / (graph.w + 16);
+    const cut = (from, size, most) => [Math.max(0, from), Math.max(0, Math.min(most, from + size) - Math.max(0, from))];
+    const [x, width] = cut((of.left - at.left) / scale - 8, wide / scale, graph.w), [y, height] = cut((of.top - at.top) / scale - 8, tall / scale, graph.h);
+    for (const [name, value] of Object.entries({ x, y, width, height })) frame.setAttribute(name, value);
+  };
+  const go = (event) => {
+    const box = node.getBoundingClientRect(), [wide, tall] = [pane.clientWidth, pane.clientHeight];
+    pane.scrollTop = ((event.clientY - box.top) / box.height) * pane.scrollHeight - tall / 2;
+    pane.scrollLeft = ((event.clientX - box.left) / box.width) * pane.scrollWidth - wide / 2;
+  };
+  node.addEventListener("pointerdown", (event) => { event.preventDefault(); node.setPointerCapture(event.pointerId); go(event); });
+  node.addEventListener("pointermove", (event) => { if (event.buttons) go(event); });
+  pane.addEventListener("scroll", follow);
+  new ResizeObserver(follow).observe(pane);
+  return { node, follow, show(to, signs) {
+    graph = to;
+    if (graph) {
+      node.setAttribute("viewBox", `0 0 ${graph.w} ${graph.h}`);
+      node.replaceChildren(...graph.n.map(([x, y, width, height, sort], i) => svg("rect", { x, y, width, height,
+        class: `mlc-speck mlc-sort-${sort}`, "data-sign": signs[i] || null })), frame);
+    }
+    follow();
+  } };
+}
+
 function words(n, i, sign) {
   return `${sign ? `${sign}: ` : ""}${n[5].join(", ")}`;
 }
 
-function frame([x, y, w, h, title]) {
-  return svg("g", { class: "mlc-frame" }, svg("rect", { x, y, width: w, height: h, rx: 6 }),
-    svg("text", { x: x + 6, y: y + 13 }, title));
+function frame([x, y, width, height]) {
+  return svg("rect", { class: "mlc-frame", x, y, width, height, rx: 6 });
+}
+
+/** The title of a frame stands before the lines that go into it. */
+function caption([x, y, , , title]) {
+  return svg("text", { class: "mlc-frametitle", x: x + 6, y: y + 13 }, title);
 }
 
 /** An edge of the picked node, with what goes along it. */

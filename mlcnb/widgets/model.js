@@ -10,7 +10,7 @@ export default { render: panel(draw) };
 
 function draw(root, view) {
   const data = view.data;
-  let drawn = data.drawn, at = -1, colour = "kind", found = [], turn = -1, live = false, tellSelection = () => {};
+  let all = data.drawn, drawn = data.stages || all, at = -1, colour = "kind", found = [], turn = -1, live = false, tellSelection = () => {};
   const pane = graphView(`graph of ${data.title}`, { onPick: pick, onOpen: open, say });
   const side = el("div", { class: "mlc-detail", role: "region", "aria-label": "the operator that is picked" });
   const search = el("input", { type: "search", placeholder: "search: conv, layer1, lv12 …", "aria-label": "search operators, kernels and origins",
@@ -18,12 +18,13 @@ function draw(root, view) {
   const hits = el("output", { class: "mlc-faint", "aria-live": "polite" });
   const opener = button("open folds", () => ask("find", { text: search.value }, "what was found is open"), { hidden: true });
   const closer = button("fold again", () => ask("close", {}, "folded"), { hidden: true });
+  const whole = button("", () => { show(inStages() ? all : data.stages); view.announce(whole.textContent); }, { hidden: !data.stages });
   const colours = el("select", { "aria-label": "what colours say", onchange: () => { colour = colours.value; paint(); } });
   const legend = el("p", { class: "mlc-row mlc-faint mlc-legend" });
   const problem = el("p", { class: "mlc-bad", role: "alert" });
   pane.node.classList.add("mlc-main");
   root.append(el("h3", {}, data.title), facts(),
-    el("div", { class: "mlc-row" }, search, hits, opener, closer, el("label", { class: "mlc-row" }, "colour by", colours)), legend, problem,
+    el("div", { class: "mlc-row" }, whole, search, hits, opener, closer, el("label", { class: "mlc-row" }, "colour by", colours)), legend, problem,
     el("div", { class: "mlc-model" }, pane.node, side));
   show(drawn);
   view.onLive((is) => { live = is; folds(); });
@@ -35,6 +36,8 @@ function draw(root, view) {
     });
   });
 
+  /** Whether the picture is of stages: each opens without a kernel, since all operators came too. */
+  function inStages() { return drawn === data.stages; }
   function facts() {
     const rows = data.facts.map(([name, text]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, text)));
     return el("details", { class: "mlc-facts" }, el("summary", {}, "inputs, output, operators"), el("table", { class: "mlc-table" }, el("tbody", {}, ...rows)));
@@ -45,6 +48,8 @@ function draw(root, view) {
   function show(to) {
     drawn = to;
     at = -1;
+    if (!inStages()) all = to;
+    whole.textContent = inStages() ? "all operators" : "stages";
     problem.textContent = drawn.error || "";
     pane.show(drawn.graph || null, []);
     const known = COLOURS.filter(([name]) => name === "kind" || drawn.colours[name]);
@@ -70,6 +75,7 @@ function draw(root, view) {
   }
   function look(text) {
     const wanted = text.trim().toLowerCase();
+    if (wanted && inStages()) { show(all); return; }
     found = pane.find((n, i) => wanted !== "" && texts(i).includes(wanted));
     turn = -1;
     hits.textContent = wanted ? `${found.length} found${found.length ? ": Enter goes to the next" : ""}` : "";
@@ -95,6 +101,11 @@ function draw(root, view) {
   function open(i) {
     const members = drawn.members[i];
     if (members.length < 2) return;
+    if (inStages()) {
+      show(all);
+      pane.pick(all.members.findIndex((m) => m.includes(members[0])), true);
+      return;
+    }
     if (!live) { problem.textContent = "a fold opens with a kernel running: run the cell again"; return; }
     ask("open", { nodes: members }, `${members.length} operators are open`);
   }
@@ -115,7 +126,7 @@ function draw(root, view) {
   // what is picked -------------------------------------------------------------------------------
 
   function overview() {
-    side.replaceChildren(el("h4", {}, "pick an operator"), el("p", { class: "mlc-faint" }, "Click one, or walk with the arrow keys: where it came from, what it made, its kernel."));
+    side.replaceChildren(el("h4", { class: "mlc-none" }, "pick an operator"), el("p", { class: "mlc-faint" }, "Click one, or walk with the arrow keys: where it came from, what it made, its kernel."));
   }
   function pick(i) {
     at = i;
@@ -133,7 +144,7 @@ function draw(root, view) {
     });
     const more = members.length > 60 ? `and ${members.length - 60} more` : "";
     side.replaceChildren(el("h4", {}, `${members.length} operators, folded`),
-      live ? button("open this fold", () => open(i)) : el("p", { class: "mlc-faint" }, "With a kernel running it opens on a double click or Enter."),
+      live || inStages() ? button(inStages() ? "go to its operators" : "open this fold", () => open(i)) : el("p", { class: "mlc-faint" }, "With a kernel running it opens on a double click or Enter."),
       el("table", { class: "mlc-table" }, el("tbody", {}, ...rows)), more);
   }
   function single(i, node) {

@@ -4,8 +4,9 @@
     mlc.explore(mod, inputs=x)               also the values of every tensor on this input
     mlc.explore(ex, inputs=x, profile=mlc.profile(ex, x))     kernels: also time, loops, assembly
 
-The graph is laid out here and drawn by the page. Above 400 nodes it is folded; with a kernel
-running, a fold opens on a click, and a search opens what it finds.
+The graph is laid out here and drawn by the page. A network of images shows its stages first, all
+operators on a click. Above 400 nodes it is folded; with a kernel running, a fold opens on a click,
+and a search opens what it finds.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from mlcnb.tir.schedule.schedule import Schedule
 from mlcnb.view import survey
 from mlcnb.view.graph import COLOURS, MAX_NODES, Graph, paint
 from mlcnb.view.graph import graph as graph_of
+from mlcnb.view.graph.fold import is_stage
 from mlcnb.view.graph.kinds import LOOKS
 from mlcnb.view.graph.model import Model, Node
 from mlcnb.view.highlight import ASSEMBLY, code
@@ -176,6 +178,7 @@ class ModelPage(Interactive):
             "facts": [list(pair) for pair in summary(self.mod, self.function)],
             "see": "ex" if self.ex is not None else "mod",
             "drawn": self.drawn,
+            "stages": self.stages,
             "kinds": [
                 [s, LOOKS[s].words] for s in LOOKS if any(n.sort == s for n in self.full.nodes)
             ],
@@ -189,7 +192,15 @@ class ModelPage(Interactive):
         """The graph folded, with what was opened left open, and its colours."""
         nodes = [replace(n, found=n.id in self.opened) for n in self.full.nodes]
         model = Model(self.full.name, nodes, self.full.edges, self.full.clusters)
-        drawn = Graph(model, max(self.max_nodes, 2 * len(self.opened)))
+        return self._drawn(Graph(model, max(self.max_nodes, 2 * len(self.opened))))
+
+    @property
+    def stages(self) -> dict[str, Any] | None:
+        """A network of images by stages, which the page shows first; None of any other."""
+        drawn = Graph(self.full, self.max_nodes, overview=True)
+        return self._drawn(drawn) if any(map(is_stage, drawn.model.nodes)) else None
+
+    def _drawn(self, drawn: Graph) -> dict[str, Any]:
         told: dict[str, Any] = {"members": [list(n.members) for n in drawn.model.nodes]}
         told["colours"] = {how: self._coloured(drawn.model, how) for how in COLOURS[1:]}
         try:

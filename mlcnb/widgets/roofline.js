@@ -40,7 +40,7 @@ function draw(page, view) {
       `ceilings measured in ${d.dtype}: ${round(d.peak)} GFLOP/s, ` +
       d.levels.map(([name, speed]) => `${name} ${round(speed)} GB/s`).join(", ")),
     steps.node,
-    el("div", { class: "mlc-row", role: "group", "aria-label": "horizontal axis" }, el("span", { class: "mlc-faint" }, "FLOP per byte, by"), ...axes),
+    el("div", { class: "mlc-row mlc-axes", role: "group", "aria-label": "horizontal axis" }, el("span", { class: "mlc-faint" }, "FLOP per byte, by"), ...axes),
     el("div", { class: "mlc-columns" }, el("div", { class: "mlc-plot" }, plot, legend()), el("div", { class: "mlc-side" }, detail, calls.node)),
     el("details", { class: "mlc-twin" }, el("summary", {}, "table"), roomy(twin)));
   let tellStep = () => {};

@@ -97,7 +97,7 @@ class RooflineTrail(Interactive):
         title = f"Roofline of {name}: {plural(len(self.dots), 'stage')}"
         first, last = measured[0], measured[-1]
         if first and last:
-            title += f", {first:.3g} to {last:.3g} GFLOP/s measured"
+            title += f", {first:.3g} GFLOP/s at first, {last:.3g} at last, measured"
         work = self.dots[0].stage.strip
         facts = [
             ("counted", f"{flops(work.flops)} and {size(work.nbytes or 0)} of arguments a call"),

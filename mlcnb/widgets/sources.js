@@ -14,7 +14,7 @@ export default {
 
 function open(root, view) {
   const data = view.data;
-  const say = el("p", { class: "src-say" }, "Point at a line, or choose one with the arrow keys; Enter or a click keeps it, Escape lets it go.");
+  const say = el("p", { class: "mlc-say" }, "Point at a line, or choose one with the arrow keys; Enter or a click keeps it, Escape lets it go.");
   let pinned = null;
   const panes = data.panes.map((pane) => {
     const made = { ...pane };

@@ -34,6 +34,14 @@ def place(root, text):
     return root.get_by_role("listbox", name="loops and blocks").get_by_role("option", name=text)
 
 
+#: how far costs beside lines are from the edge, where they are not at it (the line peeps out there)
+BESIDE = """pane => {
+  const edge = pane.getBoundingClientRect().left + pane.clientLeft + pane.clientWidth;
+  return [...pane.querySelectorAll(".x-margin")].filter(x => x.getClientRects().length)
+    .map(x => edge - x.getBoundingClientRect().right).filter(x => Math.abs(x) > 1);
+}"""
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_replay_without_a_kernel(page_of, axe, screenshot, dark):
     root = page_of(scheduled(), dark=dark).locator(".mlcnb")
@@ -43,6 +51,10 @@ def test_replay_without_a_kernel(page_of, axe, screenshot, dark):
     root.get_by_role("slider", name="step").press("Home")
     expect(program.locator("[data-mark='+']")).to_have_count(0)
     assert program.locator(".x-margin").first.inner_text().startswith("262 k× · ")
+    root.page.set_viewport_size({"width": 780, "height": 900})  # lines are longer than their pane
+    assert program.evaluate("x => x.scrollWidth > x.clientWidth + 40")
+    assert program.evaluate(BESIDE) == []
+    root.page.set_viewport_size({"width": 1280, "height": 900})
     steps = root.get_by_role("listbox", name="steps").get_by_role("option")
     expect(steps).to_have_count(4)
     steps.first.focus()

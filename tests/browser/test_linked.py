@@ -138,11 +138,11 @@ def test_a_kernel_for_a_gpu(page_of, axe, screenshot, dark):
     screenshot(f"linked-cuda-{'dark' if dark else 'light'}", root)
     row.click()
     root.locator("h3").hover()
-    expect(root.locator(".src-say")).to_contain_text("CUDA C++, line 10 ↔ ")
+    expect(root.locator(".mlc-say")).to_contain_text("CUDA C++, line 10 ↔ ")
     listing(root, "CUDA C++").press("Escape")
     code = listing(root, "lowered")
     code.press("Home")
     for _ in range(5):
         code.press("ArrowDown")
-    expect(root.locator(".src-say")).to_contain_text("lowered, line 6 ↔ ")
+    expect(root.locator(".mlc-say")).to_contain_text("lowered, line 6 ↔ ")
     assert lit(root, "CUDA C++") == ["const int i_0 = blockIdx.y;"]

@@ -8,7 +8,7 @@ import pytest
 import mlcnb as mlc
 from tests.view.names import NAMES
 from tests.view.samples import mlp, named_module
-from tests.view.test_graph import layered
+from tests.view.test_graph import image_network, layered
 
 expect = pytest.importorskip("playwright.sync_api").expect
 INPUTS = (np.ones((1, 4), "float32"), np.eye(4, 8, dtype="float32"))
@@ -62,6 +62,37 @@ def test_a_fold_opens_with_a_kernel(lab):
     root.get_by_role("button", name="open this fold").click()
     expect(root.get_by_role("button", name="fold again")).to_be_visible()
     assert root.locator(".mlc-node").count() > few
+
+
+def test_a_network_of_images_shows_its_stages_first(page_of):
+    root = page_of(mlc.explore(image_network())).locator(".mlcnb")
+    nodes = root.locator(".mlc-node")
+    expect(nodes).to_have_count(5)
+    expect(root.locator(".mlc-minimap")).to_be_hidden()
+    nodes.nth(1).dblclick()  # opens without a kernel: all operators came with the page
+    expect(nodes).to_have_count(26)
+    expect(root.locator(".mlc-detail h4").first).to_contain_text("conv2d")
+    root.get_by_role("button", name="stages").click()
+    expect(nodes).to_have_count(5)
+    root.get_by_role("searchbox").fill("relu")
+    expect(root.locator(".mlc-found")).to_have_count(12)
+    expect(root.get_by_role("button", name="stages")).to_be_visible()
+
+
+def test_the_small_picture_leads_about_the_large_one(page_of, axe):
+    root = page_of(mlc.explore(image_network())).locator(".mlcnb")
+    root.get_by_role("button", name="all operators").click()
+    small, pane = root.locator(".mlc-minimap"), root.locator(".mlc-graph")
+    expect(small.locator(".mlc-speck")).to_have_count(26)
+    window = small.locator(".mlc-window")
+    above, box = window.bounding_box(), small.bounding_box()
+    small.click(position={"x": box["width"] / 2, "y": box["height"] - 6})
+    assert pane.evaluate("x => x.scrollTop + x.clientHeight >= x.scrollHeight - 8")
+    below = window.bounding_box()
+    assert below["y"] > above["y"] and below["y"] + below["height"] <= box["y"] + box["height"] + 2
+    pane.evaluate("x => { x.scrollTop = 0; x.dispatchEvent(new Event('scroll')); }")
+    assert abs(window.bounding_box()["y"] - above["y"]) < 2
+    axe(root)
 
 
 def test_a_small_graph_takes_no_more_room_than_its_picture(page_of):

@@ -31,6 +31,11 @@ def test_steps_by_keyboard(page_of, axe, screenshot, dark):
         expect(root.locator("[aria-current=true] .mlc-passname")).to_have_text(wanted)
     root.get_by_role("button", name="FuseOps").click()
     expect(root.locator(".mlc-frame").first).to_be_visible()
+    drawn = root.locator(".mlc-graph > svg").first
+    order = drawn.evaluate(
+        "x => [...x.children].map(y => y.matches(':has(.mlc-edge)') ? 'edges' : y.classList[0])"
+    )
+    assert order.index("mlc-frame") < order.index("edges") < order.index("mlc-frametitle")
     before = root.get_by_role("listbox", name="before")
     before.get_by_role("option").first.click()
     before.get_by_role("option").first.press("ArrowDown")

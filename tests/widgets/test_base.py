@@ -176,22 +176,52 @@ def test_every_module_has_a_page():
     assert pages == set(MODULES)
 
 
-def test_a_box_of_ipywidgets_shows_its_pages_where_no_widget_runs(monkeypatch):
-    import ipywidgets
+@pytest.fixture
+def formatted(monkeypatch):
+    """The mime bundle that IPython makes of an object."""
     from IPython.core.formatters import DisplayFormatter
 
-    made = samples.SAMPLES["PrimFunc"]("x")
     formatter = DisplayFormatter()
     events = SimpleNamespace(register=lambda name, call: None)
     shell = SimpleNamespace(display_formatter=formatter, events=events)
     monkeypatch.setattr(base.cells, "shell", lambda: shell)
     with mlc.options.scoped(display="rich"):
-        page = mlc.explore(made)
-        box = ipywidgets.VBox([ipywidgets.Label("x"), ipywidgets.HBox([page.panel])])
-        shown, _ = formatter.format(box)
-        alone, _ = formatter.format(page.panel)
-        plain, _ = formatter.format(ipywidgets.HBox([ipywidgets.Label("x")]))
-    assert shown["text/html"] == alone["text/html"] == page.to_html()
+        yield lambda made: formatter.format(made)[0]
+
+
+def test_a_box_of_ipywidgets_shows_its_pages_where_no_widget_runs(formatted):
+    import ipywidgets
+
+    page = mlc.explore(samples.SAMPLES["PrimFunc"]("x"))
+    box = ipywidgets.VBox([ipywidgets.Label("x"), ipywidgets.HBox([page.panel])])
+    shown, alone = formatted(box), formatted(page.panel)
+    plain = formatted(ipywidgets.HBox([ipywidgets.Label("x")]))
+    assert alone["text/html"] == page.to_html()
+    assert shown["text/html"].endswith(f"\n{page.to_html()}") and ">x</div>" in shown["text/html"]
     assert shown[MIME]["model_id"] == box.model_id
     assert alone[MIME]["model_id"] == page.panel.model_id
     assert "text/html" not in plain and MIME in plain
+
+
+def test_what_interact_returns_stands_where_no_widget_runs(formatted):
+    import ipywidgets
+
+    pages = {n: mlc.explore(samples.SAMPLES["PrimFunc"](n)) for n in ("x", "y")}
+    told = "fastest after step 3"
+    box = ipywidgets.interactive(
+        lambda n: ipywidgets.VBox([pages[n].panel, ipywidgets.Label(told)]), n=["x", "y"]
+    )
+    shown = formatted(box)
+    assert shown[MIME]["model_id"] == box.model_id
+    assert pages["x"].to_html() in shown["text/html"] and "n: x" in shown["text/html"]
+    assert told in shown["text/html"]
+    page = formatted(ipywidgets.interactive(lambda n: pages[n], n=["y", "x"]))
+    assert pages["y"].to_html() in page["text/html"]
+    number = formatted(ipywidgets.interactive(lambda n: 2 * n, n=[21]))
+    assert ">42</div>" in number["text/html"]
+
+    def draws(n):
+        """Shows something, and returns nothing."""
+
+    nothing = formatted(ipywidgets.interactive(draws, n=[1]))
+    assert "What draws shows needs a kernel: run the cell." in nothing["text/html"]

@@ -31,7 +31,8 @@ _STYLE = (
     ".mlcnb .e{fill:none;stroke:#57606a}.mlcnb .d{stroke-dasharray:4 3}"
     ".mlcnb .a{fill:#57606a}"
     ".mlcnb .c{fill:#f6f8fa;stroke:#8c959f}"
-    ".mlcnb .h{text-anchor:start;font-size:10px;font-weight:bold;fill:#3d444d}"
+    ".mlcnb .h{text-anchor:start;font-size:10px;font-weight:bold;fill:#3d444d;"
+    "stroke:#f6f8fa;stroke-width:5px}"
 )
 Tip = Callable[[Node], str] | None
 
@@ -66,8 +67,9 @@ def draw(model: Model, placed: Placed, title: str, tip: Tip = None) -> str:
 def _part(model: Model, placed: Placed, tip: Tip, rows: Point, left: float) -> str:
     """What stands between two heights, moved to its place."""
     inside = (
-        *_clusters(model, placed, rows),
+        *(frame for frame, _ in _clusters(model, placed, rows)),
         *_edges(model, placed, rows),
+        *(title for _, title in _clusters(model, placed, rows)),
         *(_node(n, placed, tip) for n in model.nodes if _within(placed.nodes[n.id][1], rows)),
     )
     return f'<g transform="translate({_n(left)} {_n(MARGIN + LEGEND)})">{"".join(inside)}</g>'
@@ -165,8 +167,8 @@ def _entries(model: Model) -> Iterable[tuple[str, str, str]]:
         yield "box", "input f", "found"
 
 
-def _clusters(model: Model, placed: Placed, rows: Point) -> Iterable[str]:
-    """Frames with their titles, outer ones first."""
+def _clusters(model: Model, placed: Placed, rows: Point) -> Iterable[tuple[str, str]]:
+    """Frames and their titles, outer ones first; titles stand before the lines that go in."""
     for cluster in model.clusters:
         if cluster.id not in placed.clusters:
             continue
@@ -174,8 +176,9 @@ def _clusters(model: Model, placed: Placed, rows: Point) -> Iterable[str]:
         if not _within(top, rows):
             continue
         size = f'width="{_n(right - left)}" height="{_n(bottom - top)}"'
-        yield f'<rect class="c" x="{_n(left)}" y="{_n(top)}" {size} rx="5"/>'
-        yield f'<text class="h" x="{_n(left + 6)}" y="{_n(top + 14)}">{_text(cluster.title)}</text>'
+        frame = f'<rect class="c" x="{_n(left)}" y="{_n(top)}" {size} rx="5"/>'
+        at = f'x="{_n(left + 6)}" y="{_n(top + 14)}"'
+        yield frame, f'<text class="h" {at}>{_text(cluster.title)}</text>'
 
 
 def _edges(model: Model, placed: Placed, rows: Point) -> Iterable[str]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from mlcnb import te
+from mlcnb.arith.isl import SECOND_OPINION
 from mlcnb.core import display
 from mlcnb.core.errors import ScheduleError
 from mlcnb.tir import legal_steps
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.schedule.legality.polyhedral import answers
 from mlcnb.tir.schedule.offers.candidates import calls, missing_argument
 from mlcnb.tir.schedule.offers.legal import primitives
 from mlcnb.tir.schedule.record.site import Site
 from tests.tir.schedule.carried import CARRIED
-from tests.tir.schedule.programs import elementwise, matmul_relu, same_numbers, softmax
+from tests.tir.schedule.programs import elementwise, matmul, matmul_relu, same_numbers, softmax
 
 #: primitives whose arguments only the caller can give, and which argument that is
 FREE = {
@@ -95,6 +98,47 @@ def test_the_schedule_is_as_it_was():
     legal_steps(sch, "D")
     assert sch.mod is before and str(sch.trace) == trace and sch.state.seed == seed
     assert len(sch.state.handles) == handles and sch.position == 0
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The answers to questions whether two programs take the same steps, none of them kept yet."""
+    found = []
+    answer = answers.why_not_the_same_steps
+
+    def heard(before, after, operations):
+        found.append(answer(before, after, operations))
+        return found[-1]
+
+    monkeypatch.setattr(answers, "why_not_the_same_steps", heard)
+    monkeypatch.setattr(answers._local, "alike", [], raising=False)
+    return found
+
+
+def test_scopes_are_one_question(asked):
+    sch = Schedule(matmul(16, 16, 16))
+    outer, inner = zip(*(sch.split(x, [None, 4]) for x in sch.get_loops("C")), strict=True)
+    sch.reorder(*outer, *inner)
+    found = legal_steps(sch, sch.get_loops("C")[5])
+    assert found.refused["write_at"].startswith("block C updates C in each iteration of loop k_0")
+    assert len(asked) == 1 and asked[0] is not None
+    assert len(legal_steps(sch, "C").of("write_at")) == 2 * 3, "under i_0 and j_0, in three scopes"
+    assert len(asked) == 4, "under k_0, i_1 and j_1 too, once each"
+
+
+def test_programs_that_differ_in_more_than_memory_are_two_questions(asked):
+    def program(scope, factor):
+        A = te.placeholder((8,), name="A")
+        B = te.compute((8,), lambda i: A[i] * factor, name="B")
+        C = te.compute((8,), lambda i: B[i] + 1.0, name="C")
+        sch = Schedule(te.create_prim_func([A, C]))
+        sch.set_scope("B", 0, scope)
+        return sch.mod["main"]
+
+    before = program("global", 2.0)
+    pairs = [("local", 2.0), ("shared", 2.0), ("shared", 3.0), ("local", 3.0)]
+    told = [answers.are_the_same_steps(before, program(*x), SECOND_OPINION) for x in pairs]
+    assert told == [True, True, False, False] and len(asked) == 2
 
 
 def test_how_it_shows():

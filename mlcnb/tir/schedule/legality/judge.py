@@ -142,9 +142,9 @@ def _unchecked(state: State, again: Callable[[State], object]) -> Change | None:
 
 
 def _are_equal(before: PrimFunc, after: PrimFunc, operations: int) -> bool:
-    from mlcnb.tir.schedule.legality.polyhedral.answers import why_not_the_same_steps
+    from mlcnb.tir.schedule.legality.polyhedral.answers import are_the_same_steps
 
-    return why_not_the_same_steps(before, after, operations) is None
+    return are_the_same_steps(before, after, operations)
 
 
 def _is_free(func: PrimFunc, loop: s.For | None, marked: s.For) -> bool:

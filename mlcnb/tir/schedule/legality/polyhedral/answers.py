@@ -29,9 +29,10 @@ from typing import Any
 
 from mlcnb.arith.isl import Undecided, image, smallest, target_name, within
 from mlcnb.arith.presburger import NotAffine
-from mlcnb.core.node import walk
+from mlcnb.core.node import rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.structural import structural_equal
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -43,6 +44,8 @@ from mlcnb.tir.schedule.legality.polyhedral.program import Part, Statement
 
 #: functions whose dataflow is kept, in each thread
 KEPT = 4
+#: answers about the same steps that are kept, in each thread
+ALIKE = 16
 _local = threading.local()
 
 
@@ -93,6 +96,36 @@ def why_not_the_same_steps(before: PrimFunc, after: PrimFunc, operations: int) -
     if found is not None:
         return f"{found.label()} would run repeatedly and compute different values"
     return why_not_equal(before, after, operations)
+
+
+def are_the_same_steps(before: PrimFunc, after: PrimFunc, operations: int) -> bool:
+    """Whether `why_not_the_same_steps` finds nothing.
+
+    It does not matter to values in which memory they lie: programs that differ in that alone are
+    asked about once (what is legal at a block is tried in every scope).
+    """
+    if not hasattr(_local, "alike"):
+        _local.alike = []
+    plain = _in_one_memory(after)
+    for func, other, bound, answer in _local.alike:
+        if func is before and bound == operations and structural_equal(other, plain):
+            return bool(answer)
+    answer = why_not_the_same_steps(before, after, operations) is None
+    _local.alike = [(before, plain, operations, answer), *_local.alike[: ALIKE - 1]]
+    return answer
+
+
+def _in_one_memory(func: PrimFunc) -> PrimFunc:
+    """The function with what it allocates in global memory."""
+    given = {b.data for b in func.buffers} | set(func.params)
+    pointers: dict[e.Var, e.Var] = {}
+
+    def rule(n: Any) -> Any:
+        if not isinstance(n, e.Var) or n.pointee is None or n in given:
+            return None
+        return pointers.setdefault(n, e.Var(n.name, n.dtype, (n.pointee[0], "global")))
+
+    return func.with_body(rewrite(func.body, rule))
 
 
 def _why(flow: Callable[[Part], Flow], before: Part, after: Part, operations: int) -> str | None:

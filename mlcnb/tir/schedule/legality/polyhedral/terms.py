@@ -173,21 +173,30 @@ def _is_number(x: e.PrimExpr, value: e.PrimExpr) -> bool:
 
 #: what identifies a term: for a statement and an expression, named maps from its instances
 Marks = Callable[[Flow, Term], list[tuple[str, Any]]]
+Marked = tuple[Term, list[tuple[str, Any]]]
 
 
 def pairings(old: Bag, new: Bag) -> Iterator[list[tuple[Any, Any, Any]]]:
     """One-to-one correspondences of the terms of two bags: values, and pairs of instances."""
+    tried: list[list[str]] = []
     for marks in (_leaves, _inputs, _leaves_and_axes, _axes):
-        found = _matched(old, new, marks)
+        left, right = (_marked(bag, marks) for bag in (old, new))
+        names = [name for _, found in (*left, *right) for name in ("", *(n for n, _ in found))]
+        if names in tried:  # the same marks again
+            continue
+        tried.append(names)
+        found = _matched(left, right)
         if found is not None:
             yield found
 
 
-def _matched(old: Bag, new: Bag, marks: Marks) -> list[tuple[Any, Any, Any]] | None:
+def _marked(bag: Bag, marks: Marks) -> list[Marked]:
+    return [(term, marks(bag.flow, term)) for term in bag.terms]
+
+
+def _matched(left: list[Marked], right: list[Marked]) -> list[tuple[Any, Any, Any]] | None:
     from mlcnb.tir.schedule.legality.polyhedral.equal import Value
 
-    left = [(a, marks(old.flow, a)) for a in old.terms]
-    right = [(b, marks(new.flow, b)) for b in new.terms]
     whole, made = [], []
     for a, marks_a in left:
         for b, marks_b in right:

@@ -1,0 +1,56 @@
+"""Node classes: dataclasses whose objects stay as they are."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+from typing import Any
+
+import pytest
+
+from mlcnb.core.node import Node, hidden, node
+
+
+@node
+class _Pair(Node):
+    """Two things."""
+
+    one: Any
+    two: Any = 2
+    seen: Any = hidden()
+
+
+class _Loose(_Pair):
+    """What a class adds to a node may change, its fields may not."""
+
+
+def test_a_node_class_is_a_dataclass_whose_objects_stay_as_they_are():
+    told = "(one: 'Any', two: 'Any' = 2, seen: 'Any' = None) -> None"
+    assert str(inspect.signature(_Pair)) == told
+    pair = _Pair(1, seen=[3])
+    assert (pair.one, pair.two, pair.seen) == (1, 2, [3])
+    assert dataclasses.is_dataclass(pair) and dataclasses.replace(pair, one=7).one == 7
+    for act in (lambda: setattr(pair, "one", 5), lambda: setattr(pair, "three", 5)):
+        with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
+            act()
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete field 'one'"):
+        del pair.one
+    for made in (copy.copy(pair), copy.deepcopy(pair)):
+        assert type(made) is _Pair and (made.one, made.two, made.seen) == (1, 2, [3])
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'one'"):
+        _Pair()
+    match pair:
+        case _Pair(one, two):
+            assert (one, two) == (1, 2)
+    loose = _Loose(1)
+    loose.three = 3
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        loose.two = 3
+    assert loose.three == 3
+
+
+def test_fields_of_nodes_are_plain():
+    for strange in (dataclasses.field(default_factory=list), dataclasses.field(kw_only=True)):
+        with pytest.raises(TypeError, match="nodes are made from plain fields"):
+            node(type("Strange", (Node,), {"__annotations__": {"x": "Any"}, "x": strange}))
