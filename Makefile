@@ -134,7 +134,7 @@ $(LAB): binder/requirements.txt pyproject.toml
 	@touch $(LAB)
 
 $(STAMP): $(LAB) requirements.lock requirements-cuda.lock
-	@echo "setting up what the tests need: once, 0.6 GB more, another minute"
+	@echo "setting up what the tests need: once, 0.8 GB more, another minute or two"
 	@$(BIN)/python $(PIP) --requirement requirements.lock $(CUDA)
 	@$(BIN)/python -W ignore -m compileall -qq -j 0 .venv/lib || true
 	@touch $(STAMP)

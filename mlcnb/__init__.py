@@ -98,6 +98,7 @@ above.answer(
         "roofline": "mlcnb.observe.ceilings:roofline",
         "gpu_report": "mlcnb.observe.gpu:gpu_report",
         "habits": "mlcnb.compat.habits:INSTEAD",
+        "page of a search": "mlcnb.widgets.tuning:page_of_search",
         "tell replaced": "mlcnb.widgets.replaced:tell",
     }
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
@@ -181,3 +182,26 @@ def test_the_index_of_primitives_leads_to_each():
     assert links == [(name, name.replace(" ", "-")) for name, _ in heads]
     folded = [cell.metadata.get("jp-MarkdownHeadingCollapsed", False) for _, cell in heads]
     assert folded == [not cell.source.startswith("## ") for _, cell in heads]
+
+
+@one_run("14_tuning.ipynb")
+def test_tuning_tells_of_a_search_and_of_a_model_that_was_misled():
+    """Counted and repeated, not timed: the search, its replay, the model, the network, Dask."""
+    notebook = run("14_tuning.ipynb").notebook
+    lines = list(text_lines(notebook))
+    for promised in (
+        "default: nothing decided otherwise",
+        "never worse: True",
+        "same winner: True",
+        "same trials: True",
+        "honest model likes the fastest of the two",
+        "misled model likes the slowest of the two",
+        "same results: True",
+    ):
+        assert promised in lines
+    dask = find_spec("distributed") is not None
+    wanted = "tried on 2 workers of Dask: 6" if dask else "Dask is not installed: runner= takes"
+    assert any(line.startswith(wanted) for line in lines)
+    live = next(c for c in notebook.cells if "found = mlc.tune(" in c.source)
+    assert live.outputs[0].data["text/plain"].startswith("tune product: ")
+    assert all("widget-view" not in kind for kind in live.outputs[0].data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -74,3 +75,12 @@ class Nest:
     def trips(self) -> int:
         """How often the parts are done."""
         return 1 if self.level is None else self.level.trips
+
+
+def places(nest: Nest, around: tuple[Nest, ...] = ()) -> Iterator[tuple[Nest, ...]]:
+    """For each place of accesses the nests around it, itself last."""
+    chain = (*around, nest)
+    if not nest.parts:
+        yield chain
+    for part in nest.parts:
+        yield from places(part, chain)

@@ -12,7 +12,8 @@ better, and about by how much.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -21,13 +22,19 @@ from typing import Any
 from mlcnb.ir.expr import Var
 from mlcnb.machine.cache import Cache, caches
 from mlcnb.machine.locality import nest_of
-from mlcnb.machine.nest import Addressed, Nest
+from mlcnb.machine.nest import Addressed, Level, Nest, places
 from mlcnb.machine.rounds import LINE
 from mlcnb.machine.windows import Found, found
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 
+#: vectors of work, and loads, of one cycle; cycles until a sum can be added to
+WORK, LOADS, LATENCY = 2.0, 2.0, 4.0
+#: vectors of work in one body from which its instructions no longer wait in the first cache
+LONG, SLOWER = 256, 2.0
+#: registers that are not there for sums; how soon one more than fit makes most of them wait
+TAKEN, SPILLS = 4, 4
 #: cycles of a vector of work, and what a miss of L1, L2 and L3 adds (a part is hidden by others)
 STEP, MISS = 1.0, (4.0, 10.0, 40.0)
 #: cycles that it costs to hand out one task
@@ -81,22 +88,13 @@ def predict(func: PrimFunc, target: Target | None = None, cache: Any = None) -> 
     levels = caches(machine if cache is None else cache)
     nest = _nest(func)
     misses = tuple(round(n) for n in _counted(func, levels).misses)
-    around = max(_leaves(nest, ()), key=lambda chain: prod(x.trips for x in chain), default=())
+    around = max(places(nest), key=lambda chain: prod(x.trips for x in chain), default=())
     on_gpu = target is not None and not target.is_cpu
     return _assessed(misses, around, machine, on_gpu)
 
 
 def _cpu(target: Target | None) -> Target:
     return target if target is not None and target.is_cpu else Target("llvm")
-
-
-def _leaves(nest: Nest, around: tuple[Nest, ...]) -> Iterator[tuple[Nest, ...]]:
-    """For each place of accesses the nests around it, itself last."""
-    chain = (*around, nest)
-    if not nest.parts:
-        yield chain
-    for part in nest.parts:
-        yield from _leaves(part, chain)
 
 
 def _assessed(
@@ -150,3 +148,74 @@ def _counted(func: PrimFunc, levels: tuple[Cache, ...]) -> Found:
 @lru_cache(256)
 def _nest(func: PrimFunc) -> Nest:
     return nest_of(func)
+
+
+def body_cycles(func: PrimFunc, target: Target) -> float:
+    """What the innermost written-out loops cost on one core, where nothing waits for memory.
+
+        for k in range(256):                      one body: 4 x 4 vectors of products
+            for i in T.unroll(4):                 loads    4 broadcasts of A, 4 vectors of B
+                for j in T.vectorized(64):        sums     16 vectors, which stay in registers
+                    C[i, j] += A[i, k] * B[k, j]  cycles   max(16 / 2, 8 / 2, 4 * 16 / 16) = 8
+
+    Throughputs are those of today's large cores: good enough to say which of two programs is
+    better, by whether sums stay in registers, how many loads a product needs, and how long a sum
+    waits for the one before.
+
+    Args:
+        func: a loop program in block form; sizes that are not known count as 64.
+        target: whose registers and vectors; a CPU, else this machine's.
+    """
+    machine = _cpu(target)
+    return sum(_bodies(around, machine) for around in places(_nest(func)))
+
+
+def _bodies(around: tuple[Nest, ...], target: Target) -> float:
+    levels = [x.level for x in around if x.level is not None]
+    first = len(levels)
+    while first and levels[first - 1].loop.kind in (s.ForKind.VECTORIZED, s.ForKind.UNROLLED):
+        first -= 1
+    body, runs = levels[first:], prod(x.trips for x in levels[:first])
+    return runs * _body(around[-1].inside, body, first, target)
+
+
+def _body(
+    accesses: Sequence[Addressed], body: Sequence[Level], first: int, target: Target
+) -> float:
+    """Cycles of one run of the loops from the depth `first` on."""
+    size = max((x.nbytes for x in accesses), default=4)
+    work = prod(_vectors(x, size, True, target) for x in body)
+    times = Counter(x.array for x in accesses)
+    times.update(x.array for x in accesses if x.until > x.at)  # loaded and stored, noted once
+    sums, loads, traffic = 0, 0, 0.0
+    for access in {x.array: x for x in accesses}.values():
+        count = prod(_of(access, first + n, x, target) for n, x in enumerate(body))
+        if times[access.array] < 2:
+            loads += count
+            continue
+        sums += count
+        fit = min(1.0, (target.vector_registers - TAKEN) / count) ** SPILLS
+        traffic += 2 * work * (1 - fit)
+        if first == 0 or _moves(access, first - 1):
+            traffic += 2 * count * fit
+    waits = LATENCY * work / sums if sums and not traffic else 0.0
+    cycles = max(work / WORK, (loads + traffic) / LOADS, waits)
+    return cycles * (SLOWER if work > LONG else 1.0)
+
+
+def _of(access: Addressed, depth: int, level: Level, target: Target) -> int:
+    """How many vectors of an access a loop makes of one."""
+    if not _moves(access, depth):
+        return 1
+    step = access.steps[depth] if depth < len(access.steps) else access.nbytes
+    return _vectors(level, access.nbytes, step == access.nbytes, target)
+
+
+def _moves(access: Addressed, depth: int) -> bool:
+    return depth < len(access.moving) and bool(access.moving[depth])
+
+
+def _vectors(level: Level, nbytes: int, lies_together: bool, target: Target) -> int:
+    if level.loop.kind is not s.ForKind.VECTORIZED or not lies_together:
+        return level.trips
+    return -(-level.trips * nbytes * 8 // target.vector_bits)

@@ -20,7 +20,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.database.json_database": "JSONDatabase",
         f"{_HERE}.database.apply": "MetaScheduleApplyDatabase",
         f"{_HERE}.tune": "tune replay_tuning ModelTuning",
-        f"{_HERE}.search": "Tuning Trial",
+        f"{_HERE}.found": "Tuning Trial Round",
         f"{_HERE}.integration": "tune_tir compile_tir ExtractedTask",
         f"{_HERE}.tune_tasks": "tune_tasks",
         f"{_HERE}.space": "DefaultSpace FunctionSpace",

@@ -11,8 +11,6 @@ What ends the search early is Ctrl-C: what was measured stands, and the last rac
 from __future__ import annotations
 
 import base64
-import json
-import math
 import statistics
 import time
 from collections import Counter
@@ -20,18 +18,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event
 from typing import Any
 
 import numpy as np
 
-from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.text import kind_of
 from mlcnb.ir.json import save_json
 from mlcnb.meta_schedule.child import do_job
 from mlcnb.meta_schedule.database import Database, TuningRecord, Workload
+from mlcnb.meta_schedule.found import Refused, Round, Trial, Tuning, interval
 from mlcnb.meta_schedule.space import Candidate, DecisionModel, DefaultSpace, FunctionSpace
 from mlcnb.meta_schedule.tape import Tape
 from mlcnb.runtime.threads import default_num_threads, get_num_threads
@@ -50,76 +47,6 @@ SEEN = 0.01
 COMPILE_TIMEOUT, RACE_TIMEOUT = 30.0, 30.0
 #: candidates that wait, at most: the dearest are forgotten
 WAITING = 4096
-
-
-@dataclass
-class Trial:
-    """A candidate that was tried.
-
-    Attributes:
-        number: 0 is the default.
-        candidate: the choices and the schedule.
-        predicted: ratio to the default's time, as the model said before.
-        ratio: as measured, the median of the last race it was in; None where it was not timed.
-        seconds: of one call.
-        at: seconds since the search began.
-        reason: why it was rejected, "" where it was timed.
-    """
-
-    number: int
-    candidate: Candidate
-    predicted: float
-    ratio: float | None = None
-    seconds: float | None = None
-    at: float = 0.0
-    reason: str = ""
-
-
-@dataclass(repr=False)
-class Tuning(display.Shown):
-    """What `tune` found for one loop function.
-
-    Attributes:
-        name: of the function.
-        trials: all that were compiled, in order; the first is the default.
-        best: the fastest; the default where none was surely faster.
-        ratio: its time by the default's; 1.0 for the default.
-        interval: 95 % of that ratio.
-        illegal: choices that led to no schedule -> why.
-        model: what it learned of the decisions.
-        record: the best schedule, as a database keeps it.
-        database: where it was kept.
-        seconds: that the search took.
-        stopped: True if somebody interrupted it: everything measured so far is here.
-        tape: what it was told: see `replay_tuning`.
-    """
-
-    name: str
-    trials: list[Trial]
-    best: Trial
-    ratio: float
-    interval: tuple[float, float]
-    illegal: dict[str, str]
-    model: DecisionModel
-    record: TuningRecord
-    database: Database
-    seconds: float
-    stopped: bool = False
-    tape: Tape = field(default_factory=Tape)
-
-    def save(self, path: Any) -> None:
-        """Write what the search was told, as JSON: `replay_tuning(path)` plays it again."""
-        Path(path).write_text(json.dumps(self.tape.as_json()))
-
-    @property
-    def schedule(self) -> Any:
-        """The best schedule: goes on like any other."""
-        return self.record.schedule()
-
-    @property
-    def default(self) -> Trial:
-        """The default schedule."""
-        return self.trials[0]
 
 
 @dataclass
@@ -147,14 +74,19 @@ class Search:
     args: Sequence[Any] | None = None
     on_trial: Callable[[Trial], Any] | None = None
     trials: list[Trial] = field(default_factory=list)
-    illegal: dict[str, str] = field(default_factory=dict)
+    refused: list[Refused] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    levels: dict[str, float] = field(default_factory=dict)
     stopped: bool = False
     tape: Tape = field(default_factory=Tape)
-    stop: Event | None = None
+    stop: Event = field(default_factory=Event)
+    listeners: list[Callable[[], Any]] = field(default_factory=list)
+    name: str = ""
+    found: Tuning | None = None
 
     def run(self, workload: Workload, database: Database) -> Tuning:
         """Search, race, keep."""
-        self.start = time.perf_counter()
+        self.start, self.name = time.perf_counter(), workload.name
         self._head(workload)
         self.rng = np.random.default_rng(self.seed)
         self.model = DecisionModel()
@@ -185,14 +117,16 @@ class Search:
         kept = database.commit_workload(workload.mod)
         record = TuningRecord(best.candidate.sch.trace, kept, [best.seconds or 1.0], where)
         database.commit_tuning_record(record)
-        return Tuning(
-            workload.name, self.trials, best, ratio, interval, self.illegal, self.model, record,
-            database, self._elapsed(), self.stopped, self.tape,
+        self.found = Tuning(
+            workload.name, self.trials, best, ratio, interval, self.refused, self.model, record,
+            database, self._elapsed(), self.stopped, self.tape, self.rounds, self.levels,
         )  # fmt: skip
+        self._moved()
+        return self.found
 
     def _is_over(self) -> bool:
         """Time for the last race; a first batch is tried in any case."""
-        if self.stop is not None and self.stop.is_set():
+        if self.stop.is_set():
             raise KeyboardInterrupt
         if self.most is not None and len(self.trials) > self.most:
             return True
@@ -251,7 +185,7 @@ class Search:
             self.seen[self.waiting.pop(at).name] += 1
             made = self.points.make(choices)
             if isinstance(made, str):
-                self.illegal[_shown(choices)] = made
+                self.refused.append((choices, made))
             elif made.text not in self.programs and made.text != self.trials[0].candidate.text:
                 self.programs.add(made.text)
                 number = len(self.trials) + len(batch)
@@ -271,7 +205,7 @@ class Search:
             trial.reason = answer.get("error", "")
             self.trials.append(trial)
         racing = [t for t in batch if not t.reason]
-        self._timed(racing, HEAT)
+        self._raced(False, self._timed(racing, HEAT))
         for trial in batch:
             trial.at = self._elapsed()
             self._said(trial)
@@ -313,8 +247,10 @@ class Search:
         rounds: dict[int, list[float]] = {t.number: [] for t in left}
         end = self.budget if self.most is None and not self.stopped else 0.0
         while left and (self._elapsed() < end or min(map(len, rounds.values())) < ROUNDS):
-            for number, ratio in self._timed(left, FINAL).items():
+            raced = self._timed(left, FINAL)
+            for number, ratio in raced.items():
                 rounds[number].append(ratio)
+            self._raced(True, raced)
             left = [t for t in left if not t.reason]
             rounds = {t.number: rounds[t.number] for t in left}
             if left and all(len(rounds[t.number]) >= ROUNDS for t in left):
@@ -353,22 +289,19 @@ class Search:
 
         return self.tape.told(jobs, ask)
 
+    def _raced(self, is_last: bool, ratios: dict[int, float]) -> None:
+        self.rounds.append(Round(is_last, ratios))
+        self._moved()
+
+    def _moved(self) -> None:
+        """Tell those who look on that there is more to see."""
+        for listener in self.listeners:
+            listener()
+
     def _said(self, trial: Trial) -> None:
         if self.on_trial is not None:
             self.on_trial(trial)
-
-
-def interval(ratios: Sequence[float]) -> tuple[float, float]:
-    """95 % of the mean of ratios, from their logarithms, by Student's t (2.1 from 10 on)."""
-    logs = [math.log(r) for r in ratios]
-    if len(logs) < 2:
-        return (0.0, math.inf)
-    t = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31}.get(
-        len(logs) - 1, 2.1
-    )
-    middle = statistics.fmean(logs)
-    apart = t * statistics.stdev(logs) / math.sqrt(len(logs))
-    return (math.exp(middle - apart), math.exp(middle + apart))
+        self._moved()
 
 
 def executor_of(runner: Any) -> Any:
@@ -392,7 +325,3 @@ def _described(arg: Any) -> dict[str, Any]:
     array = np.ascontiguousarray(arg)
     data = base64.b64encode(array.tobytes()).decode()
     return {"bytes": data, "dtype": str(array.dtype), "shape": list(array.shape)}
-
-
-def _shown(choices: dict[str, str]) -> str:
-    return ", ".join(f"{name}: {label}" for name, label in choices.items())

@@ -20,12 +20,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 from typing import Any
 
-from mlcnb.core import display
+from mlcnb.core import above, display
 from mlcnb.core.errors import MLCError, ModelError
 from mlcnb.core.progress import progress_bar
 from mlcnb.ir.expr import GlobalVar
@@ -33,13 +35,12 @@ from mlcnb.ir.json import load_json
 from mlcnb.ir.module import IRModule
 from mlcnb.meta_schedule.child import do_job, end_all
 from mlcnb.meta_schedule.database import Database, MemoryDatabase, Workload
+from mlcnb.meta_schedule.found import Trial, Tuning
 from mlcnb.meta_schedule.search import (
     COMPILE_TIMEOUT,
     HEAT,
     RACE_TIMEOUT,
     Search,
-    Trial,
-    Tuning,
     executor_of,
 )
 from mlcnb.meta_schedule.space import DefaultSpace
@@ -94,10 +95,13 @@ def tune(
     threads: int | None = None,
     seed: int = 0,
     runner: Any = None,
+    peers: Mapping[str, float] | None = None,
     on_trial: Callable[[Trial], Any] | None = None,
     stop: Event | None = None,
 ) -> Tuning | ModelTuning:
     """Search schedules that are faster than the default ones.
+
+    In a notebook a page shows the search while it goes on, and has a button that stops it.
 
     Args:
         func: a PrimFunc, or a module with one, that nobody has scheduled; or a model, whose kernels
@@ -114,6 +118,7 @@ def tune(
         seed: of everything that is drawn: with the same measurements the search is the same.
         runner: who compiles and times: any `concurrent.futures.Executor`, or a client of Dask;
             default: processes beside this one.
+        peers: name -> seconds of one call of what it stands beside, drawn as lines.
         on_trial: called with each trial when it has been timed or rejected.
         stop: an event that ends the search, as Ctrl-C does: what was measured is kept.
 
@@ -127,25 +132,24 @@ def tune(
     keep = database or Database.current() or MemoryDatabase()
     options = {
         "space": space, "most": trials, "threads": threads, "seed": seed, "runner": runner,
-        "stop": stop,
+        "stop": stop or Event(), "on_trial": on_trial,
     }  # fmt: skip
     try:
         if isinstance(func, IRModule) and any(
             isinstance(f, Function) for f in func.functions.values()
         ):
-            if args is not None or space is not None:
+            if args is not None or space is not None or peers:
                 raise MLCError(
-                    "tune: args= and space= go with one loop function, not with a model",
+                    "tune: args=, space= and peers= go with one loop function, not with a model",
                     hint="tune(mod[name], args=…) for one of its kernels",
                 )
-            return _tune_model(func, where, seconds, keep, on_trial, options)
+            return _tune_model(func, where, seconds, keep, options)
         workload = Workload.of(func)
         checked = workload.func if args else secured(workload.func, "check")
-        with progress_bar(f"tuning {workload.name}", 100) as bar:
-            told = _told(bar, seconds, on_trial)
-            return Search(checked, where, seconds, args=args, on_trial=told, **options).run(
-                workload, keep
-            )
+        search = Search(checked, where, seconds, args=args, levels=dict(peers or {}), **options)
+        with _watched(f"tuning {workload.name}", 1) as begin:
+            begin(search, workload.name, 1)
+            return search.run(workload, keep)
     finally:
         if runner is None:
             end_all()
@@ -210,7 +214,6 @@ def _tune_model(
     target: Target,
     seconds: float,
     database: Database,
-    on_trial: Callable[[Trial], Any] | None,
     options: dict[str, Any],
 ) -> ModelTuning:
     """Each kernel for a part of the time that goes with its part of the model's."""
@@ -222,16 +225,17 @@ def _tune_model(
     order = sorted(range(len(tasks)), key=lambda n: -shares[n])
     wanted = [n for n in order if shares[n] >= WORTH * whole]
     done: list[tuple[Tuning, int]] = []
-    with progress_bar("tuning", 100 * len(wanted)) as bar:
+    with _watched("tuning", len(wanted)) as begin:
         for place, n in enumerate(wanted):
             left = seconds - (time.perf_counter() - start)
             if left < LEAST and place:
                 break
             rest = sum(shares[m] for m in wanted[place:])
             budget = max(LEAST, left * shares[n] / rest)
-            told = _told(bar, budget, on_trial)
-            search = Search(tasks[n][0].func, target, budget, on_trial=told, **options)
-            done.append((search.run(tasks[n][0], database), tasks[n][1]))
+            workload, calls = tasks[n]
+            search = Search(workload.func, target, budget, **options)
+            begin(search, workload.name, calls)
+            done.append((search.run(workload, database), calls))
             if done[-1][0].stopped:
                 break
     names = {tuning.name for tuning, _ in done}
@@ -262,18 +266,32 @@ def _time_defaults(
     return [statistics.median(f["times"][0]) if "times" in f else None for f in found]
 
 
-def _told(
-    bar: Any, seconds: float, on_trial: Callable[[Trial], Any] | None
-) -> Callable[[Trial], Any]:
-    """What a search calls after each trial: the bar goes on by time, then whoever listens."""
+Begin = Callable[[Search, str, int], None]
+
+
+@contextmanager
+def _watched(what: str, count: int) -> Iterator[Begin]:
+    """Show `count` searches while they go on: as a page where one can be, else as a bar.
+
+    What is yielded is told of each before it begins: the search, its name, calls in one run.
+    """
+    page = above.ask("page of a search")()
+    if page is not None:
+        with page:
+            yield page.begin
+        return
+    with progress_bar(what, 100 * count) as bar:
+        yield partial(_begin, bar)
+
+
+def _begin(bar: Any, search: Search, _name: str, _calls: int) -> None:
+    """A bar goes on by time, with each trial of a search."""
     shown = 0.0
 
-    def tell(trial: Trial) -> None:
+    def move() -> None:
         nonlocal shown
-        now = min(100.0, 100 * trial.at / seconds)
+        now = min(100.0, 100 * search.trials[-1].at / search.budget)
         bar.update(now - shown)
         shown = now
-        if on_trial is not None:
-            on_trial(trial)
 
-    return tell
+    search.listeners.append(move)

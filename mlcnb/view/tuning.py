@@ -9,9 +9,14 @@ default 136 us   best 126 us   tried 212   rejected 14   seconds 30.1
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
+from mlcnb.meta_schedule.space import RECKONED
+from mlcnb.view import search
+from mlcnb.view.diff import change_parts, diff
 from mlcnb.view.highlight import PYTHON, code
 from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Picture, Table, Title
 from mlcnb.view.registry import shows
@@ -20,11 +25,13 @@ from mlcnb.view.words import clip, plural, seconds
 
 #: size of the pictures
 WIDTH, HEIGHT = 420, 190
+#: what the model's term is called that comes from the rule itself
+RECKONING = "the rule's own reckoning"
 #: colours: what was timed, what was the best so far, the default
 DOT, BEST, DEFAULT = "#7aa2d6", "#1f5fa8", "#a40e26"
 
 
-@shows("mlcnb.meta_schedule.search:Tuning")
+@shows("mlcnb.meta_schedule.found:Tuning")
 def tuning(t: Any) -> list[Part]:
     """The result, the winner's decisions, two pictures, the trials and what was rejected."""
     rejected = [x for x in t.trials if x.reason]
@@ -32,7 +39,7 @@ def tuning(t: Any) -> list[Part]:
         ("default", seconds(t.default.seconds)),
         ("best", seconds(t.best.seconds)),
         ("tried", str(len(t.trials))),
-        ("rejected", str(len(rejected) + len(t.illegal))),
+        ("rejected", str(len(rejected) + len(t.refused))),
         ("seconds", f"{t.seconds:.1f}" + (", stopped" if t.stopped else "")),
     ]
     parts: list[Part] = [Title(_title(t)), Facts(facts)]
@@ -40,16 +47,29 @@ def tuning(t: Any) -> list[Part]:
         parts.append(Line("nothing was surely faster: the default stays", "note"))
     else:
         parts.append(_decisions(t))
-    parts.append(Picture(lambda: progress(t).svg("best so far"), "the ratio of each trial"))
+        parts.append(Fold("what it does otherwise", lambda: _apart(t), "found.best.candidate.sch"))
+    parts.append(pictured(t))
     parts.append(
         Picture(lambda: foretold(t).svg("predicted and measured"), "predicted against measured")
     )
+    parts.append(Picture(lambda: races(t).svg("races"), "the race, heat by heat"))
+    parts.append(Fold("decisions", lambda: [_tree(t)], "tuning.trials", in_text=True))
     parts.append(Fold("trials, fastest first", lambda: [_trials(t)], "tuning.trials", in_text=True))
-    if rejected or t.illegal:
-        parts.append(Fold("rejected", lambda: [_rejected(t)], "tuning.illegal"))
-    steps = lambda: [code(str(t.record.trace), PYTHON)]  # noqa: E731
-    parts.append(Fold("the winner's steps", steps, "print(tuning.record.trace)"))
+    if rejected or t.refused:
+        parts.append(Fold("rejected", lambda: [_rejected(t)], "tuning.refused"))
+    steps = lambda: [code(search.written(t.best), PYTHON)]  # noqa: E731
+    parts.append(Fold("the winner as Python", steps, "mlc.explore(tuning.schedule)"))
     return parts
+
+
+def pictured(t: Any) -> Picture:
+    """The ratio of each trial by its second, beside what it is compared with."""
+    return Picture(lambda: progress(t).svg("best so far"), "the ratio of each trial")
+
+
+def _apart(t: Any) -> list[Part]:
+    """The default's steps and the winner's, as a diff."""
+    return change_parts(diff(search.written(t.default), search.written(t.best)))
 
 
 @shows("mlcnb.meta_schedule.tune:ModelTuning")
@@ -86,13 +106,44 @@ def _title(t: Any) -> str:
 def _decisions(t: Any) -> Table:
     """What the winner decided otherwise, and what the model thinks that it is worth."""
     columns = [Column("decision"), Column("default"), Column("best"), Column("worth", "number")]
-    terms = t.model.terms(t.best.candidate)
     own = {p.name: p.options[p.default] for p in t.best.candidate.points}
+    worth = terms(t)
     rows = [
-        (name, own.get(name, ""), label, f"{math.expm1(terms.get(f'{name} {label}', 0.0)):+.1%}")
+        (name, own.get(name, ""), label, f"{worth[f'{name} {label}']:+.1%}")
         for name, label in t.best.candidate.choices.items()
+        if f"{name} {label}" in worth
     ]
+    rows += [(RECKONING, "", "", f"{worth[RECKONED]:+.1%}")]
+    whole = t.model.predict(t.best.candidate)
+    rows += [("all together", "", f"measured {t.ratio - 1:+.1%}", f"{whole - 1:+.1%}")]
     return Table(columns, rows)
+
+
+def terms(t: Any) -> dict[str, float]:
+    """Decision of the winner -> what the model thinks that it is worth: -0.1 for a tenth less."""
+    return {name: math.expm1(x) for name, x in t.model.terms(t.best.candidate).items()}
+
+
+def _tree(t: Any) -> Table:
+    """Rules, their decisions, and the ways that these went."""
+    columns = [
+        Column("rule, decision, option", "name"), Column("tried", "number"),
+        Column("best", "number"), Column("rejected", "number"), Column("why", "prose"),
+    ]  # fmt: skip
+    rows = []
+    for branch in search.tree(t):
+        rows.append(_branch_row("", branch))
+        for name, found in search.options(branch):
+            rows.append((f"  {clip(name, 50)}", "", "", "", ""))
+            rows += [_branch_row("    ", option) for option in found]
+    return Table(columns, rows, 24, "mlc.explore(tuning)")
+
+
+def _branch_row(indent: str, option: search.Option) -> tuple[str, ...]:
+    best = "" if option.best is None else f"{option.best:.3f}"
+    why = "; ".join(clip(reason, 80) for reason in option.rejected)
+    count = option.rejected.total()
+    return (f"{indent}{clip(option.label)}", str(option.tried), best, str(count or ""), why)
 
 
 def _trials(t: Any) -> Table:
@@ -119,28 +170,30 @@ def _trials(t: Any) -> Table:
 
 def _rejected(t: Any) -> Table:
     reasons = Counter(clip(x.reason, 120) for x in t.trials if x.reason)
-    reasons.update(clip(why, 120) for why in t.illegal.values())
+    reasons.update(clip(why, 120) for _, why in t.refused)
     columns = [Column("times", "number"), Column("reason", "prose")]
-    return Table(columns, [(str(n), why) for why, n in reasons.most_common()], 20, "tuning.illegal")
+    return Table(columns, [(str(n), why) for why, n in reasons.most_common()], 20, "tuning.refused")
 
 
 def progress(t: Any) -> Drawing:
-    """Each timed trial by its second and ratio; a line along the best so far; the default at 1."""
-    timed = [x for x in t.trials if x.ratio is not None and x.number]
-    d = _Frame("seconds", "ratio", [x.at for x in timed], [1.0, *(x.ratio for x in timed)])
-    d.level(1.0, "default")
-    best, last = 1.0, (0.0, 1.0)
-    for x in sorted(timed, key=lambda x: x.at):
+    """Each timed trial by its second and ratio; a line along the best so far; lines beside it."""
+    timed = search.timed(t)
+    lines = search.levels(t)
+    ratios = [*(r for _, r in lines), *(x.ratio for x in timed)]
+    d = _Frame("seconds", "ratio", [x.at for x in timed], ratios)
+    for name, ratio in lines:
+        d.level(ratio, name)
+    for x in timed:
         d.dot(x.at, x.ratio)
-        if x.ratio < best:
-            d.step(last, (x.at, x.ratio))
-            best, last = x.ratio, (x.at, x.ratio)
+    steps = [(at, ratio) for at, ratio, _ in search.best_so_far(t)]
+    for before, after in pairwise(steps):
+        d.step(before, after)
     return d.drawing
 
 
 def foretold(t: Any) -> Drawing:
     """Each timed trial by what was predicted before it was timed, and what was measured."""
-    timed = [x for x in t.trials if x.ratio is not None and x.number]
+    timed = search.timed(t)
     both = [x.predicted for x in timed] + [x.ratio for x in timed] + [1.0]
     d = _Frame("predicted", "measured", both, both)
     d.diagonal()
@@ -149,28 +202,50 @@ def foretold(t: Any) -> Drawing:
     return d.drawing
 
 
-class _Frame:
-    """Axes with ticks; values beyond 3 are drawn at 3."""
+def races(t: Any) -> Drawing:
+    """A row for each race, the first at the top: who ran, and 95 % of a ratio once it is known."""
+    rungs = search.ladder(t)
+    found = [ratio for rung in rungs for _, ratio, _ in rung.runs]
+    d = _Frame("ratio", "race", [1.0, *found], [0.0, float(max(1, len(rungs)))], upside_down=True)
+    d.upright(1.0)
+    for row, rung in enumerate(rungs):
+        for _, ratio, bounds in rung.runs:
+            if bounds is not None:
+                d.bar(bounds, row + 0.5)
+            d.dot(ratio, row + 0.5)
+    return d.drawing
 
-    def __init__(self, across: str, up: str, xs: list[float], ys: list[float]) -> None:
-        self.x = (0.0 if across == "seconds" else min(xs), max([*xs, 0.1]))
-        self.y = (min(ys), min(3.0, max([*ys, 1.1])))
-        if across != "seconds":
-            self.x = (self.x[0], min(3.0, self.x[1]))
+
+def _span(ratios: list[float]) -> tuple[float, float]:
+    """From the least ratio to the largest, without the few that are far above most."""
+    most = max(1.2, 1.3 * statistics.median(ratios))
+    return min(ratios), min(3.0, most, max([*ratios, 1.1]))
+
+
+class _Frame:
+    """Axes with ticks; `ratios` far above most (3 at the most) are drawn at the end of the axis."""
+
+    def __init__(
+        self, across: str, up: str, xs: list[float], ys: list[float], upside_down: bool = False
+    ) -> None:
+        self.x = (0.0, max([*xs, 0.1])) if across == "seconds" else _span(xs)
+        self.y = (ys[1], ys[0]) if upside_down else _span(ys)
         d = self.drawing = Drawing()
         d.rect(40, 0, WIDTH - 40, HEIGHT, "none", LINE)
         for share in (0.0, 0.5, 1.0):
             x = self.x[0] + share * (self.x[1] - self.x[0])
             y = self.y[0] + share * (self.y[1] - self.y[0])
             d.text(40 + share * (WIDTH - 40), HEIGHT + 14, f"{x:.3g}", FAINT, 10, "middle")
-            d.text(36, HEIGHT - share * HEIGHT + 4, f"{y:.2f}", FAINT, 10, "end")
+            told = f"{y:.0f}" if upside_down else f"{y:.2f}"
+            d.text(36, HEIGHT - share * HEIGHT + 4, told, FAINT, 10, "end")
         d.text(40 + (WIDTH - 40) / 2, HEIGHT + 30, across, INK, 11, "middle")
         d.text(44, 12, up, INK, 11)
 
     def _at(self, x: float, y: float) -> tuple[float, float]:
         (x0, x1), (y0, y1) = self.x, self.y
         across = (min(max(x, x0), x1) - x0) / max(1e-9, x1 - x0)
-        up = (min(max(y, y0), y1) - y0) / max(1e-9, y1 - y0)
+        low, high = sorted((y0, y1))
+        up = (min(max(y, low), high) - y0) / ((y1 - y0) or 1e-9)
         return 40 + across * (WIDTH - 40), HEIGHT * (1 - up)
 
     def dot(self, x: float, y: float) -> None:
@@ -180,12 +255,21 @@ class _Frame:
     def level(self, y: float, name: str) -> None:
         at = self._at(0, y)[1]
         self.drawing.rect(40, at - 0.5, WIDTH - 40, 1, DEFAULT, DEFAULT)
-        self.drawing.text(WIDTH - 4, at - 4, name, DEFAULT, 10, "end")
+        self.drawing.text(WIDTH - 4, at - 4 if at > 12 else at + 12, name, DEFAULT, 10, "end")
 
     def step(self, a: tuple[float, float], b: tuple[float, float]) -> None:
         (x0, y0), (x1, y1) = self._at(*a), self._at(*b)
         self.drawing.rect(x0, y0 - 1, max(1, x1 - x0), 2, BEST, BEST)
         self.drawing.rect(x1 - 1, min(y0, y1), 2, abs(y1 - y0) + 1, BEST, BEST)
+
+    def upright(self, x: float) -> None:
+        """A line at the default's place."""
+        self.drawing.rect(self._at(x, 0)[0] - 0.5, 0, 1, HEIGHT, DEFAULT, DEFAULT)
+
+    def bar(self, ends: tuple[float, float], y: float) -> None:
+        """A stretch from end to end."""
+        (x0, at), (x1, _) = self._at(ends[0], y), self._at(ends[1], y)
+        self.drawing.rect(x0, at - 1, max(1, x1 - x0), 2, BEST, BEST)
 
     def diagonal(self) -> None:
         low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])

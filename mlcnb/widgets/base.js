@@ -12,6 +12,7 @@ const KINDS = {
 // which version of which page this is: its style sheet holds for no other (base.py fills it in)
 const PAGE = "";
 const ANSWER_WITHIN = 120000; // ms
+const HELLOS = 8; // while a cell runs, the first ones may wait for its end
 
 /** An anywidget `render` around `draw(root, view)`; what `draw` returns is called at the end. */
 export function panel(draw) {
@@ -65,7 +66,7 @@ function keep(event) {
 /** The line to Python: the snapshot, questions and answers, and whether a kernel is there. */
 function connect(model, announce) {
   const waiting = new Map(), onData = [], onLive = [], places = new Map();
-  let asked = 0;
+  let asked = 0, hellos = 0;
   const view = {
     data: null,
     live: false,
@@ -93,7 +94,7 @@ function connect(model, announce) {
         model.save_changes();
       };
     },
-    hello() { send("hello", {}).then(() => live(true), () => {}); },
+    hello() { hellos += 1; send("hello", {}).then(() => live(true), () => {}); },
     close() {
       model.off("msg:custom", received);
       model.off("change:packed", changed);
@@ -127,6 +128,7 @@ function connect(model, announce) {
   }
   async function changed() {
     view.data = await unpack(model.get("packed"));
+    if (!view.live && hellos < HELLOS) view.hello(); // what sends data is a kernel
     for (const f of onData) f(view.data);
   }
   function live(is) {

@@ -40,6 +40,10 @@ _RUN = """async ([path]) => {
   jupyterapp.shell.activateById(panels[path].id);
   await jupyterapp.commands.execute("notebook:run-all-cells");
 }"""
+_START = """([path]) => {
+  jupyterapp.shell.activateById(panels[path].id);
+  jupyterapp.commands.execute("notebook:run-all-cells");
+}"""
 _EXECUTE = """async ([path, code]) => {
   const kernel = panels[path].sessionContext.session.kernel;
   return (await kernel.requestExecute({code, silent: true}).done).content;
@@ -183,6 +187,10 @@ class Notebook:
         """Run all cells and wait for the last; no cell may raise."""
         self.call(_RUN)
         assert self.errors() == []
+
+    def start(self) -> None:
+        """Run all cells, and wait for none."""
+        self.call(_START)
 
     def execute(self, code: str) -> None:
         """Run code in the kernel, outside the cells; it may not raise."""

@@ -170,7 +170,7 @@ def test_tune_keeps_the_best_and_compile_takes_it(tmp_path, runner):
     ex(a, b, c)
     np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4)
     assert repr(found).startswith("tune main: ")
-    assert display.html(found).count("<img") == 2
+    assert display.html(found).count("<img") == 3
 
 
 def test_a_function_of_the_user_is_a_space(runner):

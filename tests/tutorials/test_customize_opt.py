@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
+import numpy as np
 import pytest
 
 import mlcnb as tvm
@@ -61,3 +62,25 @@ def test_the_part_for_a_library_is_marked_and_the_rest_goes_on():
     assert len(marked) == 1 and marked[0].script().count("R.matmul") == 1
     assert mod["forward"].script().count("R.matmul") == 1
     relax.analysis.assert_well_formed(mod)
+
+
+def test_what_no_library_takes_is_tuned_and_its_records_applied(tmp_path):
+    """`MetaScheduleTuneTIR` and `MetaScheduleApplyDatabase` behind a pipeline, in one sequence."""
+    x, w1, b1, w2 = (
+        np.random.default_rng(0).random(s, dtype="float32")
+        for s in [(1, 20), (16, 20), (16,), (5, 16)]
+    )
+    with tvm.target.Target("llvm"):
+        tuned = tvm.ir.transform.Sequential(
+            [
+                relax.get_pipeline("zero"),
+                relax.transform.MetaScheduleTuneTIR(work_dir=str(tmp_path), max_trials_global=3),
+                relax.transform.MetaScheduleApplyDatabase(work_dir=str(tmp_path)),
+            ]
+        )(module())
+    loops = [f for f in tuned.functions.values() if isinstance(f, tvm.tir.PrimFunc)]
+    assert loops and all(f.attrs.get("tir.is_scheduled") for f in loops)
+    ex = tvm.compile(tuned, target="llvm")
+    vm = relax.VirtualMachine(ex, tvm.cpu())
+    found = vm["forward"](x, w1, b1, w2)
+    np.testing.assert_allclose(found, np.maximum(x @ w1.T + b1, 0) @ w2.T, rtol=1e-5)

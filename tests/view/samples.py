@@ -30,7 +30,7 @@ from mlcnb.ir.transform import module_pass
 from mlcnb.machine.gpu import gpu
 from mlcnb.machine.roofline import Level, Roofline
 from mlcnb.meta_schedule import MemoryDatabase, TuningRecord
-from mlcnb.meta_schedule.search import Trial, Tuning
+from mlcnb.meta_schedule.found import Round, Trial, Tuning
 from mlcnb.meta_schedule.space import Candidate, DecisionModel
 from mlcnb.meta_schedule.tune import ModelTuning
 from mlcnb.observe import access
@@ -180,10 +180,10 @@ def tuned(name: str | None = None) -> MemoryDatabase:
 def searched(name: str) -> Tuning:
     """A search whose winner, losers and reasons have that name."""
     db = tuned(name)
-    sch = scheduled()
+    sch, other = scheduled(), scheduled(name)
     point = Point(name, (name, "no"), (1.0, 1.1), 1, 0)
     candidates = [
-        Candidate(choices, (point,), sch, 1.0, "")
+        Candidate(choices, (point,), other if "no" in choices.values() else sch, 1.0, "")
         for choices in ({}, {name: "no"}, {name: name}, {"tile": name})
     ]
     first, best, slow, bad = (Trial(n, c, 1.1, at=n) for n, c in enumerate(candidates))
@@ -192,18 +192,19 @@ def searched(name: str) -> Tuning:
     slow.ratio, slow.seconds = 7.0, 7e-3
     bad.reason = name
     record = db.get_all_tuning_records()[0]
-    told, model = {name: name}, DecisionModel()
     return Tuning(
         name,
         [first, best, slow, bad],
         best,
         0.8,
         (0.7, 0.9),
-        told,
+        [({name: name}, name)],
         DecisionModel(),
         record,
         db,
         3.0,
+        rounds=[Round(False, {1: 0.8, 2: 7.0}), *(Round(True, {1: r}) for r in (0.7, 0.8, 0.9))],
+        levels={name: 5e-4},
     )
 
 

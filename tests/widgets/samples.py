@@ -14,10 +14,20 @@ from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.cuda.linked import CudaLinked
 from mlcnb.codegen.llvm.linked import Linked
 from mlcnb.core.errors import ScheduleError
+from mlcnb.meta_schedule import ModelTuning
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 from mlcnb.widgets.base import Interactive
-from tests.view.samples import copied, named_loops, named_module, passes, replayed, scheduled
+from tests.view.samples import (
+    copied,
+    named_loops,
+    named_module,
+    passes,
+    replayed,
+    scheduled,
+    searched,
+    tuned,
+)
 
 
 def refused(name: str) -> ScheduleError:
@@ -65,6 +75,8 @@ SAMPLES: dict[str, Callable[[str], Any]] = {
     "Replay": replayed,
     "AccessReplay": lambda name: mlc.observe.accesses(named_loops(name), cache="1K/2way/64B"),
     "WarpLens": lambda name: mlc.observe.warp_lens(copied(name)),
+    "Tuning": searched,
+    "ModelTuning": lambda name: ModelTuning([(searched(name), 2)] * 2, [name], tuned(name), 3.0),
     "WarpRun": lambda name: mlc.observe.warp_lens(copied(name)).runs[0],
 }
 

@@ -10,7 +10,7 @@ Counts are logarithms, log2(1 + x). TVM's columns that are always zero are left 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ import numpy as np
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.machine.locality import nest_of
-from mlcnb.machine.nest import Addressed, Nest
-from mlcnb.machine.prediction import predict
+from mlcnb.machine.nest import Addressed, Nest, places
+from mlcnb.machine.prediction import body_cycles, predict
 from mlcnb.tir.analysis.structure import work
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -35,7 +35,9 @@ _OPERATIONS: tuple[tuple[str, Any], ...] = (
     ("call", e.Call),
     ("load", BufferLoad),
 )
-PROGRAM = ("cycles", "misses L1", "misses L2", "misses L3") + tuple(
+#: the part of the cycles for misses that is not hidden behind work
+IN_SIGHT = 0.25
+PROGRAM = ("cycles", "cycles of bodies", "misses L1", "misses L2", "misses L3") + tuple(
     f"{kind} {name}" for kind in ("float", "int") for name, _ in _OPERATIONS
 )
 PLACE = ("runs", "vector", "unrolled", "tasks", "blocks", "threads", "depth", "innermost")
@@ -92,11 +94,12 @@ class PerStoreFeature(FeatureExtractor):
     def rows(self, func: PrimFunc, target: Any) -> np.ndarray:
         """The features of one function: float64 of shape (1 + stores, len(names))."""
         found = predict(func, target)
-        counts = [_log(x) for x in (found.cycles, *found.misses)]
+        body = body_cycles(func, target) / max(1, min(found.tasks, target.num_cores))
+        counts = [_log(x) for x in (body + IN_SIGHT * found.cycles, body, *found.misses)]
         counts += [_log(work(func.body, 64, count)) for count in _COUNTS]
         width = len(PLACE) + self.buffers_per_store * len(BUFFER)
         made = [[*counts, *[0.0] * width]]
-        for around in _places(nest_of(func), ()):
+        for around in places(nest_of(func)):
             made.append([*[0.0] * len(PROGRAM), *self._place(around)])
         return np.array(made, "float64")
 
@@ -121,15 +124,6 @@ class PerStoreFeature(FeatureExtractor):
         buffers = sorted((_buffer(x, trips) for x in around[-1].inside), key=lambda b: -b[0])
         flat = [x for one in buffers[: self.buffers_per_store] for x in one]
         return told + flat + [0.0] * (self.buffers_per_store * len(BUFFER) - len(flat))
-
-
-def _places(nest: Nest, around: tuple[Nest, ...]) -> Iterator[tuple[Nest, ...]]:
-    """For each place of accesses the nests around it, itself last."""
-    chain = (*around, nest)
-    if not nest.parts:
-        yield chain
-    for part in nest.parts:
-        yield from _places(part, chain)
 
 
 def _buffer(access: Addressed, trips: Sequence[int]) -> list[float]:
