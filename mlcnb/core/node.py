@@ -121,19 +121,9 @@ class Record:
     eq_default=False, frozen_default=True, field_specifiers=(hidden, label, binder)
 )
 def node(cls: type[T]) -> type[T]:
-    """Make `cls` an immutable node class: frozen, slotted, equal by identity, with field tables.
-
-    It is a dataclass; but what makes its objects, and keeps them as they are, is written here: one
-    function for a class in place of three, as hundreds of classes are made when mlcnb is loaded.
-    """
-    as_data = dataclasses.dataclass(init=False, slots=True, eq=False, repr=False)
-    made: Any = as_data(cls)
+    """Make `cls` an immutable node class: frozen, slotted, equal by identity, with field tables."""
+    made: Any = dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
     fields = dataclasses.fields(made)
-    for name, method in _OF_ALL.items():
-        if name not in cls.__dict__:
-            setattr(made, name, method)
-    if "__init__" not in cls.__dict__:
-        made.__init__ = _initialiser(made, fields)
     shown = [f for f in fields if not f.metadata.get("hidden")]
     compared = [f for f in shown if not f.metadata.get("label")]
     made.node_fields = tuple(f.name for f in fields)
@@ -148,70 +138,6 @@ def node(cls: type[T]) -> type[T]:
         f.name for f in sorted(compared, key=lambda f: not f.metadata.get("binder"))
     )
     return made
-
-
-def _initialiser(made: Any, fields: tuple[dataclasses.Field[Any], ...]) -> Any:
-    """`__init__` of a node class: its fields in order, then `__post_init__` where there is one.
-
-    Raises:
-        TypeError: a field that is made by a factory, by name only or not by its caller.
-    """
-    known: dict[str, Any] = {}
-    params, lines = ["self"], []
-    for f in fields:
-        if f.default_factory is not dataclasses.MISSING or f.kw_only or not f.init:
-            raise TypeError(f"{made.__qualname__}.{f.name}: nodes are made from plain fields")
-        known[f"set_{f.name}"] = getattr(made, f.name).__set__
-        lines.append(f"    set_{f.name}(self, {f.name})")
-        if f.default is dataclasses.MISSING:
-            params.append(f.name)
-        else:
-            known[f"default_{f.name}"] = f.default
-            params.append(f"{f.name}=default_{f.name}")
-    if hasattr(made, "__post_init__"):
-        lines.append("    self.__post_init__()")
-    body = "\n".join(lines or ["    pass"])
-    exec(f"def __init__({', '.join(params)}):\n{body}", known)  # noqa: S102 names of fields alone
-    init = known["__init__"]
-    init.__qualname__ = f"{made.__qualname__}.__init__"
-    init.__module__ = made.__module__
-    init.__annotations__ = {f.name: f.type for f in fields} | {"return": None}
-    return init
-
-
-def _set(self: Any, name: str, value: Any) -> None:
-    if _is_kept(self, name):
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-    object.__setattr__(self, name, value)
-
-
-def _delete(self: Any, name: str) -> None:
-    if _is_kept(self, name):
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-    object.__delattr__(self, name)
-
-
-def _is_kept(n: Any, name: str) -> bool:
-    """Whether an attribute stays: any of a node, a field of what a class adds to one."""
-    return "node_fields" in type(n).__dict__ or name in n.node_fields
-
-
-def _state(self: Any) -> list[Any]:
-    return [*self.values_of(self)]
-
-
-def _set_state(self: Any, state: list[Any]) -> None:
-    for name, value in zip(self.node_fields, state, strict=True):
-        object.__setattr__(self, name, value)
-
-
-#: what every node class has
-_OF_ALL = {
-    "__setattr__": _set,
-    "__delattr__": _delete,
-    "__getstate__": _state,
-    "__setstate__": _set_state,
-}
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:

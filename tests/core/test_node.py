@@ -48,9 +48,3 @@ def test_a_node_class_is_a_dataclass_whose_objects_stay_as_they_are():
     with pytest.raises(dataclasses.FrozenInstanceError):
         loose.two = 3
     assert loose.three == 3
-
-
-def test_fields_of_nodes_are_plain():
-    for strange in (dataclasses.field(default_factory=list), dataclasses.field(kw_only=True)):
-        with pytest.raises(TypeError, match="nodes are made from plain fields"):
-            node(type("Strange", (Node,), {"__annotations__": {"x": "Any"}, "x": strange}))
