@@ -21,19 +21,14 @@ class _Pair(Node):
     seen: Any = hidden()
 
 
-class _Loose(_Pair):
-    """What a class adds to a node may change, its fields may not."""
-
-
 def test_a_node_class_is_a_dataclass_whose_objects_stay_as_they_are():
     told = "(one: 'Any', two: 'Any' = 2, seen: 'Any' = None) -> None"
     assert str(inspect.signature(_Pair)) == told
     pair = _Pair(1, seen=[3])
     assert (pair.one, pair.two, pair.seen) == (1, 2, [3])
     assert dataclasses.is_dataclass(pair) and dataclasses.replace(pair, one=7).one == 7
-    for act in (lambda: setattr(pair, "one", 5), lambda: setattr(pair, "three", 5)):
-        with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
-            act()
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'one'"):
+        pair.one = 5
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete field 'one'"):
         del pair.one
     for made in (copy.copy(pair), copy.deepcopy(pair)):
@@ -43,8 +38,3 @@ def test_a_node_class_is_a_dataclass_whose_objects_stay_as_they_are():
     match pair:
         case _Pair(one, two):
             assert (one, two) == (1, 2)
-    loose = _Loose(1)
-    loose.three = 3
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        loose.two = 3
-    assert loose.three == 3
