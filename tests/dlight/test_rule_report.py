@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 
 import pytest
@@ -19,22 +18,21 @@ from mlcnb.target import Target
 from tests.dlight.test_gpu_rules import attended, halves, product
 from tests.tir.schedule.programs import elementwise, row_sum
 
+TEXT = """\
+Rules for cuda: 1 function
+  function  rule            steps
+  main      low_batch_gemv     13
+  passed over   why                                                                 functions
+  attention     no attention: it takes the blocks of nn.attention, all sizes known  main
+  tensor_cores  operands and sum are no float16 or bfloat16 summed in float32       main
+  matmul        8 x 128 by 256: a side under 16 leaves too much of a tile empty     main
+  gemv          8 rows: it takes 1                                                  main"""
+
 
 def test_text():
     """A product whose sides are too short for tiles is a few rows times a matrix."""
     report = dl.rule_report(product(1, 8, 128, 256, False, True)[0], "cuda")
-    assert str(report) == inspect.cleandoc(
-        """
-        Rules for cuda: 1 function
-          function  rule            steps
-          main      low_batch_gemv     13
-          passed over   why                                                                 functions
-          attention     no attention: it takes the blocks of nn.attention, all sizes known  main
-          tensor_cores  operands and sum are no float16 or bfloat16 summed in float32       main
-          matmul        8 x 128 by 256: a side under 16 leaves too much of a tile empty     main
-          gemv          8 rows: it takes 1                                                  main
-        """
-    )
+    assert str(report) == TEXT
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ What is the same for all threads of a block, a loop, a branch or a variable, sta
 loops over threads, so that these are innermost and LLVM makes vectors of them; a condition that
 differs goes inward. What a thread has for itself gets a place for each of them. Threads that
 exchange values (`registers`) do so through memory: all write, then all read. Loops that a GPU's
-compiler writes out stay loops, and vectors of one thread are loops too (`lanes`).
+compiler writes out stay loops, and vectors of one thread are loops too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from mlcnb.codegen.cuda_sim.lanes import lanes_to_loops
 from mlcnb.codegen.cuda_sim.registers import (
     ACTIVE,
     BARRIER,
@@ -35,6 +34,7 @@ from mlcnb.codegen.cuda_sim.registers import (
     is_shuffle,
     is_taken_whole,
     lane_of,
+    lanes_to_loops,
     loaded_matrices,
     matrix_product,
     refuse_barrier,
