@@ -1,4 +1,4 @@
-"""Every kernel of the ten models without a GPU: run in simulation, and as machine code of three GPUs.
+"""Every kernel of the ten models without a GPU: simulated, and as machine code of three GPUs.
 
 python -m tests.benchmarks simulated [NAME …]    seconds of each model, compiled cold, run, and how
                                                  far it is from ONNX Runtime on the CPU
