@@ -119,9 +119,7 @@ class Planner:
                 self.after.add(id(n))
             return ()
         if isinstance(n, s.SeqStmt):
-            self.followed |= {
-                id(x) for x, then in pairwise(n.seq) if _is_barrier(then, self.memory)
-            }
+            self.followed |= {id(x) for x, then in pairwise(n.seq) if is_barrier(then, self.memory)}
         if isinstance(n, s.AttrStmt) and n.attr_key == "reduce_scope":  # and the one call in it
             return self.leaf(n, [n.body], pending)
         if not bodies(n):
@@ -173,10 +171,9 @@ class Planner:
         after = self.scan(n.body, self.leaf(n, heads(n), pending))
         if not (isinstance(n, s.For) and p.as_int(n.extent) == 1):
             # a barrier in each iteration orders all but what the one before did after it
-            adjacent = self.waits(n.body)
+            apart = int(self.waits(n.body))
             earlier = [
-                changed(a, carried=n, adjacent=adjacent) if n in a.access.loops else a
-                for a in after
+                changed(a, carried=n, apart=apart) if n in a.access.loops else a for a in after
             ]
             self.scan(n.body, tuple(earlier))
             if isinstance(n, s.While):
@@ -252,7 +249,7 @@ class Planner:
 
     def meets(self, n: s.Stmt) -> bool:
         """True for a barrier, and for a wait for copies, which one follows."""
-        return _is_barrier(n, self.memory) or self.is_wait(n)
+        return is_barrier(n, self.memory) or self.is_wait(n)
 
     def is_wait(self, n: s.Stmt) -> bool:
         """True for a wait for asynchronous copies into this memory."""
@@ -294,7 +291,8 @@ def is_call(n: s.Stmt, name: str) -> bool:
     return isinstance(n, s.Evaluate) and isinstance(n.value, e.Call) and n.value.op == name
 
 
-def _is_barrier(n: s.Stmt, scope: str) -> bool:
+def is_barrier(n: s.Stmt, scope: str) -> bool:
+    """True for a barrier for memory of a scope."""
     if not is_call(n, "tir.tvm_storage_sync"):
         return False
     given = n.value.args[0]  # type: ignore[attr-defined]
