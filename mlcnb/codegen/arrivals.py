@@ -32,9 +32,11 @@ COMMIT, WAIT = ASYNC_QUEUE
 _ROUNDS = 8
 
 
-def waits_by_hand(func: PrimFunc) -> bool:
-    """True if a function says itself when its asynchronous copies have arrived."""
-    return any(isinstance(n, s.Evaluate) and is_call(n, WAIT) for n in walk(func.body))
+def copies_by_hand(func: PrimFunc) -> bool:
+    """True if a function itself says when asynchronous copies are issued, and waited for."""
+    names = (ASYNC_COPY, *ASYNC_QUEUE)
+    calls = [n for n in walk(func.body) if isinstance(n, s.Evaluate)]
+    return any(is_call(n, name) for n in calls for name in names)
 
 
 @dataclass

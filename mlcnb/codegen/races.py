@@ -113,7 +113,7 @@ class Race(display.Shown):
 
     @property
     def kind(self) -> str:
-        """`missing wait` (for a copy), `missing barrier` where one would order the two, or `race`."""
+        """`missing wait` for a copy, `missing barrier` where one would order the two, or `race`."""
         if self.late:
             return "missing wait"
         is_order = self.scope in SHARED_SCOPES and self.accesses[0][1] is not self.accesses[1][1]

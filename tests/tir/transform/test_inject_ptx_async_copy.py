@@ -101,8 +101,9 @@ def test_copies_arrive_where_their_thread_waits_for_them(wait, is_right):
         return
     (race,) = races(func)
     assert race.proved and race.kind == ("missing barrier" if wait == WAIT else "missing wait")
-    with pytest.raises(DataRaceError):
-        mlc.compile(func, target="cuda-sim")
+    if not wait.endswith(WAIT):  # a barrier follows each wait by itself
+        with pytest.raises(DataRaceError):
+            mlc.compile(func, target="cuda-sim")
     try:
         run_prim_func(func, [a, b])
     except DataRaceError:
@@ -136,20 +137,26 @@ def test_a_pipeline_that_waits_for_too_few_is_found():
 def test_a_wait_too_few_is_named_without_running(ahead):
     """In the first rounds and in any other: who reads what of whom, and when; one less is right."""
     made = pipelined(matmul_tiled(k=48), ahead)
-    func = str(lower(made.func))
+    steps = lower(made.func, steps=True)
+    func, whole = str(steps["ThreadSync"].after), str(steps.result)
     wait = f"T.ptx_wait_group({ahead - 1})"
-    assert races(made.func) == races(parse(func)) == ()
+    assert races(made.func) == races(parse(func)) == races(parse(whole)) == ()
     assert races(parse(func.replace(wait, "T.ptx_wait_group(0)"))) == ()
+    assert any(
+        race.kind == "missing wait"
+        for race in races(parse(whole.replace(wait, f"T.ptx_wait_group({ahead})")))
+    )
     found = races(parse(func.replace(wait, f"T.ptx_wait_group({ahead})")))
     assert {(race.kind, race.proved, race.scope) for race in found} == {
         ("missing wait", True, "shared")
     }
-    assert {race.buffer.removesuffix("_1") for race in found} == {"A_shared", "B_shared"}
+    assert {race.buffer for race in found} == {"A_shared_1", "B_shared_1"}
     rounds = [[side.get("k_0") for side in race.loops] for race in found]
     assert [None, 0] in rounds and any(a is not None and b == a + ahead for a, b in rounds)
     race = found[0]
     assert race.threads[0] != race.threads[1]
-    assert "cp_async" in race.program.script().splitlines()[race.lines[0] - 1]
+    (verb, site), (other, _) = race.accesses
+    assert (verb, other) == ("write", "read") and f"{race.buffer}[" in str(site)
     assert [(x.who, x.verb) for x in race.interleaving] == [(1, "read"), (0, "write")]
     assert race.hint.startswith("wait for it first: T.ptx_wait_group(n)")
 
