@@ -8,6 +8,13 @@ for c, hw in T.grid(136, 784):                  for c_0 in T.parallel(9):
 A tile as wide as a vector both ways is read in rows and written in columns: TransposeTile turns it
 in registers. Which loops run along the source is found by trying out its index: fused, they move
 through it one element at a time, in groups of a vector's lanes.
+
+Where the result's last axis is shorter than a vector, as the channels of a picture are, a vector of
+each channel is read, and all are stored together:
+
+for hw, c in T.grid(784, 3):                    for hw_0 in range(49):
+    y[hw, c] = x[c, hw]                  ->         for c in T.unroll(3):
+                                                        for hw_1 in T.vectorized(16): …
 """
 
 from __future__ import annotations
@@ -27,6 +34,7 @@ from mlcnb.target import Target
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import BufferStore
+from mlcnb.tir.transform.transpose_tile import MOST_BETWEEN
 
 
 def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -39,7 +47,7 @@ def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
     lanes = target.lanes("float32")
     runs = find_runs(block, lanes)
     if runs is None:
-        return False
+        return _put_between(sch, block, lanes)
     first, last = runs
     loops = list(sch.get_loops(block.handle))
     along = sch.fuse(*loops[first:last]) if last - first > 1 else loops[first]
@@ -54,6 +62,40 @@ def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
     many = math.prod(as_int(sch.get(loop).extent) or 1 for loop in outer) >= CHUNKS // 8
     spread(sch, outer if many else [along_0], block.work)
     return True
+
+
+def _put_between(sch: Schedule, block: BlockInfo, lanes: int) -> bool:
+    """Apply to a short last axis, where the loops before it run along the source."""
+    found = _before_short(block, lanes)
+    if found is None:
+        return False
+    first, wide = found
+    loops = list(sch.get_loops(block.handle))
+    along = sch.fuse(*loops[first:-1]) if len(loops) - 1 - first > 1 else loops[first]
+    along_0, along_1 = sch.split(along, [None, wide])
+    sch.reorder(along_0, loops[-1], along_1)
+    sch.unroll(loops[-1])
+    sch.vectorize(along_1)
+    spread(sch, [*loops[:first], along_0], block.work)
+    return True
+
+
+def _before_short(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
+    """The first of the loops that run along the source up to the last one, which is short; and how
+    many of their iterations make a vector that leaves none over."""
+    (load,) = (n for n in walk(block.node.body) if isinstance(n, BufferLoad))
+    places, end = Places(block, load, lanes), len(block.extents) - 1
+    if end < 1 or not 2 <= places.extents[end] <= MOST_BETWEEN:
+        return None
+    for first in range(end):
+        length = places.length(first, end)
+        wide = next((n for n in (lanes, lanes // 2) if n >= 4 and length % n == 0), 0)
+        try:
+            if wide and places.runs_along(first, end):
+                return first, wide
+        except MLCError:
+            return None
+    return None
 
 
 def _copies_words(block: BlockInfo) -> bool:

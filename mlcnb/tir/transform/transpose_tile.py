@@ -10,6 +10,12 @@ for j in T.unroll(4):                           r0 = A[k:k + 4]             # 4 
 Lane r of each vector comes from row r, and the vectors begin one element after the other: so a tile
 of 16 x 16 costs 16 loads, 64 shuffles and 16 stores in place of 256 loads of single elements. The
 shuffles are those that x86 and ARM have: pairs within four lanes, then fours among vectors.
+
+Vectors that are stored between each other, as the channels of a pixel are, are put together first:
+
+for c in T.unroll(3):                           v0 = A[0:16]; v1 = …; v2 = …
+    B[c:…:3] = A[c * 784:c * 784 + 16]   ->     B[0:16] = T.Shuffle([T.Shuffle([v0, v1], …), v2], …)
+                                                B[16:32] = …
 """
 
 from __future__ import annotations
@@ -28,6 +34,9 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 
+#: vectors that are put together, at most: each result takes as many shuffles, less one
+MOST_BETWEEN = 8
+
 
 def transpose_tiles(func: PrimFunc) -> PrimFunc:
     """`func` with such loops written as loads of rows, shuffles, and stores of columns."""
@@ -41,6 +50,9 @@ class _NoLane(Exception):
 def _transposed(n: Node) -> Stmt | None:
     if not isinstance(n, For) or n.kind is not ForKind.UNROLLED or p.as_int(n.min) != 0:
         return None
+    between = _between(n)
+    if between is not None:
+        return between
     store, count = _store_and_count(n)
     load = None if store is None else _gathered(store, n.loop_var)
     if store is None or load is None or not 2 <= count <= load.dtype.lanes:
@@ -202,6 +214,61 @@ def _grouped(vectors: list[Any], lanes: int, pick: Any) -> list[Any]:
     if len(pairs) == 1:
         return [even[0], odd[0]]
     return [every_other(a, b, k) for k in (0, 1) for a, b in (even, odd)]
+
+
+def _between(n: For) -> Stmt | None:
+    """The vectors of all iterations put together, where each is stored between the others."""
+    store, count = n.body, p.as_int(n.extent) or 0
+    if not isinstance(store, BufferStore) or not 2 <= count <= MOST_BETWEEN:
+        return None
+    place, lanes = store.indices[0], store.value.dtype.lanes
+    if len(store.indices) > 1 or not isinstance(place, e.Ramp) or p.as_int(place.stride) != count:
+        return None
+    loads = [x for x in walk(store.value) if isinstance(x, BufferLoad)]
+    form = of(simplify(place.base))
+    begins = form.terms.get(n.loop_var) == 1 and not form.without(n.loop_var).uses({n.loop_var})
+    masked = any(mask is not None for mask in (store.predicate, *(x.predicate for x in loads)))
+    if not begins or masked or any(x.buffer.data is store.buffer.data for x in loads):
+        return None
+    if lanes not in (4, 8, 16) or not all(map(_lies_together, loads)) or _calls(store.value):
+        return None
+
+    def at(j: int, part: Any) -> Any:
+        return substitute(part, {n.loop_var: p.const(j, n.loop_var.dtype)})
+
+    names = [e.Var(f"v{j}", store.value.dtype) for j in range(count)]
+    first = simplify(at(0, place.base))
+    body = seq(
+        *(
+            replace(
+                store,
+                value=_put_together(names, range(k * lanes, (k + 1) * lanes)),
+                indices=(e.Ramp(first + k * lanes, p.const(1, first.dtype), lanes),),
+            )
+            for k in range(count)
+        )
+    )
+    for j, name in reversed([*enumerate(names)]):
+        body = LetStmt(name, at(j, store.value), body, store.span)
+    return body
+
+
+def _calls(x: e.PrimExpr) -> bool:
+    """True for what may have an effect of its own."""
+    return any(isinstance(n, e.Call) for n in walk(x))
+
+
+def _put_together(vectors: Sequence[e.Var], wanted: Sequence[int]) -> e.PrimExpr:
+    """Some of the lanes, where lane i of vector j has number i * count + j."""
+    count, lanes = len(vectors), vectors[0].dtype.lanes
+    made: e.PrimExpr = vectors[0]
+    for j in range(1, count):
+        before = [n // count if j == 1 and n % count == 0 else i for i, n in enumerate(wanted)]
+        picks = [
+            lanes + n // count if n % count == j else b for n, b in zip(wanted, before, strict=True)
+        ]
+        made = _pick((made, vectors[j]), picks)
+    return made
 
 
 class TransposeTile(PrimFuncPass):

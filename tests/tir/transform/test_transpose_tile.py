@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mlcnb.script import parse
 from mlcnb.script import tir as T
@@ -87,5 +89,55 @@ def test_shapes_and_masks(func) -> None:
     ],
 )
 def test_what_stays(func) -> None:
+    wide = run_pass(VectorizeLoop(), func)
+    assert run_pass(TransposeTile(), wide) is wide
+
+
+BETWEEN = [
+    program("B[i * 3 + j + 5] = A[j * 40 + i]", extent=3),
+    program("B[j + i * 2] = A[j * 40 + i] * T.float32(2.0) + A[i + 7]", extent=2),
+    program("B[i * 8 + j] = A[j * 40 + i] + T.float32(1.0)"),
+    program("B[i * 3 + j] = A[j * 40 + i] * T.Cast('float32', j)", extent=3, lanes=4),
+    program("B[i * 3 + j] = A[j * 40 + i]", extent=3, lanes=16, kind="int8"),
+    program("B[i * 4 + j] = A[(3 - j) * 40 + i]", extent=4, lanes=16, kind="float64"),
+]
+
+
+@pytest.mark.parametrize("func", BETWEEN)
+def test_vectors_that_are_stored_between_each_other_are_put_together(func) -> None:
+    wide = run_pass(VectorizeLoop(), func)
+    after = run_pass(TransposeTile(), wide)
+    lines = statements(after)
+    assert "T.Shuffle" in lines and "for j" not in lines
+    assert ":3]" not in lines.replace(" ", ""), "all stores lie together"
+    same_bits(func, after)
+
+
+@settings(max_examples=40)
+@given(
+    lanes=st.sampled_from([4, 8, 16]), count=st.integers(2, 8), start=st.integers(0, 9),
+    kind=st.sampled_from(["float32", "int8", "int64"]),
+)  # fmt: skip
+def test_any_vectors_put_together(lanes, count, start, kind) -> None:
+    store = f"B[i * {count} + j + {start}] = A[j * 33 + i + {start}]"
+    func = program(store, lanes=lanes, extent=count, kind=kind, size=140)
+    after = run_pass(TransposeTile(), run_pass(VectorizeLoop(), func))
+    assert "T.Shuffle" in statements(after)
+    same_bits(func, after)
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        program("B[i * 3 + j] = A[j * 40 + i]", extent=4, size=160),  # some are written twice
+        program("B[i * 4 + j] = A[j * 40 + i]", extent=3),  # some not at all
+        program("B[i * 3 + j * 2] = A[j * 40 + i]", extent=3),
+        program("B[i * 3 + j] = A[j * 40 + i] + B[i + 100]", extent=3),
+        program("B[i * 3 + j] = T.exp(A[j * 40 + i])", extent=3),
+        program("B[i * 3 + j] = T.if_then_else(i < 5, A[j * 40 + i], T.float32(0.0))", extent=3),
+        program("B[i * 9 + j] = A[j * 40 + i]", extent=9, size=128),
+    ],
+)
+def test_what_is_not_put_together(func) -> None:
     wide = run_pass(VectorizeLoop(), func)
     assert run_pass(TransposeTile(), wide) is wide
