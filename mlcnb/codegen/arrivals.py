@@ -25,7 +25,7 @@ from mlcnb.tir.access.threads import Pending
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.async_pipeline import ASYNC_SCOPE
 from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_COPY, ASYNC_QUEUE
-from mlcnb.tir.transform.thread_sync import Planner, Waiting, is_barrier, is_call
+from mlcnb.tir.transform.thread_sync import MAY_NOT_RUN, Planner, Waiting, is_barrier, is_call
 
 COMMIT, WAIT = ASYNC_QUEUE
 #: more rounds of a loop than this are not looked at
@@ -93,7 +93,7 @@ class Arrivals(Planner):
             self.touch(n)
         elif isinstance(n, s.For):
             self.follow(n)
-        elif isinstance(n, s.While | s.IfThenElse | s.BlockRealize):
+        elif isinstance(n, MAY_NOT_RUN):
             self.flying = []
         else:
             for part, scope in self.parts(n):

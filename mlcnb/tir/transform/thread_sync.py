@@ -63,7 +63,7 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
 
 
 #: statements whose bodies may be left out
-_MAY_NOT_RUN = (s.For, s.While, s.IfThenElse, s.BlockRealize)
+MAY_NOT_RUN = (s.For, s.While, s.IfThenElse, s.BlockRealize)
 #: the accesses since the last barrier
 Waiting = tuple[Pending, ...]
 
@@ -112,7 +112,7 @@ class Planner:
             pending = ()
         if isinstance(n, s.For | s.While):
             return self.loop(n, pending)
-        if isinstance(n, _MAY_NOT_RUN):
+        if isinstance(n, MAY_NOT_RUN):
             return self.branch(n, pending)
         if self.meets(n):
             if self.is_wait(n) and id(n) not in self.followed:
@@ -199,7 +199,7 @@ class Planner:
         """True if threads come to a barrier in a statement before they touch shared memory."""
         if id(n) in self.before or self.meets(n):
             return True
-        if isinstance(n, _MAY_NOT_RUN) or any(map(self.accesses, heads(n))):
+        if isinstance(n, MAY_NOT_RUN) or any(map(self.accesses, heads(n))):
             return False
         touching = (x for x in bodies(n) if self.waits(x) or self.accesses(x))
         return any(map(self.begins, islice(touching, 1)))
@@ -209,7 +209,7 @@ class Planner:
         if id(n) in self.before or self.meets(n):
             return True
         runs = isinstance(n, s.For) and (p.as_int(n.extent) or 0) > 0
-        return (runs or not isinstance(n, _MAY_NOT_RUN)) and any(map(self.waits, bodies(n)))
+        return (runs or not isinstance(n, MAY_NOT_RUN)) and any(map(self.waits, bodies(n)))
 
     def branch(self, n: s.Stmt, pending: Waiting) -> Waiting:
         """The same after a branch, whichever case ran."""
