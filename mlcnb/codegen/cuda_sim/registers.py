@@ -290,7 +290,7 @@ def _as_loop(n: Any) -> s.Stmt | None:
     taken = {x.buffer.data for x in walk(n.value) if isinstance(x, BufferLoad)}
     if lanes == 1 or n.buffer.dtype.lanes > 1 or n.buffer.data in taken:
         return None
-    lane = Var("lane", "int32")
+    lane = Var("lane", p.const(0).dtype)
     try:
         indices = tuple(_of(i, lane) for i in n.indices)
         store = replace(n, indices=indices, value=_of(n.value, lane))

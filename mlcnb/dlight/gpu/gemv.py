@@ -51,8 +51,8 @@ def _narrow(sch: Schedule, survey: Survey, rows: range) -> bool:
     few, many = sorted((axes.rows, axes.columns), key=lambda side: _length(anchor, side))
     length = _length(anchor, axes.reduced)
     if _length(anchor, few) not in rows:
-        most = f" to {rows.stop - 1}" if len(rows) > 1 else ""
-        return no(f"{_length(anchor, few):,} rows: it takes {rows.start}{most}")
+        taken = f"{rows.start} to {rows.stop - 1}" if len(rows) > 1 else f"{rows.start}"
+        return no(f"{_length(anchor, few):,} rows: it takes {taken}")
     if length < SHORT:
         return no(f"sums of {length}: under {SHORT} one thread does each")
     along = _runs_along(anchor, axes, few, many)
