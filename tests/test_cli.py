@@ -61,7 +61,7 @@ def test_help_lists_every_command(capsys):
     out = capsys.readouterr().out
     assert cli.command_names() == [
         "bench", "compile", "doctor", "explain", "gpu", "lab", "legal", "profile", "replay",
-        "roofline", "run", "show", "tune",
+        "roofline", "rules", "run", "show", "tune",
     ]  # fmt: skip
     assert all(f"\n    {name} " in out for name in cli.command_names())
 

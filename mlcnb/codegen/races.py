@@ -8,6 +8,7 @@
 Two accesses of one element by different threads, one of them a write, race unless a barrier stands
 between them; threads of different blocks wait for nothing. Decided exactly (isl) where indices and
 conditions are linear in threads and loops; elsewhere a race that is not excluded is told as such.
+Asynchronous copies that are used before their thread has waited for them are told too (`arrivals`).
 Atomic updates (`tir.atomic_add`) do not race with each other, but with all else.
 Threads that do the same statement and store the same value do not race, as in the interpreter
 (`mlcnb.codegen.interp.agents`), which finds by running what this finds by asking.
@@ -17,10 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as changed
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from mlcnb.codegen.arrivals import Arrivals
 from mlcnb.codegen.interp.agents import race_error, remedy, text_of
 from mlcnb.codegen.interp.launching import on_threads, runs_on_threads
 from mlcnb.codegen.interp.racing import on_racing_threads
@@ -45,6 +48,11 @@ from mlcnb.tir.transform.thread_sync import Planner, Waiting
 _OF_ONE_STATEMENT = (
     "no barrier orders threads within one statement: give each thread an element of its own, or "
     "write a reduction block whose loop is bound to the threads"
+)
+#: and about a copy that is used before it has certainly arrived
+_OF_A_COPY = (
+    "wait for it first: T.ptx_wait_group(n) leaves the last n groups on their way, so take a "
+    "smaller n, and a barrier after it"
 )
 #: a thread's axes in words -> its number there
 Axes = dict[str, int]
@@ -73,6 +81,7 @@ class Race(display.Shown):
         accesses: of each "read" or "write", and the statement.
         proved: they do meet, for some sizes; False: it is not proved that they do not.
         same_block: a barrier could order them; threads of different blocks it cannot.
+        late: the first is an asynchronous copy that has not certainly arrived.
     """
 
     program: PrimFunc = field(repr=False)
@@ -84,6 +93,7 @@ class Race(display.Shown):
     accesses: tuple[tuple[str, s.Stmt], tuple[str, s.Stmt]]
     proved: bool
     same_block: bool
+    late: bool = False
 
     @property
     def element(self) -> str:
@@ -93,6 +103,8 @@ class Race(display.Shown):
     @property
     def hint(self) -> str:
         """What to do about it."""
+        if self.late:
+            return _OF_A_COPY
         if not self.proved:
             return "an index or a condition is read from memory, or is not linear: run it by interp"
         if self.kind == "race" and self.same_block and self.scope in SHARED_SCOPES:
@@ -101,7 +113,9 @@ class Race(display.Shown):
 
     @property
     def kind(self) -> str:
-        """`missing barrier` where one would order the two, else `race`."""
+        """`missing wait` for a copy, `missing barrier` where one would order the two, or `race`."""
+        if self.late:
+            return "missing wait"
         is_order = self.scope in SHARED_SCOPES and self.accesses[0][1] is not self.accesses[1][1]
         return "missing barrier" if self.same_block and is_order else "race"
 
@@ -168,14 +182,17 @@ def races(func: PrimFunc) -> tuple[Race, ...]:
     return _known[func]
 
 
-def refuse_races(program: PrimFunc) -> None:
+def refuse_races(program: PrimFunc, copies: bool = False) -> None:
     """Refuse a function, as ThreadSync left it, whose threads are proved to race.
+
+    copies: its asynchronous ones are looked at too; those of a pipeline that was made by annotation
+    wait for what they need.
 
     Raises:
         DataRaceError: the two threads, the statements and the element.
     """
     for kernel in kernels_in(program.body):
-        for race in _Finder(program, kernel, is_synced=True).races():
+        for race in _Finder(program, kernel, True, copies).races():
             if race.proved:
                 raise race.error()
 
@@ -197,12 +214,14 @@ class _Finder(Planner):
     """Walks a kernel as ThreadSync does, and notes conflicts where that puts barriers.
 
     is_synced: it has, so that only what it does not look at is asked for: global memory, and single
-    statements.
+    statements. copies: asynchronous ones are looked at too.
     """
 
-    def __init__(self, func: PrimFunc, kernel: s.Stmt, is_synced: bool = False) -> None:
+    def __init__(
+        self, func: PrimFunc, kernel: s.Stmt, is_synced: bool = False, copies: bool = True
+    ) -> None:
         super().__init__(func, kernel, "shared")
-        self.is_synced = is_synced
+        self.is_synced, self.copies = is_synced, copies
         self.answers: dict[Any, Meeting | None] = {}
         self.launch: Launch = launch_of(kernel)
         self.tags = {axis.var: tag for tag, axis in self.launch.axes.items()}
@@ -211,6 +230,8 @@ class _Finder(Planner):
     def races(self) -> list[Race]:
         """All races of the kernel."""
         self.scan(self.launch.body, ())
+        if self.copies:
+            Arrivals(self.func, self.kernel, self.look_late).told()
         if self.launch.grid:
             self.across()
         return list(self.noted.values())
@@ -296,6 +317,16 @@ class _Finder(Planner):
         found = self.answers[asked]
         if found is not None and (known is None or found.exact):
             self.noted[key] = self.race(a, b, found, across)
+
+    def look_late(self, first: Pending, second: Pending) -> None:
+        """Note a copy that another thread is proved to use too early."""
+        a, b = first.access, second.access
+        key = frozenset([a.stmt, b.stmt]), a.buffer.data, False
+        if a.buffer.data is not b.buffer.data or key in self.noted:
+            return
+        found = self.meeting(first, second, False)
+        if found is not None and found.exact:
+            self.noted[key] = changed(self.race(a, b, found, False), late=True)
 
     def meeting(self, first: Pending, second: Pending, across: bool) -> Meeting | None:
         """Two threads at one element, unless what they do there is the same."""

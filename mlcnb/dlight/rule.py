@@ -1,11 +1,16 @@
 """Rules of default schedules: `rule(sch, survey, target) -> bool`, True if it took the function.
 
 first_that_fits(RULES, func, target)     the Schedule of the first rule that takes it
+choice(RULES, func, target)              the same with its rule, and why those before it did not
+
+    return no("a side of 12 rows")       a rule that does not take a function says why
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
@@ -16,6 +21,36 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
 Rule = Callable[[Schedule, Survey, Target], bool]
+_said: ContextVar[str] = ContextVar("why a rule does not apply", default="")
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A rule that did not take a function, and why."""
+
+    rule: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What became of a function.
+
+    Attributes:
+        rule: the name of the one that took it; "" where none did.
+        schedule: what it made; None where none did.
+        passed: those before it.
+    """
+
+    rule: str = ""
+    schedule: Schedule | None = None
+    passed: tuple[Passed, ...] = ()
+
+
+def no(why: str) -> bool:
+    """What a rule gives for a function that it does not take: False, with why for who asks."""
+    _said.set(why)
+    return False
 
 
 def first_that_fits(rules: Sequence[Rule], func: PrimFunc, target: Target) -> Schedule | None:
@@ -23,16 +58,33 @@ def first_that_fits(rules: Sequence[Rule], func: PrimFunc, target: Target) -> Sc
 
     A rule whose steps cannot be proved legal here leaves it to the next one, which is more general.
     """
+    return choice(rules, func, target).schedule
+
+
+def choice(rules: Sequence[Rule], func: PrimFunc, target: Target) -> Choice:
+    """As `first_that_fits`, with the name of the rule and what those before it said."""
     fresh = Schedule(func)
     survey = Survey.of(fresh)
+    passed: list[Passed] = []
     for rule in rules:
         sch = fresh.copy()
+        token = _said.set("")
         try:
             if rule(sch, survey, target):
-                return sch
-        except ScheduleError:
-            continue
-    return None
+                return Choice(rule.__name__, sch, tuple(passed))
+            why = _said.get() or _meant_for(rule)
+        except ScheduleError as error:
+            why = f"a step is refused: {error.message}"
+        finally:
+            _said.reset(token)
+        passed.append(Passed(rule.__name__, why))
+    return Choice(passed=tuple(passed))
+
+
+def _meant_for(rule: Rule) -> str:
+    """What a rule says of itself, where it does not say why it leaves a function."""
+    first = " ".join((rule.__doc__ or "").split(". ")[0].split()).rstrip(".")
+    return f"it does not fit: {first[:1].lower()}{first[1:]}" if first else "it does not fit"
 
 
 def is_scheduled(func: PrimFunc) -> bool:

@@ -29,6 +29,7 @@ from tests.benchmarks import (
     real,
     report,
     schedule,
+    simulated,
     singles,
     threads,
     tuning,
@@ -177,6 +178,8 @@ APART: dict[str, Callable[[argparse.Namespace], None]] = {
     "threads": _threads,
     "assembly": _assembly,
     "calls": _calls,
+    "simulated": simulated.run,
+    "cubins": simulated.cubins,
 }
 
 

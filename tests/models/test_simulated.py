@@ -1,7 +1,8 @@
 """The ten models and a sentence encoder on the simulated GPU: right, every kernel on threads.
 
 Each is scheduled by the rules for GPUs, its threads run as loops of this CPU, and what comes out is
-what ONNX Runtime says: with weights drawn anew, so that every place of a kernel shows.
+what ONNX Runtime says: with weights drawn anew, so that every place of a kernel shows. All ten with
+their seconds: `python -m tests.benchmarks simulated`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-import mlcnb as mlc
-from mlcnb.observe.peers import onnxruntime_session
+from mlcnb.codegen.cuda import nvrtc
 from tests.benchmarks.case import Case
 from tests.benchmarks.models import MINILM, cases, model_files
+from tests.benchmarks.simulated import ARCHITECTURES, Simulated, resources, spilling
 
+#: kernels in which ptxas keeps a register or a few in memory, to have one more block at a time:
+#: __launch_bounds__(256, 2) in the place of (256) would leave none
+SPILLING = {
+    ("vgg19", "sm_80"): ["fused_conv2d_add_relu2", "fused_conv2d_add_relu3"],
+    ("vgg19", "sm_120"): ["fused_conv2d_add_relu6"],
+}
 #: the model that is always run; the others take up to a minute each
 QUICK = "squeezenet"
 each_model = pytest.mark.parametrize(
@@ -35,14 +42,21 @@ def case(name: str) -> Iterator[Case]:
 
 @each_model
 def test_model_equals_onnxruntime(name: str, case: Case) -> None:
-    session = onnxruntime_session(case.path, 1)
-    names = [i.name for i in session.get_inputs()]
-    wanted = session.run(None, dict(zip(names, case.inputs, strict=True)))
-    ex = mlc.compile(mlc.from_onnx(case.path), target="cuda-sim")
-    made = ex(*case.inputs)
-    found = made if isinstance(made, tuple | list) else [made]
-    for a, b in zip(found, wanted, strict=True):
+    found = Simulated.of(case)
+    for a, b in zip(found.outputs, found.wanted, strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5 * np.abs(b).max())
-    for kernel in ex.kernels.values():
+    for kernel in found.executable.kernels.values():
         assert kernel.is_native and kernel.target.kind == "cuda-sim"
+
+
+@pytest.mark.skipif(not nvrtc.is_available(), reason="NVRTC is not installed")
+@pytest.mark.parametrize(
+    "arch",
+    [pytest.param(a, marks=() if a == "sm_90a" else pytest.mark.slow) for a in ARCHITECTURES],
+)
+@each_model
+def test_no_kernel_spills(name: str, case: Case, arch: str) -> None:
+    """Offline: `python -m tests.benchmarks cubins` prints the same with registers."""
+    found = resources(case, arch)
+    assert found and spilling(found) == SPILLING.get((name, arch), [])

@@ -21,6 +21,8 @@ from mlcnb.codegen.races import races
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import FrozenDict, replace, rewrite, walk
 from mlcnb.dlight.decide import Point
+from mlcnb.dlight.report import RuleReport
+from mlcnb.dlight.rule import Choice, Passed
 from mlcnb.ir.expr import Var
 from mlcnb.ir.instrument import PassStep, PassTrace, trace
 from mlcnb.ir.module import IRModule
@@ -315,6 +317,9 @@ def everything(name: str) -> dict[str, Any]:
         "counted accesses": access_counts(named_loops(name), cache="1K/2way"),
         "warps": warp_run(copied(name), name=name),
         "GPU report": GpuReport(copied(name), gpu("A100"), name),
+        "rules": RuleReport(
+            Target("cuda"), {name: Choice(name, None, (Passed("gemv", name),))}, (name,)
+        ),
         "race": races(racing(name))[0],
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
         "benchmark": Benchmark(

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from mlcnb.codegen.arrivals import copies_by_hand
 from mlcnb.codegen.cuda.backend import CudaKernel, check_bound
 from mlcnb.codegen.cuda_sim.threads import threads_to_loops
 from mlcnb.codegen.kernel import scheduled_by
@@ -113,6 +114,6 @@ def simulated(func: PrimFunc, target: Target) -> PrimFunc:
     """A function on threads as loops, if a GPU of the target can run it."""
     check_bound(str(func.attrs.get("global_symbol", "the function")), func)
     steps = lower(func, steps=True)
-    refuse_races(steps["ThreadSync"].after)
+    refuse_races(steps["ThreadSync"].after, copies=copies_by_hand(func))
     assert_gpu_code(steps.result, GpuLimits.of(target))
     return threads_to_loops(steps.result)

@@ -6,6 +6,12 @@ tvm_warp_shuffle_down(mask, x, 4, 32, 32)     lanes[thread] = x; when all have, 
 ptx_mma("m16n8k16", …)                        four sums of each thread, over its warp's fragments
 ptx_ldmatrix(False, 4, ".b16", …)             eight halves of each thread, of rows that others name
 
+r[0:4] = A[tx * 4:tx * 4 + 4] * 2.0           for lane in range(4):
+                                                  r[lane] = A[tx * 4 + lane] * 2.0
+
+Vectors of the CPU are made of threads, so vectors of one thread are loops over their lanes: what
+neighbouring threads do then lies side by side. Asynchronous copies are done where they are issued.
+
 Semantics: CUDA C++ Programming Guide, "Warp Shuffle Functions"; PTX ISA, "mma.m16n8k16".
 """
 
@@ -18,24 +24,28 @@ from typing import Any
 
 from mlcnb.arith import Analyzer
 from mlcnb.core.errors import CodegenError, UnsupportedOpError
-from mlcnb.core.node import Node, replace, walk
+from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.effects import LANEWISE
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES, Launch
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.tensor_intrin import mma_sync
 from mlcnb.tir.tensor_intrin.mma_sync import WARP
+from mlcnb.tir.transform.inject_ptx_async_copy import done_at_once
 
 BARRIER = "tir.tvm_storage_sync"
 ACTIVE = "tir.tvm_warp_activemask"
 MMA = "tir.ptx_mma"
 LDMATRIX = "tir.ptx_ldmatrix"
 _SHUFFLES = frozenset(f"tir.tvm_warp_shuffle{way}" for way in ("", "_up", "_down"))
+#: calls that do the same in every lane, whatever stands in the others
+_BY_LANE = LANEWISE | {"tir.if_then_else", "tir.reinterpret"}
 #: what PTX calls the dtypes of a product -> dtype
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 
@@ -253,3 +263,62 @@ def loaded_matrices(call: e.Call, thread: PrimExpr, lane_var: Var) -> s.Stmt:
 
 def _memory(data: Any, kind: str) -> Buffer:
     return decl_buffer((1,), kind, data.name, data=data)
+
+
+# vectors of one thread
+
+
+class _Whole(Exception):
+    """Raised inside where a vector is more than its lanes."""
+
+
+def lanes_to_loops(body: s.Stmt) -> s.Stmt:
+    """`body` with each store of a vector as a loop, if its lanes do not know of each other."""
+    return rewrite(body, _rule)
+
+
+def _rule(n: Node) -> Node | None:
+    at_once = done_at_once(n)
+    return _as_loop(at_once or n) or at_once
+
+
+def _as_loop(n: Any) -> s.Stmt | None:
+    """A store of a vector as a loop over its lanes; None for anything else."""
+    if not isinstance(n, s.BufferStore) or n.predicate is not None:
+        return None
+    lanes = n.value.dtype.lanes
+    taken = {x.buffer.data for x in walk(n.value) if isinstance(x, BufferLoad)}
+    if lanes == 1 or n.buffer.dtype.lanes > 1 or n.buffer.data in taken:
+        return None
+    lane = Var("lane", p.const(0).dtype)
+    try:
+        indices = tuple(_of(i, lane) for i in n.indices)
+        store = replace(n, indices=indices, value=_of(n.value, lane))
+    except _Whole:
+        return None
+    return s.For(lane, p.const(0), p.const(lanes), s.ForKind.SERIAL, store)
+
+
+def _of(x: PrimExpr, lane: Var) -> PrimExpr:
+    """What one lane of an expression is.
+
+    Raises:
+        _Whole: it is not made of its lanes.
+    """
+    if x.dtype.lanes == 1:
+        return x
+    one = x.dtype.element
+    match x:
+        case e.Ramp(base, stride):
+            return p.add(base, p.multiply(stride, p.cast(one, lane)))
+        case e.Broadcast(value):
+            return value
+        case e.Cast(value=value):
+            return p.cast(one, _of(value, lane))
+        case BufferLoad(buffer=buffer, predicate=None) if buffer.dtype.lanes == 1:
+            return replace(x, indices=tuple(_of(i, lane) for i in x.indices))
+        case e.Call(op=op) if op in _BY_LANE:
+            return replace(x, dtype=one, args=tuple(_of(a, lane) for a in x.args))
+        case e.Call() | e.Let() | e.Shuffle() | BufferLoad() | Var():
+            raise _Whole
+    return map_children(x, lambda y: _of(y, lane) if isinstance(y, PrimExpr) else y)

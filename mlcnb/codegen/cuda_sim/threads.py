@@ -12,8 +12,8 @@ B[bx * 64 + tx] = s[63 - tx] + r[0]                      B[bx * 64 + tx] = s[63 
 What is the same for all threads of a block, a loop, a branch or a variable, stays outside of the
 loops over threads, so that these are innermost and LLVM makes vectors of them; a condition that
 differs goes inward. What a thread has for itself gets a place for each of them. Threads that
-exchange values (`registers`) do so through memory: all write, then all read. Asynchronous copies
-are done where they are issued.
+exchange values (`registers`) do so through memory: all write, then all read. Loops that a GPU's
+compiler writes out stay loops, and vectors of one thread are loops too.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from mlcnb.codegen.cuda_sim.registers import (
     is_shuffle,
     is_taken_whole,
     lane_of,
+    lanes_to_loops,
     loaded_matrices,
     matrix_product,
     refuse_barrier,
@@ -52,7 +53,6 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.renew import renew_defs
 from mlcnb.tir.tensor_intrin.mma_sync import WARP
-from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_QUEUE, done_at_once
 from mlcnb.tir.transform.simplify import simplify_stmt
 
 
@@ -69,7 +69,7 @@ def threads_to_loops(func: PrimFunc) -> PrimFunc:
             return _Kernel(func, launch_of(n)).loops()
         return map_children(n, visit) if isinstance(n, s.Stmt) else n
 
-    return simplify_stmt(renew_defs(func.with_body(visit(func.body))))
+    return simplify_stmt(renew_defs(func.with_body(visit(lanes_to_loops(func.body)))))
 
 
 @dataclass(frozen=True)
@@ -218,9 +218,6 @@ class _Kernel:
             return self.seen(n)[0] if n.data in self.own else n
         if isinstance(n, e.Call) and n.op == ACTIVE:
             return active(n, self.threads)
-        at_once = done_at_once(n)
-        if at_once is not None:
-            return self.rewritten(at_once)
         new = map_children(n, self.rewritten)
         if isinstance(n, BufferLoad | s.BufferStore) and n.buffer.data in self.own:
             place = self.seen(n.buffer)[1].place
@@ -280,9 +277,8 @@ def _loop(k: _Kernel, n: s.For, guards: _Guards) -> list[_Piece]:
     read = any(isinstance(x, BufferLoad) for b in bounds for x in walk(b))
     if all(map(k.is_same, bounds)) and not (guards and read) and not is_left_early(n.body):
         inner = k.joined(k.pieces(n.body, guards))
-        kind = s.ForKind.SERIAL if n.kind is s.ForKind.PARALLEL else n.kind
         return [replace(n, min=k.rewritten(n.min), extent=k.rewritten(n.extent),
-                        kind=kind, body=inner)]  # fmt: skip
+                        kind=s.ForKind.SERIAL, body=inner)]  # fmt: skip
     return _alone(k, n, guards, f"loop {n.loop_var.name}")
 
 
@@ -368,8 +364,6 @@ def _declare(k: _Kernel, n: s.DeclBuffer, guards: _Guards) -> list[_Piece]:
 def _step(k: _Kernel, n: s.BufferStore | s.Evaluate, guards: _Guards) -> list[_Piece]:
     call = n.value if isinstance(n, s.Evaluate) else None
     if call is not None and not isinstance(call, e.Call):
-        return []
-    if call is not None and call.op in ASYNC_QUEUE:
         return []
     if call is not None and call.op == BARRIER:
         refuse_barrier(call, bool(guards), k.func)

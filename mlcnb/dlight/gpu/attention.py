@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.dlight.cpu.attention import STAGES, is_attention
+from mlcnb.dlight.rule import no
 from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.target import Target
 from mlcnb.tir.analysis.verify_gpu_code import GpuLimits
@@ -29,14 +30,14 @@ def attention(sch: Schedule, survey: Survey, target: Target) -> bool:
     after = [] if whole is None else survey.after(whole)
     info = {b.name.removeprefix("attention_"): b for b in survey.blocks if b not in after}
     if whole is None or not is_attention(info, 1):
-        return False
+        return no("no attention: it takes the blocks of nn.attention, all sizes known")
     if not all(b.is_spatial and b.spatial() == whole.spatial() for b in after):
-        return False
+        return no("what follows the attention is not done element by element")
     length = info["sum"].spatial()[2] or 1
     row = sum(_bytes_of_a_query(name, block) for name, block in info.items())
     room = GpuLimits.of(target).max_shared_memory_per_block // row
     if room < 1:
-        return False
+        return no(f"what one query keeps takes {row:,} bytes, more shared memory than a block has")
     count = max(n for n in range(1, min(QUERIES, room) + 1) if length % n == 0)
     blocks = {name: block.handle for name, block in info.items()}
     for block in after:  # what is done with each result is done before it is stored

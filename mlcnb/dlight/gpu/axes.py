@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mlcnb.core.node import walk
 from mlcnb.dlight.gpu.threads import VECTOR_BYTES
-from mlcnb.dlight.survey import BlockInfo
+from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir import expr as e
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir.buffer import BufferLoad
@@ -64,6 +64,30 @@ def axes_of(block: BlockInfo) -> Axes | None:
     if any(block.node.iter_vars[n].var in last for n in found.rows):
         found = found._replace(rows=found.columns, columns=found.rows)
     return found if found.reduced else None
+
+
+def product_of(survey: Survey, threads: int = 1, most: int = 1) -> Axes | str:
+    """The axes of a function that is one product with what is done element by element around it;
+    else why it is not one. threads: of the blocks that are to be made; most: that there may be.
+    """
+    anchor = survey.anchor
+    if anchor is None:
+        return "nothing is summed"
+    if None in anchor.extents:
+        return f"sizes of {anchor.name} are not known"
+    if most < threads:
+        return f"blocks of {threads} threads, and a GPU of this target has {most} at most"
+    other = next((b for b in survey.blocks if b is not anchor and not b.is_spatial), None)
+    if other is not None:
+        return f"beside {anchor.name} stands {other.name}, which is not done element by element"
+    axes = axes_of(anchor)
+    return f"{anchor.name} is no sum of products of two operands" if axes is None else axes
+
+
+def by_sides(lengths: Sequence[int]) -> str:
+    """Rows, columns and k of a product in words."""
+    rows, columns, length = lengths
+    return f"{rows:,} x {columns:,} by {length:,}"
 
 
 def factors(store: Any) -> list[BufferLoad] | None:

@@ -16,8 +16,9 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import walk
-from mlcnb.dlight.gpu.axes import Axes, axes_of, factors, fused
+from mlcnb.dlight.gpu.axes import Axes, factors, fused, product_of
 from mlcnb.dlight.gpu.threads import product
+from mlcnb.dlight.rule import no
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -44,20 +45,19 @@ def low_batch_gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
 
 def _narrow(sch: Schedule, survey: Survey, rows: range) -> bool:
     anchor = survey.anchor
-    if anchor is None or None in anchor.extents:
-        return False
-    if not all(b.is_spatial for b in survey.blocks if b is not anchor):
-        return False
-    axes = axes_of(anchor)
-    if axes is None:
-        return False
+    axes = product_of(survey)
+    if anchor is None or isinstance(axes, str):
+        return no(str(axes))
     few, many = sorted((axes.rows, axes.columns), key=lambda side: _length(anchor, side))
     length = _length(anchor, axes.reduced)
-    if _length(anchor, few) not in rows or length < SHORT:
-        return False
+    if _length(anchor, few) not in rows:
+        taken = f"{rows.start} to {rows.stop - 1}" if len(rows) > 1 else f"{rows.start}"
+        return no(f"{_length(anchor, few):,} rows: it takes {taken}")
+    if length < SHORT:
+        return no(f"sums of {length}: under {SHORT} one thread does each")
     along = _runs_along(anchor, axes, few, many)
     if along is None:
-        return False
+        return no("neither k nor the columns of the matrix lie side by side in memory")
     width = _length(anchor, many)
     if along == "reduced":
         lanes = 4 if length % (4 * WARP) == 0 else 1
@@ -71,7 +71,7 @@ def _narrow(sch: Schedule, survey: Survey, rows: range) -> bool:
         tile = _largest(width, WARP if fewer else 2 * WARP)
         places = "threadIdx.x", "threadIdx.y"
     if split[0] * tile < WARP:
-        return False
+        return no(f"its sizes share {split[0] * tile} threads, less than a warp: {WARP}")
     last = _feed(sch, survey, anchor)
     sch.transform_block_layout(
         anchor.handle,

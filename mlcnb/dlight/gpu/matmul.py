@@ -29,14 +29,14 @@ from typing import Any, NamedTuple
 
 from mlcnb.dlight.gpu.axes import (
     LEAST_BYTES,
-    Axes,
-    axes_of,
+    by_sides,
     fused,
     in_groups,
     lies,
     operands,
     over_axes,
     padded,
+    product_of,
 )
 from mlcnb.dlight.gpu.threads import (
     copies_asynchronously,
@@ -44,7 +44,8 @@ from mlcnb.dlight.gpu.threads import (
     on_elements,
     product,
 )
-from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.dlight.rule import no
+from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
 from mlcnb.tir.analysis.kernels import BLOCK_AXES
 from mlcnb.tir.index_map import IndexMap
@@ -99,14 +100,12 @@ ADDED, MORE = 50.0, 6e7
 def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None) -> bool:
     """Apply to one product with what feeds it and what is done with it element by element."""
     anchor = survey.anchor
-    if anchor is None or None in anchor.extents or most_threads(target) < THREADS * THREADS:
-        return False
-    if not all(b.is_spatial for b in survey.blocks if b is not anchor):
-        return False
-    axes = axes_of(anchor)
-    if axes is None or not _is_worth_it(anchor, axes):
-        return False
+    axes = product_of(survey, THREADS * THREADS, most_threads(target))
+    if anchor is None or isinstance(axes, str):
+        return no(str(axes))
     sizes = [product([anchor.extents[n] for n in side]) or 0 for side in axes]
+    if min(sizes[1:]) < SHORT:
+        return no(f"{by_sides(sizes[1:])}: a side under {SHORT} leaves too much of a tile empty")
     by, parts = (by, 1) if by else tile_for(sizes)
     block, rank = anchor.handle, len(anchor.extents)
     batch = [axes.batch] if (product([anchor.extents[n] for n in axes.batch]) or 0) > 1 else []
@@ -171,11 +170,6 @@ def _in_parts(sch: Schedule, block: Any, out: Any, parts: int, target: Target) -
     sch.set_scope(block, 0, "local")
     on_elements(sch, loops, target)
     return made
-
-
-def _is_worth_it(block: BlockInfo, axes: Axes) -> bool:
-    sides = [product([block.extents[n] for n in side]) or 0 for side in axes]
-    return sides[1] >= SHORT and sides[2] >= SHORT and sides[3] >= SHORT
 
 
 def _tiled(

@@ -16,6 +16,7 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.gpu.threads import THREADS, most_threads, product
+from mlcnb.dlight.rule import no
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.analysis.verify_gpu_code import GpuLimits
@@ -28,19 +29,22 @@ SHORT = 32
 def rows(sch: Schedule, survey: Survey, target: Target) -> bool:
     """Apply to blocks that share their first axes, with reductions over all the others."""
     first = survey.anchor
-    if first is None or "R" not in first.kinds or set(first.kinds.lstrip("S")) != {"R"}:
-        return False
+    if first is None or set(first.kinds.lstrip("S")) != {"R"}:
+        return no("no reduction over all axes but the first ones")
     outer = len(first.spatial())
     reduced = product(first.reduced())
-    if outer == 0 or reduced is None or reduced < SHORT:
-        return False
+    if outer == 0 or reduced is None:
+        return no("one row, or rows of a length that is not known")
+    if reduced < SHORT:
+        return no(f"rows of {reduced}: under {SHORT} one thread reduces each")
     blocks = [b for b in survey.blocks if not _inlined(sch, b)]
     *middle, last = Survey.of(sch).blocks
     if not blocks or not all(_begins_with(b, first.spatial()) for b in (*middle, last)):
-        return False
+        return no(f"not all blocks go along the rows of {first.name}")
     held = [_bytes_of_a_row(b, outer) for b in middle]
-    if None in held or sum(held) > GpuLimits.of(target).max_shared_memory_per_block // 2:  # type: ignore[arg-type]
-        return False
+    room = GpuLimits.of(target).max_shared_memory_per_block // 2
+    if None in held or sum(held) > room:  # type: ignore[arg-type]
+        return no(f"what is kept of a row takes more than {room:,} bytes of shared memory")
     for block in middle:
         sch.set_scope(block.handle, 0, "shared")
     spatial = sch.get_loops(last.handle)[:outer]

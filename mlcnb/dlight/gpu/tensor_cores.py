@@ -22,7 +22,7 @@ from mlcnb.dlight.gpu.axes import (
     LEAST_BYTES,
     MANY,
     Axes,
-    axes_of,
+    by_sides,
     factors,
     fused,
     in_groups,
@@ -30,9 +30,11 @@ from mlcnb.dlight.gpu.axes import (
     operands,
     over_axes,
     padded,
+    product_of,
     tiles_of,
 )
 from mlcnb.dlight.gpu.threads import copies_asynchronously, most_threads, product
+from mlcnb.dlight.rule import no
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.analysis.kernels import BLOCK_AXES
@@ -103,16 +105,18 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None 
     """Apply to a product of halves that is summed in float32."""
     anchor = survey.anchor
     most = most_threads(target)
-    if anchor is None or None in anchor.extents or most < (by or TILE).threads:
-        return False
-    if not all(b.is_spatial for b in survey.blocks if b is not anchor):
-        return False
-    axes = axes_of(anchor)
+    found = product_of(survey, (by or TILE).threads, most)
+    if anchor is None or isinstance(found, str):
+        return no(str(found))
+    axes = found
     kind = _halves(anchor)
-    if axes is None or kind is None or not copies_asynchronously(target):
-        return False
-    if any((product([anchor.extents[n] for n in side]) or 0) < LEAST for side in axes[1:]):
-        return False
+    if kind is None:
+        return no("operands and sum are no float16 or bfloat16 summed in float32")
+    if not copies_asynchronously(target):
+        return no("the GPU is older than sm_80: no asynchronous copies, no products of 16 x 8 x 16")
+    lengths = [product([anchor.extents[n] for n in side]) or 0 for side in axes[1:]]
+    if min(lengths) < LEAST:
+        return no(f"{by_sides(lengths)}: a side under {LEAST} leaves too much of a tile empty")
     swapped = operands(anchor, axes)[0][1] is not axes.rows
     if swapped:  # the first factor is what the instruction takes as rows
         axes = axes._replace(rows=axes.columns, columns=axes.rows)

@@ -14,6 +14,7 @@ from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.transpose import find_runs
 from mlcnb.dlight.gpu.axes import fused, over_axes
 from mlcnb.dlight.gpu.threads import most_threads
+from mlcnb.dlight.rule import no
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.buffer import BufferLoad
@@ -28,15 +29,17 @@ def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
     """Apply to one elementwise block with one load, across the rows of the result."""
     for block in survey.blocks[:-1]:
         if not block.is_spatial or len(sch.get_consumers(block.handle)) != 1:
-            return False
+            return no(f"{block.name} is more than one step of a copy")
         sch.compute_inline(block.handle)
     blocks = Survey.of(sch).blocks
-    if len(blocks) != 1 or not _is_copy(blocks[0]) or most_threads(target) < TILE * ROWS:
-        return False
+    if len(blocks) != 1 or not _is_copy(blocks[0]):
+        return no("no copy of one array, all sizes known")
+    if most_threads(target) < TILE * ROWS:
+        return no(f"blocks of {TILE * ROWS} threads, and a GPU of this target has fewer")
     (block,) = blocks
     runs = find_runs(block, TILE)
     if runs is None:
-        return False
+        return no("rows stay rows, or most of its tiles would be empty")
     first, last = runs
     end = len(block.extents)
     groups = [[*range(first)], [*range(first, last)], [*range(last, end)]]

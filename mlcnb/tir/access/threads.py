@@ -27,14 +27,16 @@ from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Scope, Under
 class Pending:
     """An access since the last barrier.
 
-    carried: the loop of which an earlier iteration made it; adjacent: the one just before;
-    any_time: threads run that loop, and what is in it, each at its own pace.
+    carried: the loop of which an earlier iteration made it; apart: so many before, 0: any;
+    any_time: threads run that loop, and what is in it, each at its own pace; at: a loop around it,
+    and in which iteration, counted from 0, it is made.
     """
 
     access: Access
     carried: s.Stmt | None = None
-    adjacent: bool = False
+    apart: int = 0
     any_time: bool = False
+    at: tuple[s.For, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,13 @@ class _Question:
         carried = first.carried
         if isinstance(carried, s.For) and carried in second.access.loops and not first.any_time:
             var = carried.loop_var
-            step = "+ 1 =" if first.adjacent else "<"
+            step = f"+ {first.apart} =" if first.apart else "<"
             self.conditions.append(f"{one.variable(var)} {step} {two.variable(var)}")
+        if second.at is not None:
+            loop, number = second.at
+            self.conditions.append(
+                f"{two.variable(loop.loop_var)} = {two.value(loop.min)} + {number}"
+            )
         pairs = zip(*(x.access.indices or () for x in (first, second)), strict=True)
         self.places = [(one.value(i), two.value(j)) for i, j in pairs]
         self.conditions += [f"{i} = {j}" for i, j in self.places]

@@ -63,7 +63,7 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
 
 
 #: statements whose bodies may be left out
-_MAY_NOT_RUN = (s.For, s.While, s.IfThenElse, s.BlockRealize)
+MAY_NOT_RUN = (s.For, s.While, s.IfThenElse, s.BlockRealize)
 #: the accesses since the last barrier
 Waiting = tuple[Pending, ...]
 
@@ -112,16 +112,14 @@ class Planner:
             pending = ()
         if isinstance(n, s.For | s.While):
             return self.loop(n, pending)
-        if isinstance(n, _MAY_NOT_RUN):
+        if isinstance(n, MAY_NOT_RUN):
             return self.branch(n, pending)
         if self.meets(n):
             if self.is_wait(n) and id(n) not in self.followed:
                 self.after.add(id(n))
             return ()
         if isinstance(n, s.SeqStmt):
-            self.followed |= {
-                id(x) for x, then in pairwise(n.seq) if _is_barrier(then, self.memory)
-            }
+            self.followed |= {id(x) for x, then in pairwise(n.seq) if is_barrier(then, self.memory)}
         if isinstance(n, s.AttrStmt) and n.attr_key == "reduce_scope":  # and the one call in it
             return self.leaf(n, [n.body], pending)
         if not bodies(n):
@@ -173,10 +171,9 @@ class Planner:
         after = self.scan(n.body, self.leaf(n, heads(n), pending))
         if not (isinstance(n, s.For) and p.as_int(n.extent) == 1):
             # a barrier in each iteration orders all but what the one before did after it
-            adjacent = self.waits(n.body)
+            apart = int(self.waits(n.body))
             earlier = [
-                changed(a, carried=n, adjacent=adjacent) if n in a.access.loops else a
-                for a in after
+                changed(a, carried=n, apart=apart) if n in a.access.loops else a for a in after
             ]
             self.scan(n.body, tuple(earlier))
             if isinstance(n, s.While):
@@ -202,7 +199,7 @@ class Planner:
         """True if threads come to a barrier in a statement before they touch shared memory."""
         if id(n) in self.before or self.meets(n):
             return True
-        if isinstance(n, _MAY_NOT_RUN) or any(map(self.accesses, heads(n))):
+        if isinstance(n, MAY_NOT_RUN) or any(map(self.accesses, heads(n))):
             return False
         touching = (x for x in bodies(n) if self.waits(x) or self.accesses(x))
         return any(map(self.begins, islice(touching, 1)))
@@ -212,7 +209,7 @@ class Planner:
         if id(n) in self.before or self.meets(n):
             return True
         runs = isinstance(n, s.For) and (p.as_int(n.extent) or 0) > 0
-        return (runs or not isinstance(n, _MAY_NOT_RUN)) and any(map(self.waits, bodies(n)))
+        return (runs or not isinstance(n, MAY_NOT_RUN)) and any(map(self.waits, bodies(n)))
 
     def branch(self, n: s.Stmt, pending: Waiting) -> Waiting:
         """The same after a branch, whichever case ran."""
@@ -252,7 +249,7 @@ class Planner:
 
     def meets(self, n: s.Stmt) -> bool:
         """True for a barrier, and for a wait for copies, which one follows."""
-        return _is_barrier(n, self.memory) or self.is_wait(n)
+        return is_barrier(n, self.memory) or self.is_wait(n)
 
     def is_wait(self, n: s.Stmt) -> bool:
         """True for a wait for asynchronous copies into this memory."""
@@ -294,7 +291,8 @@ def is_call(n: s.Stmt, name: str) -> bool:
     return isinstance(n, s.Evaluate) and isinstance(n.value, e.Call) and n.value.op == name
 
 
-def _is_barrier(n: s.Stmt, scope: str) -> bool:
+def is_barrier(n: s.Stmt, scope: str) -> bool:
+    """True for a barrier for memory of a scope."""
     if not is_call(n, "tir.tvm_storage_sync"):
         return False
     given = n.value.args[0]  # type: ignore[attr-defined]

@@ -99,6 +99,11 @@ def test_copies_arrive_where_their_thread_waits_for_them(wait, is_right):
         np.testing.assert_array_equal(b, a[::-1])
         assert races(func) == ()
         return
+    (race,) = races(func)
+    assert race.proved and race.kind == ("missing barrier" if wait == WAIT else "missing wait")
+    if not wait.endswith(WAIT):  # a barrier follows each wait by itself
+        with pytest.raises(DataRaceError):
+            mlc.compile(func, target="cuda-sim")
     try:
         run_prim_func(func, [a, b])
     except DataRaceError:
@@ -126,6 +131,53 @@ def test_a_pipeline_that_waits_for_too_few_is_found():
             parse(func.replace("T.ptx_wait_group(1)", "T.ptx_wait_group(2)")),
             matmul_async().arguments(),
         )
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 3])
+def test_a_wait_too_few_is_named_without_running(ahead):
+    """In the first rounds and in any other: who reads what of whom, and when; one less is right."""
+    made = pipelined(matmul_tiled(k=48), ahead)
+    steps = lower(made.func, steps=True)
+    func, whole = str(steps["ThreadSync"].after), str(steps.result)
+    wait = f"T.ptx_wait_group({ahead - 1})"
+    assert races(made.func) == races(parse(func)) == races(parse(whole)) == ()
+    assert races(parse(func.replace(wait, "T.ptx_wait_group(0)"))) == ()
+    assert any(
+        race.kind == "missing wait"
+        for race in races(parse(whole.replace(wait, f"T.ptx_wait_group({ahead})")))
+    )
+    found = races(parse(func.replace(wait, f"T.ptx_wait_group({ahead})")))
+    assert {(race.kind, race.proved, race.scope) for race in found} == {
+        ("missing wait", True, "shared")
+    }
+    assert {race.buffer for race in found} == {"A_shared_1", "B_shared_1"}
+    rounds = [[side.get("k_0") for side in race.loops] for race in found]
+    assert [None, 0] in rounds and any(a is not None and b == a + ahead for a, b in rounds)
+    race = found[0]
+    assert race.threads[0] != race.threads[1]
+    (verb, site), (other, _) = race.accesses
+    assert (verb, other) == ("write", "read") and f"{race.buffer}[" in str(site)
+    assert [(x.who, x.verb) for x in race.interleaving] == [(1, "read"), (0, "write")]
+    assert race.hint.startswith("wait for it first: T.ptx_wait_group(n)")
+
+
+UNTOLD = """
+@T.prim_func
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), n: T.int32):
+    tx = T.launch_thread("threadIdx.x", 8)
+    S = T.allocate([8], "float32", "shared")
+    S_1 = T.decl_buffer((8,), data=S, scope="shared")
+    T.ptx_cp_async("float32", S, tx, A.data, tx, 4)
+    T.ptx_commit_group()
+    if n < 4:
+        T.ptx_wait_group(0)
+    T.tvm_storage_sync("shared")
+    B[tx] = S_1[7 - tx]
+"""
+
+
+def test_a_wait_under_a_condition_proves_nothing():
+    assert not any(race.kind == "missing wait" for race in races(parse(UNTOLD)))
 
 
 def test_a_pipeline_without_its_barrier_is_found():

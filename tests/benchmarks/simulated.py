@@ -1,0 +1,112 @@
+"""Every kernel of the ten models without a GPU: simulated, and as machine code of three GPUs.
+
+python -m tests.benchmarks simulated [NAME …]    seconds of each model, compiled cold, run, and how
+                                                 far it is from ONNX Runtime on the CPU
+python -m tests.benchmarks cubins [NAME …]       what NVRTC gives each kernel, and which spill
+
+seconds      by the clock; of processors: of this process and of those that compile beside it
+error        the largest difference of an output, by the largest of its values
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import mlcnb as mlc
+from mlcnb.codegen.cuda import nvrtc
+from mlcnb.observe.peers import onnxruntime_session
+from tests.benchmarks import models
+from tests.benchmarks.case import Case
+
+ARCHITECTURES = ("sm_80", "sm_90a", "sm_120")
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """One model on the simulated GPU: the executable, what it gave, what ONNX Runtime gives."""
+
+    case: Case
+    executable: Any
+    outputs: list[np.ndarray]
+
+    @staticmethod
+    def of(case: Case) -> Simulated:
+        """Compile a model, and run it once."""
+        ex = mlc.compile(mlc.from_onnx(case.path), target="cuda-sim")
+        made = ex(*case.inputs)
+        return Simulated(case, ex, [*made] if isinstance(made, tuple | list) else [made])
+
+    @cached_property
+    def wanted(self) -> list[np.ndarray]:
+        """What ONNX Runtime computes on the CPU."""
+        session = onnxruntime_session(self.case.path, 1)
+        names = [i.name for i in session.get_inputs()]
+        found: list[np.ndarray] = session.run(None, dict(zip(names, self.case.inputs, strict=True)))
+        return found
+
+    @property
+    def error(self) -> float:
+        """The largest difference of an output, by the largest of its values."""
+        pairs = zip(self.outputs, self.wanted, strict=True)
+        return max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
+
+
+def ten(names: list[str]) -> Iterator[Case]:
+    """The cases of the ten models, or of those whose names hold one of `names`."""
+    return models.cases(names=tuple(names) or tuple(models.model_files()))
+
+
+def run(args: argparse.Namespace) -> None:
+    """A line for each model, and the sum."""
+    total = np.zeros(3)
+    print(f"{'model':<20}{'kernels':>8}{'seconds':>9}{'of processors':>15}{'error':>10}")
+    for case in ten(args.names):
+        start, before = time.perf_counter(), _processors()
+        made = Simulated.of(case)
+        took = time.perf_counter() - start, _processors() - before
+        count = len(made.executable.kernels)
+        total += (count, *took)
+        print(f"{case.name:<20}{count:>8}{took[0]:>9.1f}{took[1]:>15.1f}{made.error:>10.1e}",
+              flush=True)  # fmt: skip
+    print(f"{'all':<20}{total[0]:>8.0f}{total[1]:>9.1f}{total[2]:>15.1f}")
+
+
+def _processors() -> float:
+    """Seconds of processors so far, of this process and those that it started and that ended."""
+    used = [resource.getrusage(x) for x in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(x.ru_utime + x.ru_stime for x in used)
+
+
+def resources(case: Case, arch: str) -> dict[str, Mapping[str, nvrtc.Resources]]:
+    """Kernel -> what ptxas gives each of its functions, for one architecture."""
+    ex = mlc.compile(mlc.from_onnx(case.path), target=f"cuda -arch={arch}")
+    return {name: kernel.resources for name, kernel in ex.kernels.items()}
+
+
+def spilling(found: Mapping[str, Mapping[str, nvrtc.Resources]]) -> list[str]:
+    """Kernels that keep registers, or anything else of a thread, in memory."""
+    return [
+        name
+        for name, functions in found.items()
+        if any(r.spill_stores or r.spill_loads or r.stack for r in functions.values())
+    ]
+
+
+def cubins(args: argparse.Namespace) -> None:
+    """A line for each model and architecture."""
+    print(f"{'model':<20}{'gpu':<8}{'kernels':>8}{'functions':>10}{'registers':>10}  spilling")
+    for case in ten(args.names):
+        for arch in ARCHITECTURES:
+            found = resources(case, arch)
+            functions = [r for x in found.values() for r in x.values()]
+            most = max(r.registers for r in functions)
+            print(f"{case.name:<20}{arch:<8}{len(found):>8}{len(functions):>10}{most:>10}  "
+                  f"{', '.join(spilling(found)) or 'none'}", flush=True)  # fmt: skip
