@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.codegen.arrivals import copies_by_hand
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.cuda.nvrtc import Resources
 from mlcnb.codegen.races import Race, races
@@ -168,8 +169,16 @@ class GpuReport(display.Shown):
 
     @cached_property
     def races(self) -> tuple[Race, ...]:
-        """Two threads that meet, for each pair of statements; () : there are none, proved."""
+        """Two threads that meet, for each pair of statements; (): there are none, proved.
+
+        Of `copies_by_hand` not all are followed: one that is not told may still come too late.
+        """
         return races(self.func)
+
+    @property
+    def copies_by_hand(self) -> bool:
+        """Whether the program itself says when asynchronous copies are waited for."""
+        return copies_by_hand(self.func)
 
     @cached_property
     def out_of_bounds(self) -> tuple[OutOfBounds, ...]:

@@ -9,8 +9,10 @@ import mlcnb as mlc
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.races import races
 from mlcnb.core.errors import DataRaceError, ExecutionError, PassError
+from mlcnb.observe import gpu_report
 from mlcnb.script import parse
 from mlcnb.tir.transform import InjectPTXAsyncCopy, lower, thread_sync
+from mlcnb.view import to_text
 from tests.codegen.gpu_programs import matmul_async, matmul_tiled, pipelined
 
 SCOPE = """
@@ -178,6 +180,15 @@ def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), n: T.int32):
 
 def test_a_wait_under_a_condition_proves_nothing():
     assert not any(race.kind == "missing wait" for race in races(parse(UNTOLD)))
+
+
+def test_a_report_says_that_copies_by_hand_are_not_all_followed():
+    report = gpu_report(parse(UNTOLD))
+    assert report.races == () and report.copies_by_hand
+    assert "no two threads race: proved, but for when copies" in to_text(report)
+    pipeline = gpu_report(matmul_async().func)
+    assert pipeline.races == () and not pipeline.copies_by_hand
+    assert "no two threads race: proved\n" in to_text(pipeline)
 
 
 def test_a_pipeline_without_its_barrier_is_found():
