@@ -503,14 +503,56 @@ def test_refuses_a_triangle():
         sch.write_at(i_0, B, 0, "local")
 
 
-def test_refuses_a_reduction_outside():
+def test_under_a_loop_of_the_reduction_the_copy_waits_for_the_last_iteration():
     sch = Schedule(matmul())
     C, (i, j, k) = sch.get_block("C"), sch.get_loops("C")
-    sch.reorder(k, i, j)
+    k_0, k_1 = sch.split(k, [2, 2])
+    sch.reorder(k_0, i, k_1, j)
+    sch.write_at(k_1, C, 0, "local")
+    becomes(
+        sch,
+        """
+        C_local = T.alloc_buffer((4, 4), scope="local")
+        for k_0, i, k_1 in T.grid(2, 4, 2):
+            for j in range(4):
+                with T.block("C"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    v_k = T.axis.reduce(4, k_0 * 2 + k_1)
+                    with T.init():
+                        C_local[v_i, v_j] = T.float32(0.0)
+                    C_local[v_i, v_j] = C_local[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+            with T.block("C_local"):
+                v0 = T.axis.spatial(4, i)
+                T.where(1 <= k_0 and 1 <= k_1)
+                T.block_attr({"auto_copy": True})
+                for ax0, ax1 in T.grid(1, 4):
+                    C[v0 + ax0, ax1] = C_local[v0 + ax0, ax1]
+        """,
+    )
+
+
+def test_refuses_where_partial_sums_are_read():
+    @T.prim_func
+    def running(A: T.Buffer((4, 4), "float32"), D: T.Buffer((4, 4), "float32")):
+        C = T.alloc_buffer((4,))
+        for k in range(4):
+            for i in range(4):
+                with T.block("C"):
+                    v_i, v_k = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        C[v_i] = T.float32(0)
+                    C[v_i] = C[v_i] + A[v_i, v_k]
+            for i in range(4):
+                with T.block("D"):
+                    v_k, v_i = T.axis.remap("SS", [k, i])
+                    D[v_k, v_i] = C[v_i]
+
+    sch = Schedule(running)
+    C, (_k, i) = sch.get_block("C"), sch.get_loops("C")
     with refuses(
         sch,
-        "write_at: block C updates C in each iteration of loop k, which is not under loop i",
-        hint=("choose a loop outside of loop k"),
+        "write_at: block D touches C in loop k too, over which block C updates it",
+        hint="choose a loop outside of loop k",
     ):
         sch.write_at(i, C, 0, "local")
 

@@ -22,7 +22,8 @@ from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule.edit.caching import index_dtype
 from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.edit.nests import Nest
-from mlcnb.tir.schedule.legality.regions import Side, bindings, conjuncts, known_bounds, limit_of
+from mlcnb.tir.schedule.legality.boxes import Side, conjuncts, limit_of
+from mlcnb.tir.schedule.legality.regions import bindings, known_bounds
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import State
 from mlcnb.tir.schedule.record.tree import Edit, Tree
@@ -32,11 +33,15 @@ Sides = dict[e.Var, Side]
 
 
 def solve(
-    block: s.Block, region: BufferRegion, sides: Sequence[Side], known: Mapping[e.Var, Bounds]
+    block: s.Block,
+    region: BufferRegion,
+    sides: Sequence[Side],
+    known: Mapping[e.Var, Bounds],
+    last: bool = False,
 ) -> Sides:
     """For each axis that a region speaks of, the values that make it meet the box `sides`.
 
-    May take in too many values, never too few.
+    May take in too many values, never too few. last: the values that make it end in the box.
     """
     known = {**known, **axis_bounds(block)}
     context = Context(known)
@@ -48,7 +53,7 @@ def solve(
         if top is None or width is None:
             continue
         atom, step, low, high = top
-        part = _over(side, step, low, high + width, known)
+        part = _over(side, step, high + width if last else low, high + width, known)
         if isinstance(atom, e.Var):
             _narrow(found, atom, part)
         elif isinstance(atom, Remainder):

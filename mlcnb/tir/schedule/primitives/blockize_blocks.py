@@ -20,8 +20,9 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule.edit.elementwise import refreshed, within_buffers
 from mlcnb.tir.schedule.edit.rebuild import Substitution
+from mlcnb.tir.schedule.legality.boxes import is_full
 from mlcnb.tir.schedule.legality.promises import reduce_variables
-from mlcnb.tir.schedule.legality.regions import bindings, box_of, is_full, known_bounds
+from mlcnb.tir.schedule.legality.regions import bindings, box_of, known_bounds
 from mlcnb.tir.schedule.record.handles import name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, IterVar, SeqStmt, Stmt, seq
