@@ -10,7 +10,7 @@ orders. Memory that a round allocates is its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 from mlcnb.codegen.interp.agents import Round, ThreadBlock
 from mlcnb.codegen.interp.expressions import Frame
@@ -28,10 +28,10 @@ _ROUND = "the round that runs"
 
 def may_race(func: PrimFunc) -> bool:
     """True unless all rounds of parallel loops are seen to write elements of their own."""
-    return any(_is_parallel(n) and not is_apart(n) for n in walk(func.body))
+    return any(not is_apart(n) for n in walk(func.body) if _is_parallel(n))
 
 
-def _is_parallel(n: Any) -> bool:
+def _is_parallel(n: Any) -> TypeGuard[s.For]:
     return isinstance(n, s.For) and n.kind is s.ForKind.PARALLEL
 
 

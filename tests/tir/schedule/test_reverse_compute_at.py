@@ -295,6 +295,28 @@ def test_neighbours_are_read_when_the_last_of_them_is_made():
     )
 
 
+def test_an_index_of_several_axes_tells_each_of_them():
+    A = te.placeholder((24,), name="A")
+    B = te.compute((24,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((4, 6), lambda i, j: B[j * 4 + i] + 1.0, name="C")
+    sch = Schedule(te.create_prim_func([A, C]))
+    sch.reverse_compute_at("C", sch.get_loops("B")[0])
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((24,))
+        for i in range(24):
+            with T.block("B"):
+                v_i = T.axis.spatial(24, i)
+                B[v_i] = A[v_i] * T.float32(2.0)
+            with T.block("C"):
+                v_i = T.axis.spatial(4, i % 4)
+                v_j = T.axis.spatial(6, i // 4)
+                C[v_i, v_j] = B[v_j * 4 + v_i] + T.float32(1.0)
+        """,
+    )
+
+
 def test_refuses_a_reduction_and_rows_in_one_loop():
     sch = Schedule(matmul_relu())
     D, loops = sch.get_block("D"), sch.get_loops("C")
