@@ -10,13 +10,13 @@ for i_0 in range(16):                     for i_0 in range(16):
                                                       B[v0 * 8 + ax0] = B_local[v0 * 8 + ax0]
 
 The block is marked `auto_copy`. Under a loop of the reduction it waits for the last iteration
-(`T.where`). Refused where an iteration writes no full box: the copy would carry
-elements that were never written.
+(`T.where`). A thread copies what it wrote itself, so that nobody waits for others. Refused where
+an iteration writes no full box: the copy would carry elements that were never written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mlcnb.arith.atoms import structure_key, variables_of
 from mlcnb.ir import expr as e
@@ -86,11 +86,11 @@ def write_at(
         _refuse(state, loop, old, writers, readers)
     waited = waited_for(tree, writers, [*tree.loops(loop), loop])
     new = cached(old, storage_scope)
-    also = [*threads_that_share(state, loop, new), *waited]
-    boxes = [
-        box_of(tree, b, r, loop, also=also) for b in writers for r in b.writes if r.buffer is old
-    ]
-    _refuse_holes(state, loop, old, boxes)
+    boxes = _written(state, loop, writers, old, waited)
+    if _has_holes(state, loop, boxes):
+        threads = threads_that_share(state, loop, new)
+        boxes = _written(state, loop, writers, old, [*threads, *waited])
+        _refuse_holes(state, loop, old, boxes)
     tile = tile_of(boxes, known_bounds(tree, loop))
     finished = in_the_last(waited, index_dtype(tree, block))
     condition = p.all_of(_condition(state, loop, old, writers, waited), *finished)
@@ -177,10 +177,25 @@ def _condition(
     return p.all_of(*found[0].values())
 
 
-def _refuse_holes(state: State, loop: For, old: Buffer, boxes: Sequence[Box]) -> None:
+def _written(
+    state: State, loop: For, writers: Iterable[Block], old: Buffer, also: list[For]
+) -> list[Box]:
+    """What each writer writes of the buffer in one iteration, and while the loops `also` run."""
+    return [
+        box_of(state.tree, b, r, loop, also=also)
+        for b in writers
+        for r in b.writes
+        if r.buffer is old
+    ]
+
+
+def _has_holes(state: State, loop: For, boxes: Sequence[Box]) -> bool:
     known = known_bounds(state.tree, loop)
-    full = (w for w in boxes if w.exact and all(inside(b, w, known) for b in boxes))
-    if next(full, None) is None:
+    return not any(w.exact and all(inside(b, w, known) for b in boxes) for w in boxes)
+
+
+def _refuse_holes(state: State, loop: For, old: Buffer, boxes: Sequence[Box]) -> None:
+    if _has_holes(state, loop, boxes):
         raise state.refusal(
             f"{NAME}: what an iteration of {name_of(loop)} writes of {old.name} is no full box, "
             "and a copy would overwrite the rest",
