@@ -183,12 +183,10 @@ def inside(part: Box, whole: Box, known: Mapping[e.Var, Bounds]) -> bool:
     return True
 
 
-def is_full(box: Box, known: Mapping[e.Var, Bounds]) -> bool:
-    """True if all that the indices reach in the buffer is touched: no holes, nothing cut off by a
-    predicate.
-    """
+def is_uncut(box: Box, known: Mapping[e.Var, Bounds]) -> bool:
+    """True if a predicate cuts nothing off that the indices reach in the buffer."""
     reached = [Side([side.low], [side.high]) for side in box.sides]
-    return box.exact and inside(Box(box.buffer, reached, True), box, known)
+    return inside(Box(box.buffer, reached, True), box, known)
 
 
 def hull(boxes: list[Box], known: Mapping[e.Var, Bounds]) -> list[Span]:

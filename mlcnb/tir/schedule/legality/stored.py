@@ -11,7 +11,7 @@ pointer is not seen, and believed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,7 +22,8 @@ from mlcnb.arith.sum import Bounds
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.escapes import escapes
+from mlcnb.tir.access.read import Reading
+from mlcnb.tir.access.scope import Access
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.schedule.legality.boxes import (
     Box,
@@ -80,101 +81,35 @@ def _stores_all(block: s.Block, region: BufferRegion) -> bool:
     axes = {
         axis.var: constant_bounds(axis.dom.min, axis.dom.extent, {}) for axis in block.iter_vars
     }
-    found = _Stores(region.buffer, Context(axes), _keys(block, {region.buffer})[0])
-    for part in (block.init, block.body):
-        if part is not None:
-            found.visit(part, (), (), found.context)
-    if any(x.writes and x.data in found.pointers for x in escapes(block)):
+    parts = [x for x in (block.init, block.body) if x is not None]
+    readings = [Reading(part, (region.buffer,)) for part in parts]
+    found = [a for r in readings for a in r.accesses if a.is_write and a.buffer is region.buffer]
+    if any(a.indices is None for a in found):
         return True
-    said = box_over(region, (), p.const(True), found.context)
-    return any(x.exact and inside(said, x, axes) for x in _joined(found.boxes, axes))
+    sure = _keys(block, {region.buffer})[0]
+    boxes = [box for a in found[:MOST] for box in _stored_by(a, axes, sure)]
+    said = box_over(region, (), p.const(True), Context(axes))
+    return any(x.exact and inside(said, x, axes) for x in _joined(boxes, axes))
 
 
-class _Stores:
-    """The boxes that one instance of a block stores of a buffer, each by one statement.
+def _stored_by(access: Access, axes: Mapping[e.Var, Bounds], sure: set[Any]) -> Iterator[Box]:
+    """The box that one store fills in an instance of the block.
 
-    sure: indices at which it stores whatever the conditions are. views: the buffers by which it is
-    seen, with the indices at which each begins.
+    sure: indices at which the block stores whatever the conditions are.
     """
-
-    def __init__(self, buffer: Buffer, context: Context, sure: set[Any]) -> None:
-        self.buffer = buffer
-        self.context = context
-        self.sure = sure
-        self.views: dict[Buffer, tuple[e.PrimExpr, ...]] = {
-            buffer: tuple(p.const(0, n.dtype) for n in buffer.shape)
-        }
-        self.boxes: list[Box] = []
-
-    @property
-    def pointers(self) -> set[e.Var]:
-        """The pointers to the memory of the buffer."""
-        return {b.data for b in self.views}
-
-    def visit(
-        self,
-        n: s.Stmt,
-        loops: tuple[s.For, ...],
-        conditions: tuple[e.PrimExpr, ...],
-        context: Context,
-    ) -> None:
-        """Note what a statement stores, in these loops and under these conditions."""
-        match n:
-            case s.BufferStore() if n.buffer in self.views:
-                given = () if n.predicate is None else (n.predicate,)
-                self.store(n, loops, p.all_of(*conditions, *given), context)
-            case s.For():
-                bounds = constant_bounds(n.min, n.extent, context.bounds)
-                context = Context({**context.bounds, n.loop_var: bounds}, context.values)
-                self.visit(n.body, (*loops, n), conditions, context)
-            case s.IfThenElse():
-                self.visit(n.then_case, loops, (*conditions, n.condition), context)
-                if n.else_case is not None:
-                    self.visit(
-                        n.else_case, loops, (*conditions, p.logical_not(n.condition)), context
-                    )
-            case s.BlockRealize():
-                self.realize(n, loops, conditions, context)
-            case s.While():
-                pass
-            case _:
-                for inner in sub_stmts(n):
-                    self.visit(inner, loops, conditions, context)
-
-    def realize(
-        self,
-        n: s.BlockRealize,
-        loops: tuple[s.For, ...],
-        conditions: tuple[e.PrimExpr, ...],
-        context: Context,
-    ) -> None:
-        """A block in the block: its axes have the values that they are bound to."""
-        axes = zip(n.block.iter_vars, n.iter_values, strict=True)
-        values = {axis.var: of(value, context) for axis, value in axes}
-        within = Context(context.bounds, {**context.values, **values})
-        for m in n.block.match_buffers:
-            start = self.views.get(m.source.buffer)
-            if start is not None:
-                self.views[m.buffer] = tuple(
-                    a + r.min for a, r in zip(start, m.source.region, strict=True)
-                )
-        self.visit(n.block.body, loops, (*conditions, *conjuncts(n.predicate)), within)
-
-    def store(
-        self, n: s.BufferStore, loops: Sequence[s.For], condition: e.PrimExpr, context: Context
-    ) -> None:
-        """Note one store."""
-        start = self.views[n.buffer]
-        if structure_key(n.indices) in self.sure:
-            condition = p.const(True)
-        outer = len(start) - len(n.indices)
-        if outer < 0:
-            return
-        own = [e.Range(at, p.const(1, at.dtype)) for at in start[:outer]]
-        own += [_shifted(_taken(i), at) for i, at in zip(n.indices, start[outer:], strict=True)]
-        self.boxes.append(
-            box_over(BufferRegion(self.buffer, tuple(own)), loops, condition, context)
-        )
+    loops = [x for x in access.loops if isinstance(x, s.For)]
+    if access.is_masked or len(loops) < len(access.loops):
+        return
+    bounds = dict(axes)
+    for x in loops:
+        bounds[x.loop_var] = constant_bounds(x.min, x.extent, bounds)
+    context = Context(bounds)
+    for var, value in access.scope.values:
+        context = Context(bounds, {**context.values, var: of(value, context)})
+    always = structure_key(access.node.indices) in sure
+    condition = p.const(True) if always else p.all_of(*access.scope.conditions)
+    taken = BufferRegion(access.buffer, tuple(map(_taken, access.indices or ())))
+    yield box_over(taken, loops, condition, context)
 
 
 def _taken(index: e.PrimExpr) -> e.Range:
@@ -184,14 +119,10 @@ def _taken(index: e.PrimExpr) -> e.Range:
     return e.Range(index, p.const(1, index.dtype.element))
 
 
-def _shifted(r: e.Range, by: e.PrimExpr) -> e.Range:
-    return r if p.as_int(by) == 0 else e.Range(r.min + by, r.extent)
-
-
 def _joined(boxes: list[Box], known: Mapping[e.Var, Bounds]) -> list[Box]:
     """The boxes, and those that stores make together that lie side by side."""
     found: list[Box] = []
-    for box in boxes[:MOST]:
+    for box in boxes:
         if not box.exact:
             continue
         made: Box | None = box

@@ -281,10 +281,10 @@ def _regions(
 
     def tile(r: BufferRegion) -> BufferRegion:
         box = regions.box_of(tree, block, r, parent, context, predicate=predicate)
-        if r in block.writes and state.checks and not boxes.is_full(box, known):
+        if r in block.writes and state.checks and not boxes.is_uncut(box, known):
             raise state.refusal(
-                f"blockize: what {name_of(block)} writes of {r.buffer.name} in one tile is no full "
-                "box, and the new block could not say what it writes",
+                f"blockize: a condition in one tile keeps {name_of(block)} from writing all of "
+                f"it of {r.buffer.name}, and the new block could not say what it writes",
                 block,
             )
         kind = r.region[0].min.dtype if r.region else "int32"
