@@ -9,7 +9,8 @@ import pytest
 
 import mlcnb
 from mlcnb.core.errors import TargetError
-from mlcnb.target import NAMED_GPUS, Target, available_cores
+from mlcnb.target import NAMED_GPUS, Target, available_cores, measured
+from mlcnb.target.measured import Measured, Reading, keep, kept
 
 
 @pytest.mark.parametrize(
@@ -163,3 +164,67 @@ def test_what_cpus_that_are_not_at_hand_have(cpu: str, has: str) -> None:
     assert target.vector_bits == (512 if "avx512f" in has else 256)
     about = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
     assert about.create_target_machine(cpu=cpu).triple
+
+
+@pytest.mark.parametrize(
+    ("spec", "units", "halves"),
+    [
+        ("llvm -mcpu=znver4", 1, True),
+        ("llvm -mcpu=znver4 -vector-bits=256", 2, False),
+        ("llvm -mcpu=znver5", 2, False),
+        ("llvm -mcpu=tigerlake", 1, True),
+        ("llvm -mcpu=skylake-avx512", 2, False),
+        ("llvm -mcpu=znver1", 1, False),
+        ("llvm -mcpu=apple-m1", 4, False),
+        ("llvm -mcpu=pentium4", 2, False),
+    ],
+)
+def test_units_by_the_name(spec: str, units: int, halves: bool) -> None:
+    target = Target(spec)
+    assert (target.multiply_adds, target.halves_vectors) == (units, halves)
+
+
+def test_units_as_measured(tmp_path, monkeypatch) -> None:
+    """What was measured goes before the name, of this computer with all that it has."""
+    monkeypatch.setenv("MLCNB_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("MLCNB_CACHE", raising=False)
+    usual = Target("llvm").multiply_adds
+    path = keep(Measured(3.0, 3.7, 3.9, 4.0, (Reading("L1", 16384, 1.0, 1.2, 5.0),)))
+    assert path is not None and [*tmp_path.iterdir()] == [path]
+    assert Target("llvm").multiply_adds == 4 and not Target("llvm").halves_vectors
+    assert Target("llvm -mcpu=znver4").multiply_adds == 1
+    assert Target("llvm -vector-bits=128").multiply_adds in (1, 2, 4)
+    keep(Measured(3.0, 0.93, 2.2, 4.0))
+    assert Target("llvm").multiply_adds == 1
+    assert Target("llvm").halves_vectors == (Target("llvm").vector_bits == 512)
+    monkeypatch.setenv("MLCNB_CACHE", "0")
+    assert kept() is None and keep(Measured(3.0, 3.7, 3.9, 4.0)) is None
+    assert Target("llvm").multiply_adds == usual
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"form": 0}', '{"form": 1, "gigahertz": 3.0}',
+     '{"form": 1, "gigahertz": "3", "whole": 1.0, "half": 1.0, "latency": 4.0, "readings": []}',
+     '{"form": 1, "gigahertz": 3.0, "whole": -1.0, "half": 1.0, "latency": 4.0, "readings": []}'],
+)  # fmt: skip
+def test_figures_that_nobody_can_read_are_not_there(text, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("MLCNB_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("MLCNB_CACHE", raising=False)
+    path = keep(Measured(3.0, 3.7, 3.9, 4.0))
+    assert path is not None and kept() is not None
+    path.write_text(text)
+    measured._read.cache_clear()
+    assert kept() is None
+    assert Target("llvm").multiply_adds >= 1
+
+
+def test_a_module_is_kept_for_the_units_it_was_made_for(tmp_path, monkeypatch) -> None:
+    from mlcnb.relax.transform.kept import _machine
+
+    monkeypatch.setenv("MLCNB_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("MLCNB_CACHE", raising=False)
+    keep(Measured(3.0, 1.0, 1.0, 4.0))
+    one = _machine(Target("llvm"))
+    keep(Measured(3.0, 4.0, 4.0, 4.0))
+    assert _machine(Target("llvm")) != one

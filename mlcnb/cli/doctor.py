@@ -13,12 +13,17 @@ import mlcnb
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="measure what a core does in a cycle, some seconds; what is compiled goes by it",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the diagnosis; 1 where a base dependency is missing or too old."""
-    diagnosis = mlcnb.doctor()
+    diagnosis = mlcnb.doctor(measure=args.measure)
     if args.json:
         print(json.dumps(diagnosis.as_dict(), indent=2))
     else:

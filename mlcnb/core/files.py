@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all.
+"""Files that appear whole or not at all, and the folder where what is made is kept.
 
 with replacing(Path("model.tar")) as part:     writes model.tar.XXXX.part beside it,
     write(part)                                which takes its place at the end, or goes
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,3 +72,24 @@ def append_line(target: Path, line: str) -> None:
         except OSError:
             file.truncate(end)
             raise
+
+
+def user_folder() -> Path | None:
+    """Where this platform wants caches kept, or None where there is no home."""
+    given = os.environ.get("MLCNB_CACHE_DIR")
+    if given:
+        return Path(given)
+    try:
+        if sys.platform == "win32":
+            return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "mlcnb" / "cache"
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "mlcnb"
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mlcnb"
+    except RuntimeError:  # no home folder
+        return None
+
+
+def kept_folder() -> Path | None:
+    """The same, or None where `MLCNB_CACHE` turns keeping off."""
+    is_off = os.environ.get("MLCNB_CACHE", "1").lower() in ("0", "off", "no", "false")
+    return None if is_off else user_folder()

@@ -7,6 +7,7 @@ gpu_report(kernel)              races, bounds, occupancy and a predicted time on
 replay(sch)                     a schedule's programs one after the other, timed (`Replay`)
 benchmark(f, *args), peak()     calls timed in turns (`Benchmark`), what a core could do
 roofline()                      how fast this machine can be (`Roofline`)
+calibrate()                     what a core does in a cycle (`Measured`)
 compare(model, x)               another library on the same model (`Comparison`)
 doctor()                        what this machine has, and what is missing (`Diagnosis`)
 image                           photos in, class names out
@@ -27,7 +28,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.observe.gpu": "gpu_report",
         "mlcnb.observe.replay": "replay",
         "mlcnb.observe.benchmark": "benchmark peak",
-        "mlcnb.observe.ceilings": "roofline",
+        "mlcnb.observe.ceilings": "calibrate roofline",
         "mlcnb.observe.peers": "compare",
         "mlcnb.observe.diagnosis": "doctor",
     },

@@ -18,13 +18,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from mlcnb.core import display
 from mlcnb.observe.engine import find_engine
+from mlcnb.target import Target
+from mlcnb.target.measured import Measured, keep, kept
 
 #: features of a CPU that decide which kernels are generated, widest first
 CPU_FEATURES = (
@@ -87,14 +90,49 @@ def _section(title: str, findings: tuple[Finding, ...]) -> str:
     return "\n  ".join(lines)
 
 
-def doctor() -> Diagnosis:
+def doctor(measure: bool = False) -> Diagnosis:
     """Look at this machine: CPU, memory, LLVM, GPU, graph pictures, and each package we use.
 
     Of the CPU the width of its vectors, and the features that decide which dtypes are fast. What is
     missing is a finding, with the command that brings it; nothing is raised.
+
+    Args:
+        measure: run kernels for some seconds that tell what a core does in a cycle. The figures
+            are kept on disk: what is compiled for this computer goes by them from then on.
     """
+    if measure:
+        find_measured()
     machine = (find_cpu, find_cores, find_memory, find_python, find_llvm, find_gpu, find_graphviz)
-    return Diagnosis({"machine": tuple(find() for find in machine), **find_packages()})
+    found = {"machine": tuple(find() for find in machine)}
+    told = kept()
+    return Diagnosis({**found, "a core": tuple(core(told)), **find_packages()})
+
+
+def find_measured() -> None:
+    """Measure a core of this computer, and keep the figures where they can be kept."""
+    from mlcnb.observe import calibrate
+
+    with suppress(OSError):
+        keep(calibrate())
+
+
+def core(measured: Measured | None) -> Iterator[Finding]:
+    """What a core does in a cycle, as it was measured."""
+    if measured is None:
+        yield Finding("not measured", "`mlcnb doctor --measure` does it, in some seconds")
+        return
+    target = Target("llvm")
+    bits, units = target.vector_bits, measured.multiply_adds
+    value = f"{units} of {bits} bits in a cycle"
+    if measured.halves_vectors:
+        value += f", or {2 * units} of {bits // 2} bits"
+    facts: dict[str, Any] = {"whole": measured.whole, "half": measured.half}
+    yield Finding("clock", f"{measured.gigahertz:.2f} GHz", facts={"GHz": measured.gigahertz})
+    yield Finding("multiply-adds", f"{value}; {measured.latency:.1f} cycles each", facts=facts)
+    for r in measured.readings:
+        value = f"a line in {r.in_order:.1f} cycles in order, in {r.apart:.1f} apart; "
+        value += f"{r.latency:.0f} until an address is there"
+        yield Finding(r.name, value, facts=asdict(r))
 
 
 def install_command(*extras: str) -> str:

@@ -5,6 +5,9 @@
     if not direct.run((a, b, c)):            or False; then
         kernel_call.run(kernel, …)           which converts, or says what is wrong
 
+    calls = DirectCalls(kernel, func)        one for each set of sizes that was met, if any are open
+    calls.of(args)
+
 `entry` checks and runs natively (entry_call.py); `run` does so from Python, where there is no
 `entry` or another thread is inside. A small product takes as long as finding out where three arrays
 lie, so the checks are one comparison each: type, dtype, shape, contiguity, what may be written, and
@@ -22,17 +25,20 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy import ndarray
 
+from mlcnb.core.errors import RuntimeInputError
 from mlcnb.ir.memory import array_at
-from mlcnb.ir.prim_ops import as_int
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.entry_call import Given, entry
 from mlcnb.runtime.native_graph import CANCELLED, NativeProgram
+from mlcnb.runtime.shapes import Dims, evaluate
 from mlcnb.runtime.tensor import aligned_empty
 from mlcnb.tir.analysis.structure import work
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Evaluate, Stmt
 
+#: sets of open sizes whose calls are kept
+MOST = 64
 #: iterations that are over before anybody could press Ctrl-C, however slow they are
 SHORT = 1 << 22
 
@@ -41,18 +47,26 @@ _address = ctypes.addressof
 
 
 class DirectCall:
-    """The calls of one kernel whose parameters are arrays of known shapes."""
+    """The calls of one kernel whose parameters are arrays, of shapes that are known.
 
-    def __init__(self, kernel: Any, func: PrimFunc) -> None:
+    Args:
+        kernel, func: what is called.
+        dims: the value of each size that the function leaves open.
+    """
+
+    def __init__(self, kernel: Any, func: PrimFunc, dims: Dims | None = None) -> None:
         self._kernel = kernel
         params = kernel.signature.params
         written = set(kernel_call.written(func))
+        sizes_of = dims or {}
         self._params = [
-            (p.dtype.numpy, tuple(map(as_int, p.shape)), i in written) for i, p in enumerate(params)
+            (p.dtype.numpy, tuple(evaluate(n, sizes_of) for n in p.shape), i in written)
+            for i, p in enumerate(params)
         ]
         self._count = len(params)
+        self._dims = [evaluate(n, sizes_of) for n in kernel.signature.dims]
         self._is_short = iterations(func.body) <= SHORT
-        sizes = [math.prod(shape) * kind.itemsize for kind, shape, _ in self._params]  # type: ignore[arg-type]
+        sizes = [math.prod(shape) * kind.itemsize for kind, shape, _ in self._params]
         exclusive = written if func.attrs.get("tir.noalias") else set()
         self._apart = [
             (i, sizes[i], j, sizes[j])
@@ -66,18 +80,16 @@ class DirectCall:
     @staticmethod
     def of(kernel: Any, func: PrimFunc) -> DirectCall | None:
         """The calls of a compiled kernel; None where they need more than addresses."""
-        signature = kernel.signature
-        plain = all(isinstance(p, Buffer) and _is_plain(p) for p in signature.params)
-        if not plain or signature.dims or signature.result is not None:
+        if not _takes_arrays(kernel) or kernel.signature.dims:
             return None
-        return DirectCall(kernel, func) if hasattr(kernel, "address") else None
+        return DirectCall(kernel, func) if _has_elements(kernel, {}) else None
 
     @cached_property
     def entry(self) -> Callable[..., Any] | None:
         """The native way in; None where there is none."""
         program, _ = self._program()
         given = [
-            Given(kind, shape, (i,), is_written)  # type: ignore[arg-type]
+            Given(kind, shape, (i,), is_written)
             for i, (kind, shape, is_written) in enumerate(self._params)
         ]
         pairs = [(i, j) for i, _, j, _ in self._apart]
@@ -115,7 +127,7 @@ class DirectCall:
     def _arguments(self, program: NativeProgram) -> list[Any]:
         """The arrays of the last call, where its slots say that they lie."""
         return [
-            array_at(int(program.arena[program.slot(0, i)]), shape, np.dtype(kind))  # type: ignore[arg-type]
+            array_at(int(program.arena[program.slot(0, i)]), shape, np.dtype(kind))
             for i, (kind, shape, _) in enumerate(self._params)
         ]
 
@@ -145,7 +157,7 @@ class DirectCall:
 
     def _program(self) -> tuple[NativeProgram, memoryview]:
         """One call, and its slots: the first of them are the addresses of its arrays."""
-        kernel, slots, keep = self._kernel, [0] * self._count, []
+        kernel, slots, keep = self._kernel, [0] * self._count + self._dims, []
         if kernel.signature.workspace:
             keep.append(aligned_empty((kernel.signature.workspace,), np.dtype("uint8")))
             slots.append(keep[0].ctypes.data)
@@ -154,16 +166,56 @@ class DirectCall:
         return program, memoryview(arena)
 
 
+class DirectCalls:
+    """The calls of one kernel by the shapes of its arrays; of open sizes those that were met."""
+
+    def __init__(self, kernel: Any, func: PrimFunc) -> None:
+        self._kernel, self._func = kernel, func
+        self._fixed = DirectCall.of(kernel, func)
+        self._is_open = bool(kernel.signature.dims) and _takes_arrays(kernel)
+        self._met: dict[tuple[Any, ...], DirectCall] = {}
+
+    def of(self, args: Sequence[Any]) -> DirectCall | None:
+        """The calls with arrays of these shapes; None where there is no short way."""
+        if not self._is_open:
+            return self._fixed
+        if not all(type(a) is ndarray for a in args):
+            return None
+        shapes = tuple([a.shape for a in args])
+        found = self._met.get(shapes)
+        if found is None:
+            try:
+                dims = kernel_call.check(self._kernel, args)
+            except RuntimeInputError:
+                return None
+            if not _has_elements(self._kernel, dims):
+                return None
+            if len(self._met) >= MOST:
+                self._met.clear()
+            found = self._met[shapes] = DirectCall(self._kernel, self._func, dims)
+        return found
+
+
+def _takes_arrays(kernel: Any) -> bool:
+    """Its parameters are arrays whose elements lie one behind the other, as many as their types
+    say, of types of NumPy's own; and it gives nothing."""
+    if kernel.signature.result is not None or not hasattr(kernel, "address"):
+        return False
+    return all(isinstance(p, Buffer) and _is_plain(p) for p in kernel.signature.params)
+
+
 def _is_plain(buffer: Buffer) -> bool:
-    """Its elements lie one behind the other, as many as its type says, of a type of NumPy's own."""
-    extents = [as_int(extent) for extent in buffer.shape]
     return (
-        all(extent is not None and extent > 0 for extent in extents)
-        and not buffer.strides
+        not buffer.strides
         and buffer.elem_offset is None
         and buffer.dtype.lanes == 1
         and buffer.dtype.numpy.isbuiltin == 1
     )
+
+
+def _has_elements(kernel: Any, dims: Dims) -> bool:
+    """Each array has some."""
+    return all(evaluate(n, dims) > 0 for p in kernel.signature.params for n in p.shape)
 
 
 def iterations(n: Stmt) -> float:

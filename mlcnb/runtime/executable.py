@@ -25,7 +25,7 @@ from mlcnb.ir.pass_context import PassContext
 from mlcnb.relax.expr import Function
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.device_graph import DevicePlans
-from mlcnb.runtime.direct_call import DirectCall
+from mlcnb.runtime.direct_call import DirectCalls
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.graph_call import GraphPlans
 from mlcnb.runtime.tensor import Tensor, as_array, like_input, on_the_gpu
@@ -121,8 +121,8 @@ class Executable(display.Shown):
 
     def _call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """Run `entry` the long way; from now on there may be a native one for such arrays."""
-        direct = self._direct
-        if direct is not None and not named:
+        direct = self._direct.of(args) if self._direct is not None and not named else None
+        if direct is not None:
             self._native = direct.entry or _no_entry
             if direct.run(args):
                 return None
@@ -133,12 +133,12 @@ class Executable(display.Shown):
         return found
 
     @cached_property
-    def _direct(self) -> DirectCall | None:
-        """The short way to call `entry`, where that is a PrimFunc and there is one."""
+    def _direct(self) -> DirectCalls | None:
+        """The short ways to call `entry`, where that is a PrimFunc."""
         function = self.mod[self.entry]
         if not isinstance(function, PrimFunc):
             return None
-        return DirectCall.of(self.kernels[self.entry], function)
+        return DirectCalls(self.kernels[self.entry], function)
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         self.mod[name]

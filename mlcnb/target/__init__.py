@@ -19,13 +19,15 @@ from mlcnb.core.errors import TargetError
 from mlcnb.core.node import FrozenDict, Node, node
 from mlcnb.core.text import kind_of
 from mlcnb.target.cpus import (
-    FOUR_MULTIPLY_ADDS,
     available_cores,
     caches_of,
     cpu_name,
     features,
+    halves_vectors_of,
     host_caches,
+    multiply_adds_of,
 )
+from mlcnb.target.measured import Measured, kept
 
 #: target kind -> what it is
 KINDS = {
@@ -251,16 +253,30 @@ class Target(TargetNode):
     def halves_vectors(self) -> bool:
         """True if the longest vectors are worked on in two halves: half of one takes half the time.
 
-        So Zen 4 does (AMD, Software Optimization Guide for the Zen4 Microarchitecture, 2.11).
+        As measured on this computer (`mlcnb doctor --measure`), else by the CPU's name.
         """
-        return self.vector_bits == 512 and cpu_name(self.mcpu) == "znver4"
+        if self.vector_bits != 512:
+            return False
+        found = self._measured
+        return found.halves_vectors if found else halves_vectors_of(cpu_name(self.mcpu))
 
     @property
     def multiply_adds(self) -> int:
-        """Multiply-adds of whole vectors that begin in a cycle; two where the CPU is not known."""
-        if self.halves_vectors or cpu_name(self.mcpu) == "znver1":
-            return 1
-        return 4 if cpu_name(self.mcpu) in FOUR_MULTIPLY_ADDS else 2
+        """Multiply-adds of whole vectors that begin in a cycle.
+
+        As measured on this computer, else by the CPU's name; two where that is not known.
+        """
+        found, name = self._measured, cpu_name(self.mcpu)
+        if found:
+            return found.multiply_adds
+        is_half = self.vector_bits != 512 and halves_vectors_of(name)
+        return multiply_adds_of(name) * (2 if is_half else 1)
+
+    @property
+    def _measured(self) -> Measured | None:
+        """What was measured, where this is this computer's CPU with all that it has."""
+        is_whole = self.mcpu == "host" and not {"mattr", "vector-bits"} & self.attrs.keys()
+        return kept() if is_whole else None
 
     def sums_pairs(self, dtype: str) -> bool:
         """True if an instruction sums products of two and two values of `dtype` in float32."""

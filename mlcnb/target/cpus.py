@@ -51,8 +51,28 @@ _DOT_PRODUCTS = {
 }
 
 
-#: CPUs that begin four multiply-adds, of 128 bits each, in a cycle
-FOUR_MULTIPLY_ADDS = "apple-m1 apple-m2 apple-m3 apple-m4 neoverse-v1 neoverse-v2".split()
+#: multiply-adds of whole vectors that CPUs begin in a cycle; two where nothing is said
+_MULTIPLY_ADDS = {
+    "znver1 znver4": 1,
+    # one unit of 512 bits, two of 256
+    "icelake-client tigerlake rocketlake": 1,
+    # units of 128 bits
+    "gracemont sierraforest grandridge": 1,
+    "apple-m1 apple-m2 apple-m3 apple-m4 neoverse-v1 neoverse-v2": 4,
+}
+#: CPUs whose longest vectors take as long as two of half the length. AMD, Software Optimization
+#: Guide for the Zen4 Microarchitecture, 2.11; Intel, Optimization Reference Manual, of clients
+_HALVE_VECTORS = "znver4 icelake-client tigerlake rocketlake".split()
+
+
+def multiply_adds_of(mcpu: str) -> int:
+    """Multiply-adds of whole vectors that a CPU of LLVM's name begins in a cycle."""
+    return next((n for names, n in _MULTIPLY_ADDS.items() if mcpu in names.split()), 2)
+
+
+def halves_vectors_of(mcpu: str) -> bool:
+    """Whether a CPU of LLVM's name works on its longest vectors in two halves."""
+    return mcpu in _HALVE_VECTORS
 
 
 @cache

@@ -10,6 +10,9 @@ from mlcnb.view.parts import Column, Fold, Line, Part, Table, Title
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, listed, percent, plural, seconds
 
+#: sections that are of the machine, and not of packages
+MACHINE = ("machine", "a core")
+
 
 @shows("mlcnb.observe.image:Classes")
 def classes(found: Any) -> list[Part]:
@@ -49,7 +52,7 @@ def diagnosis(d: Any) -> list[Part]:
     parts: list[Part] = [Title("what this machine has")]
     for title, findings in d.sections.items():
         inside = _findings(title, findings)
-        if title == "machine":
+        if title in MACHINE:
             parts += inside
             continue
         missing = [f.name for f in findings if not f.ok]
@@ -60,7 +63,11 @@ def diagnosis(d: Any) -> list[Part]:
 
 
 def _findings(title: str, findings: Sequence[Any]) -> list[Part]:
-    columns = [Column(title if title == "machine" else ""), Column(""), Column("", "prose")]
+    columns = [
+        Column(title if title in ("machine", "a core") else ""),
+        Column(""),
+        Column("", "prose"),
+    ]
     rows = [(f.name, "" if f.ok else "✗", clip(f.value, 200)) for f in findings]
     parts: list[Part] = [Table(columns, rows, 60)]
     for remedy in dict.fromkeys(f.remedy for f in findings if f.remedy):

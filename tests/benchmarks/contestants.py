@@ -5,6 +5,7 @@
     torch         what the case says, eager, without gradients
     onnxruntime   the model, all optimisations; its threads stop spinning when a call returns
     openvino      the model, float32 throughout, for latency
+    ncnn, mnn     the model, float32 throughout (`phones`); only when asked for
     tvm           the model, untuned: what Apache TVM does by default; only when asked for
 
 Each is a function of a case and a number of threads that gives a function of nothing. One that is
@@ -25,6 +26,7 @@ import numpy as np
 import mlcnb as mlc
 from mlcnb.observe.benchmark import fixed_threads
 from mlcnb.observe.peers import as_list, onnxruntime_session
+from tests.benchmarks import phones
 from tests.benchmarks.case import Case
 
 OURS = "mlcnb"
@@ -34,6 +36,8 @@ PEERS = {
     "torch": ("torch", "torch"),
     "onnxruntime": ("onnxruntime", "onnxruntime"),
     "openvino": ("openvino", "openvino"),
+    "ncnn": ("ncnn", "ncnn"),
+    "mnn": ("MNN", "MNN"),
     "tvm": ("tvm", "apache-tvm"),
 }
 #: without --peers; TVM's default schedules take seconds for what the others do in milliseconds
@@ -184,5 +188,7 @@ _MAKERS: dict[str, Callable[[Case, int], Run]] = {
     "torch": _torch,
     "onnxruntime": _onnxruntime,
     "openvino": _openvino,
+    "ncnn": phones.ncnn,
+    "mnn": phones.mnn,
     "tvm": _tvm,
 }

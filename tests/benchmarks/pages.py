@@ -44,6 +44,8 @@ LOOKS = {
     "torch": ("#c4622d", "\\\\"),
     "onnxruntime": ("#3a7d44", ".."),
     "openvino": ("#7b4fa3", "xx"),
+    "ncnn": ("#8a6d1d", "++"),
+    "mnn": ("#a83e6c", "oo"),
     "tvm": ("#57606a", "--"),
 }
 

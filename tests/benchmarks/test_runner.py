@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 import mlcnb as mlc
 from mlcnb.machine import Level, Roofline
+from mlcnb.observe.peers import onnxruntime_session
 from tests.benchmarks import (
     assembly,
     contestants,
@@ -22,6 +23,7 @@ from tests.benchmarks import (
     models,
     operators,
     pages,
+    phones,
     report,
 )
 from tests.benchmarks.__main__ import APART, SUITES, main
@@ -90,6 +92,33 @@ def test_a_peer_that_is_missing_or_fails_is_named(monkeypatch):
     (row,) = measure([case], [1], ["onnxruntime", "numpy"], 0.01)
     assert row.results["onnxruntime"] == Result(failed="RuntimeError: no <b>")
     assert row.results["mlcnb"].error < 1e-5 and row.best_peer == "numpy"
+
+
+@pytest.mark.parametrize("version", [9, 17])
+def test_a_model_that_says_what_phones_libraries_guess(version):
+    """The same results: weights are no inputs, a Softmax names the axis that its opset means."""
+    nodes = [helper.make_node("Add", ["x", "w"], ["a"]), helper.make_node("Softmax", ["a"], ["y"])]
+    weights = {"w": random(1, 5, 1, 1)}
+    model = model_of(nodes, {"x": (1, 5, 1, 1)}, "y", weights, version)
+    model.ir_version = 3
+    weight = helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, (1, 5, 1, 1))
+    model.graph.input.append(weight)
+    made = phones.plain(model)
+    assert [i.name for i in made.graph.input] == ["x"]
+    assert made.graph.node[1].attribute[0].i == (1 if version == 9 else -1)
+    assert len(model.graph.input) == 2 and not model.graph.node[1].attribute
+    x = {"x": random(1, 5, 1, 1)}
+    ours, theirs = (
+        onnxruntime_session(m.SerializeToString(), 1).run(None, x)[0] for m in (made, model)
+    )
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("peer", ["ncnn", "mnn"])
+def test_libraries_for_phones_agree(peer):
+    pytest.importorskip(contestants.PEERS[peer][0], reason=f"{peer} is not installed")
+    (row,) = measure([next(models.cases(names=("squeezenet",)))], [1], [peer], 0.01)
+    assert row.results[peer].error < 1e-4
 
 
 def test_a_peer_without_a_way_has_no_result():

@@ -6,10 +6,13 @@ import os
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mlcnb.codegen.llvm import cache
 from mlcnb.codegen.llvm.cache import Store, pack, unpack
+from mlcnb.core import files
+from mlcnb.ir.memory import address_of
 
 
 def only_file(store: Store) -> Path:
@@ -177,14 +180,14 @@ def test_environment(tmp_path, monkeypatch):
 @pytest.mark.skipif(os.name != "posix", reason="home folders of POSIX")
 def test_user_folder(monkeypatch):
     monkeypatch.delenv("MLCNB_CACHE_DIR", raising=False)
-    monkeypatch.setattr(cache.sys, "platform", "linux")
+    monkeypatch.setattr(files.sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert cache.user_folder() == Path("/somewhere/mlcnb")
+    assert files.user_folder() == Path("/somewhere/mlcnb")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/ada")
-    assert cache.user_folder() == Path("/home/ada/.cache/mlcnb")
-    monkeypatch.setattr(cache.sys, "platform", "darwin")
-    assert cache.user_folder() == Path("/home/ada/Library/Caches/mlcnb")
+    assert files.user_folder() == Path("/home/ada/.cache/mlcnb")
+    monkeypatch.setattr(files.sys, "platform", "darwin")
+    assert files.user_folder() == Path("/home/ada/Library/Caches/mlcnb")
 
 
 def test_no_home_no_cache(monkeypatch):
@@ -193,8 +196,8 @@ def test_no_home_no_cache(monkeypatch):
 
     for name in ("MLCNB_CACHE_DIR", "XDG_CACHE_HOME", "MLCNB_CACHE", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(cache.Path, "home", no_home)
-    assert cache.user_folder() is None
+    monkeypatch.setattr(files.Path, "home", no_home)
+    assert files.user_folder() is None
     assert cache.user_store() is None
 
 
@@ -203,3 +206,35 @@ def test_salt_names_the_makers(tmp_path):
     assert first == "mlcnb" and len(digest) == 32
     assert rest[::2] == ["llvmlite", "islpy"]
     assert version
+
+
+@pytest.mark.parametrize("size", [10, 1 << 20])
+def test_what_is_packed_lies_at_multiples(tmp_path, size):
+    """Arrays of a kept blob are used where they were read: a file's key may be of any length."""
+    store = Store(tmp_path)
+    parts = [b"text", np.arange(size, dtype=np.uint8), b"", np.ones(3, np.uint8)]
+    for key in ("k", "key " * 9):
+        store.put(key, pack(parts, 64))
+        found = unpack(store.view(key), 64)
+        assert [bytes(part) for part in found] == [bytes(part) for part in parts]
+        if size > cache.MAPPED:
+            assert [address_of(np.asarray(part)) % 64 for part in found if len(part)] == [0, 0, 0]
+        assert store.get(key) == bytes(pack(parts, 64))
+    assert unpack(pack(parts, 64)[:-1], 64) is None
+    assert unpack(pack(parts, 64)) is None
+
+
+def test_a_large_file_cut_short_or_changed_is_a_miss(tmp_path):
+    store = Store(tmp_path)
+    blob = bytes(range(256)) * 1024
+    store.put("key", blob)
+    (path,) = tmp_path.iterdir()
+    data = path.read_bytes()
+    assert store.view("key") == blob
+    for damaged in (data[:-1], data + b"x", data[:-9] + b"\0" + data[-8:], data[:200]):
+        path.write_bytes(damaged)
+        assert store.view("key") is None
+    path.write_bytes(data)
+    kept = store.view("key")
+    path.unlink()
+    assert kept == blob, "what was read stays"

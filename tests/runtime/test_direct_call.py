@@ -12,6 +12,7 @@ from mlcnb import te
 from mlcnb.core.errors import RuntimeInputError
 from mlcnb.ir import prim_ops as p
 from mlcnb.runtime.direct_call import SHORT, DirectCall, iterations
+from mlcnb.script import from_source
 from mlcnb.tir import stmt as s
 
 
@@ -27,9 +28,12 @@ def arrays(size: int = 8) -> list[np.ndarray]:
 
 def is_direct(ex, *args) -> bool:
     """Both short ways, which must agree."""
-    native = ex._direct.entry(*args)
+    direct = ex._direct.of(args)
+    if direct is None:
+        return False
+    native = direct.entry(*args)
     assert native is None or native is NotImplemented
-    assert ex._direct.run(args) == (native is None)
+    assert direct.run(args) == (native is None)
     return native is None
 
 
@@ -73,6 +77,59 @@ def test_a_result_that_is_read_only_or_overlaps_an_input_is_refused():
         ex(a, b, c)
 
 
+def doubled(dtype: str = "float32"):
+    """b[i, j] = 2 a[i, j] of n rows, c[i] = a[i, 0]"""
+    n = mlc.tir.Var("n", "int32")
+    a = te.placeholder((n, 4), dtype, "a")
+    b = te.compute((n, 4), lambda i, j: a[i, j] * 2, name="b")
+    c = te.compute((n,), lambda i: a[i, 0], name="c")
+    return mlc.compile(te.create_prim_func([a, b, c]))
+
+
+def rows(n: int) -> list[np.ndarray]:
+    given = np.random.default_rng(n).random((n, 4), np.float32)
+    return [given, np.zeros((n, 4), "f4"), np.zeros(n, "f4")]
+
+
+def test_open_sizes_go_the_short_way_from_the_second_call_on():
+    ex = doubled()
+    for n in (3, 5, 3, 1, 5, 5, 700, 3):
+        a, b, c = rows(n)
+        ex(a, b, c)
+        np.testing.assert_array_equal(b, 2 * a)
+        np.testing.assert_array_equal(c, a[:, 0])
+        b[:], c[:] = 0, 0
+        assert ex._native(a, b, c) is None, "the next call with these sizes is native"
+        np.testing.assert_array_equal(b, 2 * a)
+        assert ex._native(*rows(n + 1)) is NotImplemented
+    assert len(ex._direct._met) == 4
+
+
+def test_open_sizes_that_do_not_fit_are_refused_by_name():
+    ex = doubled()
+    a, b, c = rows(3)
+    ex(a, b, c)
+    for bad in ([a, b, np.zeros(4, "f4")], [a.astype("f8"), b, c], [a, b[::2], c], [a, b]):
+        with pytest.raises(RuntimeInputError):
+            ex(*bad)
+        assert not is_direct(ex, *bad)
+    whole = np.zeros(64, "f4")
+    with pytest.raises(RuntimeInputError, match="shares memory"):
+        ex(whole[:16].reshape(4, 4), whole[12:28].reshape(4, 4), np.zeros(4, "f4"))
+    ex(*rows(0))
+    assert not is_direct(ex, *rows(0)), "there is no address of nothing"
+
+
+def test_calls_of_few_sets_of_sizes_are_kept(monkeypatch):
+    monkeypatch.setattr("mlcnb.runtime.direct_call.MOST", 3)
+    ex = doubled()
+    for n in range(1, 9):
+        a, b, c = rows(n)
+        ex(a, b, c)
+        np.testing.assert_array_equal(b, 2 * a)
+    assert len(ex._direct._met) <= 3
+
+
 def nest(extent: int) -> s.Stmt:
     """A copy of that many rows of 1024."""
     x = te.placeholder((extent, 1024), name="x")
@@ -107,11 +164,20 @@ def test_several_threads_call_one_kernel():
     assert not wrong
 
 
-def test_kernels_with_sizes_or_numbers_go_the_long_way():
-    n = te.var("n")
-    a = te.placeholder((n,), name="a")
-    ex = mlc.compile(te.create_prim_func([a, te.compute((n,), lambda i: a[i] * 2.0)]))
-    assert ex._direct is None
+SCALED = """
+@T.prim_func
+def main(a: T.Buffer((5,), "float32"), b: T.Buffer((5,), "float32"), k: T.float32):
+    for i in range(5):
+        with T.block("b"):
+            v = T.axis.spatial(5, i)
+            b[v] = a[v] * k
+"""
+
+
+def test_kernels_with_numbers_go_the_long_way():
+    ex = mlc.compile(from_source(SCALED))
     x, y = np.ones(5, "f4"), np.zeros(5, "f4")
-    ex(x, y)
-    np.testing.assert_array_equal(y, 2 * x)
+    assert ex._direct.of((x, y, 2.0)) is None
+    for k in (2.0, 3.0):
+        ex(x, y, k)
+        np.testing.assert_array_equal(y, k * x)

@@ -1,6 +1,9 @@
 """Blobs on disk, found by the whole of what they were made from.
 
-    file = magic | length of key | length of blob | blake2b of all the rest | key | blob
+    file = magic | length of key | length of blob | blake2b of all the rest | key | gap | blob
+
+The blob begins at a multiple of 64 bytes, as what it holds may (`pack`): a large file is read into
+pages of its own, and its arrays are used where they lie.
 
 The file's name is a hash of the key, but the key itself is stored and compared byte for byte: two
 keys of one hash are a miss, never a mix-up. A file that is cut short, altered, or owned by somebody
@@ -15,19 +18,23 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from mlcnb.codegen.llvm import sources
+from mlcnb.core.errors import ExecutionError
+from mlcnb.core.files import kept_folder
+from mlcnb.ir.memory import ALIGNMENT, MAPPED, mapped_empty
 
 Blob = TypeVar("Blob", bytes, memoryview)
 
-_MAGIC = b"mlcnb-1\n"
+_MAGIC = b"mlcnb-2\n"
 _HEAD = struct.Struct("<8sQQ32s")
 _GIB = 1 << 30
 
@@ -64,6 +71,11 @@ class Store:
 
     def get(self, key: str) -> bytes | None:
         """The blob that was put under exactly this key, or None."""
+        found = self.view(key)
+        return None if found is None else bytes(found)
+
+    def view(self, key: str) -> memoryview | None:
+        """The same, where it lies: in memory that goes when nobody has a view of it."""
         raw = self._raw(key)
         path = self._path(raw)
         blob = _blob_for(raw, _read(path))
@@ -127,37 +139,56 @@ class Store:
 
 
 def _frame(key: bytes, blob: bytes) -> bytes:
-    return _HEAD.pack(_MAGIC, len(key), len(blob), _digest(key, blob)) + key + blob
+    head = _HEAD.pack(_MAGIC, len(key), len(blob), _digest(key, blob)) + key
+    return head.ljust(_start(key), b"\0") + blob
 
 
-def _digest(key: bytes, blob: bytes) -> bytes:
+def _start(key: bytes) -> int:
+    """Where the blob begins."""
+    return up_to(_HEAD.size + len(key), ALIGNMENT)
+
+
+def up_to(n: int, step: int) -> int:
+    """The first multiple of `step` that is not below `n`."""
+    return -(-n // step) * step
+
+
+def _digest(key: bytes, blob: bytes | memoryview) -> bytes:
     hasher = hashlib.blake2b(struct.pack("<QQ", len(key), len(blob)), digest_size=32)
     hasher.update(key)
     hasher.update(blob)
     return hasher.digest()
 
 
-def _blob_for(key: bytes, data: bytes | None) -> bytes | None:
+def _blob_for(key: bytes, data: memoryview | None) -> memoryview | None:
     """The blob in a file's bytes if they are whole and were written for this very key."""
     if data is None or len(data) < _HEAD.size:
         return None
     magic, key_length, blob_length, digest = _HEAD.unpack_from(data)
-    start = _HEAD.size + key_length
-    if magic != _MAGIC or len(data) != start + blob_length:
+    start = _start(key)
+    if magic != _MAGIC or key_length != len(key) or len(data) != start + blob_length:
         return None
-    blob = data[start:]
-    if data[_HEAD.size : start] != key or _digest(key, blob) != digest:
+    gap, blob = data[_HEAD.size + len(key) : start], data[start:]
+    if data[_HEAD.size : _HEAD.size + len(key)] != key or any(gap):
         return None
-    return blob
+    return blob if _digest(key, blob) == digest else None
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: Path) -> memoryview | None:
     """All bytes of a regular file that is this user's own, else None."""
     try:
-        with open(path, "rb") as file:
-            mine = not hasattr(os, "geteuid") or _is_mine(os.fstat(file.fileno()))
-            return file.read() if mine else None
-    except OSError:  # not there, not readable, or a folder
+        with open(path, "rb", buffering=0) as file:
+            stat = os.fstat(file.fileno())
+            if hasattr(os, "geteuid") and not _is_mine(stat):
+                return None
+            if stat.st_size < MAPPED:
+                return memoryview(file.readall())
+            data = mapped_empty((stat.st_size,), np.dtype(np.uint8)).data
+            read = 0
+            while read < len(data) and (more := file.readinto(data[read:])):
+                read += more
+            return data[:read]
+    except (OSError, ExecutionError):  # not there, not readable, a folder, or more than there is
         return None
 
 
@@ -196,50 +227,42 @@ def _remove(path: str) -> None:
         pass
 
 
-def pack(parts: Sequence[bytes]) -> bytes:
-    """Several blobs as one: their count, their lengths, then themselves."""
-    lengths = struct.pack(f"<I{len(parts)}Q", len(parts), *map(len, parts))
-    return lengths + b"".join(parts)
+def pack(parts: Sequence[Any], align: int = 1) -> bytes:
+    """Several blobs as one: their count, their lengths, then themselves.
+
+    Args:
+        parts: bytes, or a row of them as a buffer.
+        align: each begins at a multiple of so many bytes.
+    """
+    views = [memoryview(part) for part in parts]
+    pieces: list[Any] = [struct.pack(f"<I{len(views)}Q", len(views), *map(len, views))]
+    at = len(pieces[0])
+    for view in views:
+        gap = -at % align
+        pieces += [bytes(gap), view]
+        at += gap + len(view)
+    return b"".join(pieces)
 
 
-def unpack(blob: Blob) -> list[Blob] | None:
+def unpack(blob: Blob, align: int = 1) -> list[Blob] | None:
     """What `pack` was given, or None where the lengths do not add up; of a view, views."""
     try:
         (count,) = struct.unpack_from("<I", blob)
         lengths = struct.unpack_from(f"<{count}Q", blob, 4)
     except struct.error:
         return None
-    at = 4 + 8 * count
-    if at + sum(lengths) != len(blob):
-        return None
-    parts = []
+    at, parts = 4 + 8 * count, []
     for length in lengths:
+        at = up_to(at, align)
         parts.append(blob[at : at + length])
         at += length
-    return parts
-
-
-def user_folder() -> Path | None:
-    """Where this platform wants caches kept, or None where there is no home."""
-    given = os.environ.get("MLCNB_CACHE_DIR")
-    if given:
-        return Path(given)
-    try:
-        if sys.platform == "win32":
-            return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "mlcnb" / "cache"
-        if sys.platform == "darwin":
-            return Path.home() / "Library" / "Caches" / "mlcnb"
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mlcnb"
-    except RuntimeError:  # no home folder
-        return None
+    return parts if at == len(blob) else None
 
 
 def user_store() -> Store | None:
     """The cache of this user, as the environment says now; None where it is off or impossible."""
-    folder = user_folder()
-    if folder is None or os.environ.get("MLCNB_CACHE", "1").lower() in ("0", "off", "no", "false"):
-        return None
-    return _store_at(folder)
+    folder = kept_folder()
+    return None if folder is None else _store_at(folder)
 
 
 @cache

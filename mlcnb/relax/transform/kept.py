@@ -25,7 +25,7 @@ from mlcnb.codegen.llvm import sources
 from mlcnb.core import options
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.dtype import dtype
-from mlcnb.ir.memory import aligned
+from mlcnb.ir.memory import ALIGNMENT, aligned
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.packed import pack, unpack
 from mlcnb.ir.pass_context import PassContext
@@ -92,7 +92,7 @@ class Lowering:
             self.key = self._key_of(sources.digest(self.store, parts=sources.GRAPHS))
         except MLCError:  # something in it cannot be written down
             return None
-        blob = self.store.get(self.key)
+        blob = self.store.view(self.key)
         return None if blob is None else _read(blob)
 
     def _key_of(self, version: str) -> str:
@@ -142,11 +142,12 @@ def _machine(target: Target) -> list[Any]:
     if not target.is_cpu:
         return []
     facts = (target.num_cores, target.caches, target.cache_ways, target.vector_bits)
-    return [target.mcpu, *map(str, facts), ",".join(sorted(target.features))]
+    units = (target.multiply_adds, target.halves_vectors)
+    return [target.mcpu, *map(str, facts + units), ",".join(sorted(target.features))]
 
 
 def _digest(array: np.ndarray) -> str:
-    content: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    content: Any = _bytes_of(array)
     found = hashlib.sha256(content).hexdigest()
     return f"{array.dtype.name} {array.shape} {found}"
 
@@ -162,12 +163,17 @@ def _written(mod: IRModule) -> bytes:
         "made": [[is_made(f), is_declared(f)] for f in loops],
     }
     texts = (json.dumps(head).encode(), text.encode(errors="surrogatepass"))
-    return disk.pack([*texts, *(np.ascontiguousarray(a).tobytes() for a in arrays)])
+    return disk.pack([*texts, *map(_bytes_of, arrays)], ALIGNMENT)
 
 
-def _read(blob: bytes) -> IRModule | None:
-    """The module that `_written` wrote."""
-    parts = disk.unpack(memoryview(blob))
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    """The elements as bytes, one behind the other."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _read(blob: memoryview) -> IRModule | None:
+    """The module that `_written` wrote; its arrays lie where they were read."""
+    parts = disk.unpack(blob, ALIGNMENT)
     if parts is None:
         return None
     head = json.loads(bytes(parts[0]))
