@@ -174,3 +174,28 @@ def test_a_tile_that_reaches_outside_of_the_buffer_is_no_tile():
     for target in ("interp", "llvm"):
         mlc.compile(sch.mod["main"], target=target)(a, p)
         np.testing.assert_array_equal(p, np.pad(a, (2, 1)))
+
+
+@T.prim_func
+def partitioned(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
+    for i in range(3):
+        with T.block("part"):
+            T.reads(A[i * 4 : i * 4 + 4])
+            T.writes(C[i * 4 : i * 4 + 4])
+            for j in range(4):
+                with T.block("C"):
+                    v = T.axis.spatial(12, i * 4 + j)
+                    C[v] = A[v] * T.float32(2)
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_a_block_without_axes_has_no_tile_of_its_own(write):
+    """Where its tile begins only a loop says, which blocks inside may not speak of: a later split
+    of the loop left them with a variable that nobody defines."""
+    sch = Schedule(partitioned)
+    sch.cache_write("C", 0, "local") if write else sch.cache_read("C", 0, "local")
+    sch.split(sch.get_loops("part")[0], [2, 2])
+    assert "T.int32()" not in text(sch) and "alloc_buffer((12,), scope=" in text(sch)
+    x, y = np.arange(12, dtype="f4"), np.zeros(12, "f4")
+    mlc.compile(sch.mod, target="interp")(x, y)
+    np.testing.assert_array_equal(y, 2 * x)

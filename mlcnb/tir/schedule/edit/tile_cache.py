@@ -85,7 +85,8 @@ def tile_of(
     """The tile that a block inside of another uses of a buffer, all of it surely there.
 
     parent: where the cache is filled. None where that is a loop or the whole function, where the
-    tile has no fixed size or is the whole buffer, and where parts of it may lie outside.
+    tile has no fixed size or is the whole buffer, where parts of it may lie outside, and where it
+    begins by a loop (around a block without axes): blocks inside speak of axes alone.
     """
     if not isinstance(parent, s.Block) or parent is tree.root or not boxes or not boxes[0].sides:
         return None
@@ -104,8 +105,12 @@ def tile_of(
     )
     if full or any(n is None or n < 1 for n in counts):
         return None
+    around = (*tree.ancestors(parent), parent)
+    loops = {outer.loop_var for outer in around if isinstance(outer, s.For)}
+    if any(side.low.uses(loops) for side in sides):
+        return None
     analyzer = Analyzer()
-    for outer in (*tree.ancestors(parent), parent):
+    for outer in around:
         for var, domain in _defined(outer):
             analyzer.bind(var, domain)
     rooms = [n.minus(side.high) for side, n in zip(sides, whole, strict=True)]
