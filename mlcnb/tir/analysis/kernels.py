@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
@@ -87,18 +86,6 @@ def launch_of(n: s.Stmt) -> Launch:
     while isinstance(n, s.AttrStmt) and is_launch(n) and n.node.thread_tag not in axes:
         axes[n.node.thread_tag] = n.node
         n = n.body
-    return Launch(axes, n)
-
-
-def launches_in(n: s.Stmt) -> Launch:
-    """A kernel with all axes that it launches, also those behind its allocations."""
-    axes: dict[str, s.IterVar] = {}
-    inside: list[Any] = [n]
-    while len(inside) == 1 and not isinstance(inside[0], s.For | s.While | s.IfThenElse):
-        (found,) = inside
-        if is_launch(found):
-            axes.setdefault(found.node.thread_tag, found.node)
-        inside = bodies(found)
     return Launch(axes, n)
 
 
