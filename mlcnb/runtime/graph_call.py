@@ -179,13 +179,30 @@ def kinds_of(args: Sequence[Any]) -> Kinds | None:
     return tuple([(a.shape, a.dtype) for a in args])
 
 
+def _most_needed(layout: Layout, kernels: Mapping[str, Any]) -> str:
+    """Which call of a layout needs most of the arena, with the nodes of the model that it is."""
+
+    def needs(call: KernelCall) -> int:
+        own = getattr(kernels.get(call.kernel), "signature", None)
+        places = [x.nbytes for x in call.args if isinstance(x, Place) and x.storage.kind == "arena"]
+        return max(0 if own is None else own.workspace, *places, 0)
+
+    most = max(layout.calls, key=needs)
+    return f"{needs(most):,} of them at {most.binding}{told_of(most.origin)}, by {most.kernel}"
+
+
 class BoundPlan:
     """A layout with memory and a native program; used by one thread at a time."""
 
     def __init__(self, layout: Layout, kernels: Mapping[str, Any]) -> None:
         self.layout = layout
         self.kernels = kernels
-        self.arena = aligned_empty((max(1, layout.arena_bytes),), np.dtype("uint8"))
+        try:
+            self.arena = aligned_empty((max(1, layout.arena_bytes),), np.dtype("uint8"))
+        except ExecutionError as error:
+            raise ExecutionError(
+                f"{error.message}; {_most_needed(layout, kernels)}", hint=error.hint
+            ) from None
         self.ignored = aligned_empty((1,), np.dtype("uint64"))
         addresses, slots = [], []
         self.patches: list[tuple[int, int, str, int]] = []

@@ -138,3 +138,19 @@ def test_a_refusal_names_the_node_and_its_attributes(told):
         "pool_size (3, 3), strides (4294967296, 4294967296), padding (0, 0, 0, 0), dilation "
         "(1, 1), ceil_mode False, count_include_pad False, layout NCHW, out_layout NCHW"
     )
+
+
+def test_memory_that_a_call_has_not_names_the_node(told):
+    """The image of a transposed convolution, as far apart as the kernel is dilated."""
+    far = 2**31 - 2
+    attrs = {"dilations": [far, 1], "pads": [far, 0, far, 0]}
+    said = told(Case("ConvTranspose", attrs, (KERNEL,)))
+    assert said.startswith("refused: ExecutionError: 171,798,691,968 bytes (160.0 GiB) are needed")
+    assert "(ConvTranspose 'n')" in said
+
+
+@pytest.mark.parametrize("batch", [-1, 2, 2**31 - 1, -(2**31) - 1])
+def test_batch_dimensions_that_are_not_there(told, batch):
+    said = told(Case("GatherND", {"batch_dims": batch}, (np.array([[0, 1], [2, 3]]),), "ROWS"))
+    assert said.startswith("refused: ModelError: the model: node 'n' (GatherND, opset 18)"), said
+    assert "batch_dims" in said

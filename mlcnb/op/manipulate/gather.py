@@ -125,6 +125,8 @@ class GatherNd(OpDecl):
         if not index_dims or as_int(index_dims[-1]) is None:
             refuse(self, "the last dimension of indices must be known")
         depth = as_int(index_dims[-1]) or 0
+        if not 0 <= self.batch_dims < len(index_dims):
+            refuse(self, f"batch_dims {self.batch_dims} is not from 0 to {len(index_dims) - 1}")
         if self.batch_dims + depth > len(getattr(x, "dims", None) or x.shape):
             refuse(self, f"{depth} indices after {self.batch_dims} batch dimensions are too many")
         return depth
