@@ -65,8 +65,11 @@ def _grams(n: OnnxNode) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def _windows(n: OnnxNode, size: int, length: int) -> Iterator[np.ndarray]:
-    """The places of `size` tokens, (windows, size), for each distance that skips allow."""
-    for distance in range(1, n.require("max_skip_count") + 2):
+    """The places of `size` tokens, (windows, size), for each distance that skips allow.
+
+    Tokens of one window that are `length` apart do not both exist.
+    """
+    for distance in range(1, min(n.require("max_skip_count") + 1, max(1, length)) + 1):
         count = length - (size - 1) * distance
         if count > 0 and (size > 1 or distance == 1):
             yield np.arange(count)[:, None] + distance * np.arange(size)

@@ -70,6 +70,21 @@ def answer(case: Case) -> str:
     return "same" if same else f"differs: {found.ravel()[:4]} and {wanted.ravel()[:4]}"
 
 
+def told_of(model: bytes, inputs: list[Any]) -> str:
+    """What became of a model of one node `n`: "ran", "named: …" with a typed error that says which
+    node, "unnamed: …" with one that does not; anything else is a fault.
+    """
+    try:
+        mlc.compile(mlc.from_onnx(onnx.load_from_string(model)), target="llvm")(*inputs)
+    except MLCError as error:
+        is_named = any(x in error.message for x in ("'n'", "node n", "Name: n "))
+        kind = "named" if is_named else "unnamed"
+        return f"{kind}: {type(error).__name__}: {error.message}"
+    except Exception as error:  # noqa: BLE001 (which is what this looks for)
+        return f"untyped: {type(error).__name__}: {error}"
+    return "ran"
+
+
 # ONNX Runtime 1.31 compares int64 in 32 bits where it has AVX-512, and takes an end of 2^63 - 1 for
 # "all of it" where it steps backwards, too (the standard, and NumPy, end where they start).
 INTEGERS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Mod": np.mod}

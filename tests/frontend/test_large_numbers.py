@@ -5,15 +5,18 @@ refusal; never a crash, never another answer.
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from multiprocessing import get_context
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlcnb as mlc
-from tests.frontend.large_numbers import IMAGE, KERNEL, Case, answer, limited
+from tests.frontend import suite
+from tests.frontend.large_numbers import IMAGE, KERNEL, Case, answer, limited, told_of
 
 LARGE = st.builds(
     lambda power, by: min(2**power + by, 2**63 - 1),
@@ -25,11 +28,17 @@ SMALL = st.integers(1, 3)
 
 
 @pytest.fixture(scope="module")
-def told():
-    """Answers of one process; a crash breaks it, and so fails the test."""
+def worker():
+    """One process; a crash breaks it, and so fails the test."""
     context = get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, initializer=limited) as worker:
-        yield lambda case: worker.submit(answer, case).result(timeout=120)
+    with ProcessPoolExecutor(1, mp_context=context, initializer=limited) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def told(worker):
+    """Answers of that process."""
+    return lambda case: worker.submit(answer, case).result(timeout=120)
 
 
 def longs(*values: int) -> np.ndarray:
@@ -154,3 +163,71 @@ def test_batch_dimensions_that_are_not_there(told, batch):
     said = told(Case("GatherND", {"batch_dims": batch}, (np.array([[0, 1], [2, 3]]),), "ROWS"))
     assert said.startswith("refused: ModelError: the model: node 'n' (GatherND, opset 18)"), said
     assert "batch_dims" in said
+
+
+KINDS = (onnx.AttributeProto.INT, onnx.AttributeProto.INTS)
+#: attributes that say a dtype, and the one that says how many samples to take, which are taken
+OTHERS = frozenset("to dtype stash_type output_dtype saturate sampling_ratio".split())
+
+
+@cache
+def with_integers():
+    """ONNX's own cases of one node with integer attributes, by operator: (model, inputs, names)."""
+    found: dict[str, list] = {}
+    for case in suite.cases():
+        if case.record.kind != "node":
+            continue
+        model, inputs, _ = next(iter(suite.data_sets(case)))
+        if len(model.graph.node) != 1 or not all(isinstance(x, np.ndarray) for x in inputs):
+            continue
+        (node,) = model.graph.node
+        names = [a.name for a in node.attribute if a.type in KINDS and a.name not in OTHERS]
+        if names and sum(x.size for x in inputs) < 2000:
+            found.setdefault(node.op_type, []).append((model, inputs, names))
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_integer_attributes_of_every_operator(worker, data):
+    """One or two of them near 2**31: the model runs, or the refusal says which node it is."""
+    known = with_integers()
+    assert len(known) > 50
+    op = data.draw(st.sampled_from(sorted(known)))
+    model, inputs, names = data.draw(st.sampled_from(known[op]))
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    (node,) = changed.graph.node
+    node.name = "n"
+    for output in changed.graph.output:
+        if output.type.HasField("tensor_type"):
+            output.type.tensor_type.ClearField("shape")
+    for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True)):
+        attr = next(a for a in node.attribute if a.name == name)
+        if attr.type == onnx.AttributeProto.INT:
+            attr.i = data.draw(SIGNED)
+        else:
+            attr.ints[:] = [data.draw(st.just(x) | SIGNED) for x in attr.ints]
+    said = worker.submit(told_of, changed.SerializeToString(), inputs).result(timeout=120)
+    assert said == "ran" or said.startswith("named: "), (op, node.attribute, said)
+
+
+def test_more_skips_than_there_are_tokens():
+    """Windows of two tokens, one of which lies behind the end, are none (it went through 2**31)."""
+    tokens = np.array([1, 2, 1, 2], np.int64)
+
+    def counts(skips):
+        node = onnx.helper.make_node(
+            "TfIdfVectorizer", ["x"], ["y"], mode="TF", min_gram_length=2, max_gram_length=2,
+            max_skip_count=skips, ngram_counts=[0, 0], ngram_indexes=[0, 1, 2],
+            pool_int64s=[1, 2, 2, 1, 1, 1],
+        )  # fmt: skip
+        x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.INT64, [4])
+        y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+        opset = [onnx.helper.make_opsetid("", 18)]
+        model = onnx.helper.make_model(
+            onnx.helper.make_graph([node], "g", [x], [y]), opset_imports=opset, ir_version=8
+        )
+        return np.asarray(mlc.compile(mlc.from_onnx(model), target="llvm")(tokens))
+
+    np.testing.assert_array_equal(counts(2**31 - 1), counts(3))
