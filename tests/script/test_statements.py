@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mlcnb.core.errors import MLCError
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.script import parse, script
@@ -346,3 +347,20 @@ def test_python_functions_of_scalars_are_words() -> None:
     assert script(func, header=False).split("\n")[2:] == [
         "    A[T.min(n, 3)] = T.fabs(A[T.max(T.max(n, 1), 2)])"
     ]
+
+
+def test_what_is_returned_without_a_dtype_in_the_signature() -> None:
+    """`return` says the dtype of the result too; `T.ret` does not."""
+    func = parse(PRIM_FUNC + "    T.ret(n)")
+    assert func.ret_type is None
+    assert assert_round_trip(func).splitlines()[-1] == "    T.ret(n)"
+    func = parse(PRIM_FUNC + "    return n")
+    assert func.ret_type == "int32"
+    assert assert_round_trip(func).splitlines()[-1] == "    return n"
+
+
+@pytest.mark.parametrize("axis", ["T.axis.spatial(16, i, 3)", 'T.axis.remap("S", [i], 3)'])
+def test_the_dtype_of_an_axis_is_one(axis: str) -> None:
+    body = f'    for i in range(16):\n        with T.block("b"):\n            v = {axis}\n'
+    with pytest.raises(MLCError, match="int 3 is no dtype"):
+        parse(PRIM_FUNC + body + "            A[v] = 1.0")

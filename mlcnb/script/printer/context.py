@@ -82,6 +82,8 @@ class Printer:
         self.constants: dict[int, tuple[int, Any]] = {}
         self.prefixes: set[str] = set()
         self.module_name: str | None = None
+        #: whether the loop function around says the dtype of its result, which `return` tells too
+        self.returns = True
         self.uses_module = False
         #: the virtual devices of the module, which the text calls by their places
         self.vdevices: tuple[Any, ...] = ()

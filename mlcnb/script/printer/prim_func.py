@@ -37,6 +37,7 @@ def prim_func(p: Printer, n: PrimFunc, name: str) -> Doc:
         params = [_param(p, n, v, plain) for v in n.params]
         attrs, matched = _attrs(p, n, name), _match_buffers(p, n, plain)
         known = len(p.names.free)
+        p.returns = n.ret_type is not None
         alias, lines_inside = p.with_alias(lambda: _body(p, n))
         unbound = [
             buffer.declared_alone(p, x) for x in p.names.free[known:] if isinstance(x, e.Var)

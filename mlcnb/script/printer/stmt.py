@@ -204,8 +204,11 @@ def _store(p: Printer, n: s.BufferStore) -> Doc:
 def _evaluate(p: Printer, n: s.Evaluate) -> Doc:
     value = n.value
     if isinstance(value, e.Call):
-        if value.op == "tir.ret" and len(value.args) == 1 and value.dtype == value.args[0].dtype:
-            return [Text("return ", "keyword"), p.doc(value.args[0])]
+        alike = len(value.args) == 1 and value.dtype == value.args[0].dtype
+        if value.op == "tir.ret" and alike:
+            given = p.doc(value.args[0])
+            plain = call(p.word("T", "ret"), given)
+            return [Text("return ", "keyword"), given] if p.returns else plain
         return p.doc(value)
     return call(p.word("T", "evaluate"), p.doc(value))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError, as_name
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype as dtype_of
 from mlcnb.ir.expr import Var
 from mlcnb.script import build, frames
 from mlcnb.script.words import Namespace
@@ -120,6 +121,7 @@ def _axis(kind: IterType, name: str) -> Any:
                 f"T.axis.{name} takes the extent and the value",
                 hint=f"v = T.axis.{name}(128, i), where i runs over 128",
             )
+        dtype_of(dtype)
         return frames.Axis(kind, dom, value)
 
     axis.__name__ = name
@@ -129,6 +131,7 @@ def _axis(kind: IterType, name: str) -> Any:
 
 def remap(kinds: str, bindings: Sequence[Any], dtype: str = "int32") -> frames.Remap:
     """Axes that each take a whole loop: `vi, vj = T.axis.remap("SR", [i, j])`."""
+    dtype_of(dtype)
     return frames.Remap(kinds, list(bindings))
 
 
