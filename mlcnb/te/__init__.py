@@ -22,7 +22,7 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.te.prim_func": "create_prim_func",
         "mlcnb.ir.prim_ops": (
-            "add subtract multiply indexdiv=floordiv indexmod=floormod div floordiv floormod "
+            "add subtract multiply indexdiv=floordiv indexmod=floormod floordiv floormod "
             "truncdiv truncmod ceildiv if_then_else min_value max_value infinity bitwise_and "
             "bitwise_or bitwise_xor bitwise_not shift_left shift_right"
         ),
@@ -30,7 +30,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.index_map": "AXIS_SEPARATOR",
         "mlcnb.tir.op": (
             "comm_reducer sum prod max min all any exp exp2 exp10 expm1 log log2 log10 log1p sqrt "
-            "rsqrt tanh sigmoid erf sin cos tan asin acos atan sinh cosh asinh acosh atanh floor "
+            "div rsqrt tanh sigmoid erf sin cos tan asin acos atan sinh cosh asinh acosh atanh floor "
             "ceil trunc round nearbyint abs fabs atan2 fmod copysign hypot nextafter power pow "
             "ldexp isnan isinf isfinite popcount clz likely reinterpret"
         ),

@@ -609,3 +609,10 @@ def test_reduce_axes_that_depend_on_each_other_are_refused():
         "create_prim_func: B: a reduce axis depends on another one\n"
         "hint: reduce over both in their full ranges, with a condition (where=)"
     )
+
+
+def test_div_of_integers_rounds_towards_zero():
+    """As tir.div (it was refused)."""
+    i = te.var("i")
+    assert te.div(i, 2).script() == "T.Div(i, 2)"
+    assert te.div(te.var("x", "float32"), 2.0).script() == "x / T.float32(2.0)"

@@ -153,6 +153,26 @@ def test_a_barrier_between_write_and_read():
     )
 
 
+def test_an_allocation_between_the_launches_hides_no_threads():
+    """As TVM lowers kernels; threads behind it were not seen, and no barrier was put in."""
+    func = parse(
+        """
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    bx = T.launch_thread("blockIdx.x", 1)
+    S = T.allocate([64], "float32", "shared")
+    tx = T.launch_thread("threadIdx.x", 64)
+    S_1 = T.decl_buffer((64,), data=S, scope="shared")
+    S_1[tx] = A[tx]
+    B[tx] = S_1[63 - tx]
+"""
+    )
+    made = t.ThreadSync("shared")(IRModule.make({"main": func}))["main"]
+    lines = [x.strip() for x in made.script().splitlines()]
+    at = lines.index('T.tvm_storage_sync("shared")')
+    assert lines[at - 1 : at + 2 : 2] == ["S_1[tx] = A[tx]", "B[tx] = S_1[63 - tx]"]
+
+
 def test_no_barrier_for_elements_of_ones_own():
     sync(
         """

@@ -89,6 +89,17 @@ def launch_of(n: s.Stmt) -> Launch:
     return Launch(axes, n)
 
 
+def launches_in(n: s.Stmt) -> Launch:
+    """A kernel with all axes that it launches, also those behind its allocations."""
+    axes: dict[str, s.IterVar] = {}
+    inner = n
+    while isinstance(inner, s.AttrStmt | s.Allocate | s.DeclBuffer | s.LetStmt):
+        if is_launch(inner):
+            axes.setdefault(inner.node.thread_tag, inner.node)
+        inner = inner.body
+    return Launch(axes, n)
+
+
 def kernels_in(n: Node) -> Iterator[s.Stmt]:
     """The outermost statements below `n` (or `n` itself) that are bound to threads."""
     if bound_axis(n) is not None:

@@ -29,7 +29,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.scope import ROOT, Access, Scope, parts
 from mlcnb.tir.access.threads import Pending, Threads, any_conflict
-from mlcnb.tir.analysis.kernels import IMPLICIT, SHARED_SCOPES, is_launch, launch_of
+from mlcnb.tir.analysis.kernels import IMPLICIT, SHARED_SCOPES, is_launch, launches_in
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import bodies, heads, map_bodies
@@ -72,7 +72,7 @@ class Planner:
     """Walks a kernel in the order in which it runs, with the accesses since the last barrier."""
 
     def __init__(self, func: PrimFunc, kernel: s.Stmt, scope: str) -> None:
-        launch = launch_of(kernel)
+        launch = launches_in(kernel)
         self.func = func
         self.kernel = kernel
         self.memory = scope
