@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
@@ -92,11 +93,12 @@ def launch_of(n: s.Stmt) -> Launch:
 def launches_in(n: s.Stmt) -> Launch:
     """A kernel with all axes that it launches, also those behind its allocations."""
     axes: dict[str, s.IterVar] = {}
-    inner = n
-    while isinstance(inner, s.AttrStmt | s.Allocate | s.DeclBuffer | s.LetStmt):
-        if is_launch(inner):
-            axes.setdefault(inner.node.thread_tag, inner.node)
-        inner = inner.body
+    inside: list[Any] = [n]
+    while len(inside) == 1 and not isinstance(inside[0], s.For | s.While | s.IfThenElse):
+        (found,) = inside
+        if is_launch(found):
+            axes.setdefault(found.node.thread_tag, found.node)
+        inside = bodies(found)
     return Launch(axes, n)
 
 

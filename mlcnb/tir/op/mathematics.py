@@ -22,7 +22,11 @@ def const(value: Any, dtype: Any = None) -> PrimExpr:
 
 
 def div(a: Any, b: Any) -> PrimExpr:
-    """a / b as in C: integers rounded towards zero (see `truncdiv`, `floordiv`)."""
+    """a / b as in C, in the common dtype: integers rounded towards zero (see `truncdiv`).
+
+    Raises:
+        MLCError: an integer divided by the constant 0.
+    """
     a, b = p.match_dtypes(a, b)
     return p.div(a, b) if a.dtype.is_float else truncdiv(a, b)
 
