@@ -30,9 +30,9 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.index_map": "AXIS_SEPARATOR",
         "mlcnb.tir.op": (
             "comm_reducer sum prod max min all any exp exp2 exp10 expm1 log log2 log10 log1p sqrt "
-            "div rsqrt tanh sigmoid erf sin cos tan asin acos atan sinh cosh asinh acosh atanh floor "
-            "ceil trunc round nearbyint abs fabs atan2 fmod copysign hypot nextafter power pow "
-            "ldexp isnan isinf isfinite popcount clz likely reinterpret"
+            "div rsqrt tanh sigmoid erf sin cos tan asin acos atan sinh cosh asinh acosh atanh "
+            "floor ceil trunc round nearbyint abs fabs atan2 fmod copysign hypot nextafter power "
+            "pow ldexp isnan isinf isfinite popcount clz likely reinterpret"
         ),
     },
 )
