@@ -275,12 +275,22 @@ def peak(threads: int | None = None, dtype: str = "float32", seconds: float = 0.
     return flops / best / 1e9
 
 
-def peak_kernel(threads: int, dtype: str) -> tuple[Executable, int]:
-    """The program that `peak` runs, and its floating-point operations."""
+def peak_kernel(
+    threads: int, dtype: str, lanes: int = 0, chains: int = 0, steps: int = 100_000
+) -> tuple[Executable, int]:
+    """The program that `peak` runs, and its floating-point operations.
+
+    Args:
+        threads: how many work.
+        dtype: of the vectors.
+        lanes, chains: of a vector, and how many multiply-adds are under way; 0: whole vectors, as
+            many as registers hold.
+        steps: multiply-adds of each chain.
+    """
     from mlcnb.script import from_source
 
     target = Target("llvm")
-    lanes, chains, steps = target.lanes(dtype), target.vector_registers * 3 // 4, 100_000
+    lanes, chains = lanes or target.lanes(dtype), chains or target.vector_registers * 3 // 4
     sizes = {"lanes": lanes, "chains": chains, "steps": steps, "threads": threads}
     run = compile(from_source(_MULTIPLY_ADDS.format(dtype=dtype, **sizes)))
     return run, 2 * threads * lanes * chains * steps

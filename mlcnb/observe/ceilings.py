@@ -37,7 +37,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.text import kind_of
 from mlcnb.driver import compile
 from mlcnb.machine.roofline import Level, Roofline
-from mlcnb.observe.benchmark import fixed_threads, peak
+from mlcnb.observe.benchmark import fixed_threads, peak, peak_kernel
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.tensor import aligned_empty
 from mlcnb.runtime.threads import get_num_threads
@@ -147,22 +147,6 @@ def chain(a: T.Buffer((2,), "int64"), y: T.Buffer((1,), "int64")):
                 acc[0] = T.bitwise_xor(acc[0] + a[0], a[1])
         y[0] = acc[0]
 """
-_MULTIPLY_ADDS = """
-@T.prim_func
-def multiply_adds(x: T.Buffer(({lanes},), "float32"), y: T.Buffer(({lanes},), "float32")):
-    with T.block("chains"):
-        acc = T.alloc_buffer(({chains}, {lanes}), "float32", scope="local")
-        for c in T.unroll({chains}):
-            for l in T.vectorized({lanes}):
-                acc[c, l] = x[l]
-        for n in range({steps}):
-            for c in T.unroll({chains}):
-                for l in T.vectorized({lanes}):
-                    acc[c, l] = acc[c, l] * x[l] + x[l]
-        for c in T.unroll({chains}):
-            for l in T.vectorized({lanes}):
-                y[l] = y[l] + acc[c, l]
-"""
 #: a line of each row after the other, and then the next of each: columns of a matrix
 _LINES = """
 @T.prim_func
@@ -267,8 +251,8 @@ class _Beside:
 def _units(beside: _Beside, lanes: int, chains: int) -> float:
     """Multiply-adds that begin in a cycle, of `chains` that do not need each other."""
     steps = LOADS[1] // chains
-    run = _made(_MULTIPLY_ADDS, lanes=lanes, chains=chains, steps=steps)
-    x, y = np.full(lanes, 0.5, np.float32), np.zeros(lanes, np.float32)
+    run, _ = peak_kernel(1, "float32", lanes, chains, steps)
+    x, y = np.full(lanes, 0.5, np.float32), np.zeros(1, np.float32)
     return steps * chains / beside.cycles(lambda: run(x, y))
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.observe import ceilings
+from mlcnb.observe.benchmark import peak_kernel
 from mlcnb.observe.ceilings import calibrate, stream_kernel
 from mlcnb.observe.diagnosis import core, doctor
 from mlcnb.runtime.strip import count
@@ -63,7 +64,7 @@ def test_each_kernel_holds_what_it_counts():
     text = chain.kernels[0].asm
     assert text.count("xor") >= 32 or text.count("eor") >= 32
     lanes = Target("llvm").lanes("float32")
-    run = ceilings._made(ceilings._MULTIPLY_ADDS, lanes=lanes, chains=8, steps=100)
+    run, _ = peak_kernel(1, "float32", lanes, 8, 100)
     counted = count(run.kernels[0])
     assert counted.hot.fma % 8 == 0 and counted.hot.fma >= 8 and counted.spills == 0
 
