@@ -336,7 +336,7 @@ class _Finder(Planner):
         differing: list[PrimExpr] | None = None
         sure = True
         if a.is_write and b.is_write and a.node is b.node:
-            differing, sure = _decides(a.node)
+            differing, sure = decides(a.node)
             if sure and not differing:
                 return None
             differing = differing if sure else None
@@ -371,7 +371,7 @@ class _Finder(Planner):
         )  # fmt: skip
 
 
-def _decides(node: Any) -> tuple[list[PrimExpr], bool]:
+def decides(node: Any) -> tuple[list[PrimExpr], bool]:
     """What the value of a store depends on, as integers; False: on more than that.
 
     Memory is taken to be as it was: who changes it meanwhile races with who reads it.

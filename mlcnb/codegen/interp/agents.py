@@ -268,7 +268,7 @@ def race(view: View, at: int, first: Event, second: Event) -> DataRaceError:
     return race_error(
         view.buffer.name, view.index(at), view.buffer.scope,
         [(str(x.agent), x.agent.axes, x.is_write, x.site) for x in (first, second)],
-        _ROUNDS if is_round else remedy(view.buffer.scope, same_block),
+        ROUNDS if is_round else remedy(view.buffer.scope, same_block),
     )  # fmt: skip
 
 
@@ -299,7 +299,8 @@ def text_of(site: Stmt) -> str:
     return lines[0] + (" …" if len(lines) > 1 else "")
 
 
-_ROUNDS = "make the loop serial, or give each round elements of its own (sch.rfactor)"
+#: what to do about rounds of a parallel loop that race
+ROUNDS = "make the loop serial, or give each round elements of its own (sch.rfactor)"
 
 
 def remedy(scope: str, same_block: bool) -> str:
