@@ -20,6 +20,7 @@ from typing import Any
 from mlcnb.arith import Analyzer
 from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.isl import ask, first_point
+from mlcnb.codegen.alike import filled_alike
 from mlcnb.codegen.interp.agents import ROUNDS, race_error
 from mlcnb.codegen.interp.parallel import is_apart, stored_in
 from mlcnb.codegen.races import decides
@@ -120,7 +121,7 @@ def _is_proved(func: PrimFunc, loop: s.For) -> bool:
         DataRaceError: two rounds that race.
     """
     relations = Relations.of(func)
-    stored = set(stored_in(loop))
+    stored = set(stored_in(loop)) - filled_alike(relations, loop)
     found = [
         relations.related(x)
         for x in relations.reading.accesses

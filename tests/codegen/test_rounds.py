@@ -82,7 +82,69 @@ def test_the_same_by_all_is_no_race():
     for body in ("B[0] = T.float32(1)", "B[t // 2] = A[t // 2]"):
         func = parse(written("parallel", "plain", [body]))
         assert not races(written("parallel", "plain", [body]))
-        assert rounds(func) == 0
+        assert rounds(func) == 1
+
+
+PACKED = """
+@T.prim_func
+def main(n: T.int32, A: T.Buffer((8, 6), "float32"), B: T.Buffer((8, 2, 4), "float32"),
+         D: T.Buffer((8, 4), "float32"), C: T.Buffer((4, 8), "float32")):
+    for t in T.parallel({rounds}):
+        for k in range(8):
+            for j in range({columns}):
+                B[k, j // 4, {column}] = {value}
+            for j in range(4):
+                D[k, j] = B[k, 0, j] + B[k, 1, {read}]
+            for j in range(8):
+                C[t, j] = T.float32(t) + D[k, j % 4] + B[k, j // 4, j % 4]
+"""
+WHOLE = {
+    "rounds": "4", "columns": "8", "column": "j % 4", "read": "j",
+    "value": "T.if_then_else(j < 6, A[k, j], T.float32(0))",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("changed", [{}, {"rounds": "n"}, {"columns": "7"}], ids=str)
+def test_rounds_that_all_fill_a_buffer_alike_do_not_race(changed):
+    """A tile that each round packs for itself in memory of all, and a second one made of it."""
+    func = parse(PACKED.format(**{**WHOLE, **changed}))
+    assert rounds(func, "prove") == 1
+    shapes = (8, 6), (8, 2, 4), (8, 4), (4, 8)
+    run_prim_func(func, [4, *(np.ones(x, "f") for x in shapes)])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"value": "A[k, j % 6] + T.float32(t)"},
+        {"value": "T.if_then_else(j + t < 6, A[k, j], T.float32(0))"},
+        {"value": "A[k, j % 6] + C[0, 0]"},
+        {"value": "A[k, j % 6] + D[k, 0]"},
+        {"column": "j % 2"},
+        {"columns": "t * 2 + 2"},
+    ],
+    ids=str,
+)
+def test_rounds_that_may_read_what_others_left_are_refused(changed):
+    """Other values, values that are overwritten, elements that a round does not store itself."""
+    func = parse(PACKED.format(**{**WHOLE, **changed}))
+    with pytest.raises(DataRaceError, match="data race on [BCD]"):
+        ordered(func, "check")
+
+
+def test_what_a_round_stores_again_is_no_race():
+    """Each step of a round stores the same: it changes nothing that others read."""
+    body = ["for k in range(2):", "    B[0] = T.float32(1)", "    C[t] = B[0] + A[t]"]
+    text = written("parallel", "plain", body)
+    assert not races(text)
+    assert rounds(parse(text), "prove") == 1
+
+
+def test_the_last_of_several_values_is_not_the_same_for_all():
+    """A tile that each step of a round fills anew: a round may be a step ahead."""
+    func = parse(PACKED.format(**WHOLE).replace("B[k, ", "B[0, "))
+    with pytest.raises(DataRaceError, match="data race on B"):
+        ordered(func, "check")
 
 
 def test_what_a_schedule_allows_stays_parallel():

@@ -216,7 +216,7 @@ class Element:
     ) -> Event | None:
         """Note a write; gives the access that it races with: no atomic one, if it is atomic."""
         self.enter(agent)
-        if is_atomic or not self.is_repeated(agent, site, value):
+        if is_atomic or not self.is_repeated(site, value):
             both = is_atomic and self.write is not None and self.write.is_atomic
             if self.write is not None and not both and not self.write.before(agent):
                 return self.write
@@ -236,10 +236,10 @@ class Element:
         self.ever_written = True
         return None
 
-    def is_repeated(self, agent: Agent, site: Stmt, value: Any) -> bool:
-        """True if others did the very same: the same statement stored the same value."""
+    def is_repeated(self, site: Stmt, value: Any) -> bool:
+        """True if the very same was done before: the same statement stored the same value."""
         last = self.write or self.foreign_write
-        if last is None or last.is_atomic or last.site is not site or last.agent is agent:
+        if last is None or last.is_atomic or last.site is not site:
             return False
         return bool(value == self.value or (value != value and self.value != self.value))
 

@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from mlcnb.arith.atoms import structure_key
 from mlcnb.arith.reading import Context, of
 from mlcnb.arith.sum import Bounds
+from mlcnb.core.node import replace as with_fields
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -81,15 +82,24 @@ def _stores_all(block: s.Block, region: BufferRegion) -> bool:
     axes = {
         axis.var: constant_bounds(axis.dom.min, axis.dom.extent, {}) for axis in block.iter_vars
     }
-    parts = [x for x in (block.init, block.body) if x is not None]
-    readings = [Reading(part, (region.buffer,)) for part in parts]
-    found = [a for r in readings for a in r.accesses if a.is_write and a.buffer is region.buffer]
-    if any(a.indices is None for a in found):
+    found = [a for a in _writes(block) if a.buffer is region.buffer]
+    if any(a.indices is None and not a.scope.conditions for a in found):
         return True
     sure = _keys(block, {region.buffer})[0]
     boxes = [box for a in found[:MOST] for box in _stored_by(a, axes, sure)]
     said = box_over(region, (), p.const(True), Context(axes))
     return any(x.exact and inside(said, x, axes) for x in _joined(boxes, axes))
+
+
+def _writes(block: s.Block) -> Iterator[Access]:
+    """What an instance writes, in its init or after it, by its own axes."""
+    axes = tuple(axis.var for axis in block.iter_vars)
+    told = [r.buffer for r in block.writes]
+    for part in (block.init, block.body):
+        if part is not None:
+            alone = with_fields(block, init=None, body=part)
+            reading = Reading(s.BlockRealize(axes, p.const(True), alone), told)
+            yield from (a for a in reading.accesses if a.is_write)
 
 
 def _stored_by(access: Access, axes: Mapping[e.Var, Bounds], sure: set[Any]) -> Iterator[Box]:
