@@ -376,6 +376,8 @@ def decides(node: Any) -> tuple[list[PrimExpr], bool]:
 
     Memory is taken to be as it was: who changes it meanwhile races with who reads it.
     """
+    if isinstance(node, e.Call):
+        return _decides_copied(node)
     if not isinstance(node, s.BufferStore):
         return [], True  # what threads combine is the same for all of them
     found: list[PrimExpr] = []
@@ -394,3 +396,11 @@ def decides(node: Any) -> tuple[list[PrimExpr], bool]:
 
     visit(node.value, enter)
     return found, not unknown
+
+
+def _decides_copied(n: e.Call) -> tuple[list[PrimExpr], bool]:
+    """Of an asynchronous copy: how far its source lies from its target. Of others not known."""
+    if n.op != "tir.ptx_cp_async":
+        return [], False
+    _, at, _, start, _, *holds = n.args
+    return [start - at, *holds], True

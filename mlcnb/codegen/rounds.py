@@ -181,9 +181,12 @@ def _differ(
         return sure and None not in values and values[0] != values[1]
     if len(writes) == 2:
         return True
+    node = writes[0][0].node
+    if not isinstance(node, s.BufferStore):
+        return writes[0][0].is_atomic
     inside = {x.loop_var for x in writes[0][0].loops if isinstance(x, s.For)}
     varies = any(inside & variables_of(_outside(part, writes[0][0])) for part in parts)
-    return varies or any(isinstance(n, BufferLoad) for n in walk(writes[0][0].node.value))
+    return varies or any(isinstance(n, BufferLoad) for n in walk(node.value))
 
 
 def _outside(x: PrimExpr, access: Related) -> PrimExpr:

@@ -147,6 +147,29 @@ def test_the_last_of_several_values_is_not_the_same_for_all():
         ordered(func, "check")
 
 
+ADDED = 'T.evaluate(T.call_intrin("float32", "tir.atomic_add", T.address_of(B[{}]), A[t]))'
+
+
+@pytest.mark.parametrize("other", ["C[t] = B[0]", "B[t] = A[t]", "B[0] = A[t]"])
+def test_an_atomic_update_races_with_what_is_not_atomic(other):
+    text = written("parallel", "plain", [ADDED.format(0), other])
+    assert races(text)
+    with pytest.raises(DataRaceError, match="data race on B"):
+        ordered(parse(text, check_well_formed=False), "check")
+
+
+def test_atomic_updates_do_not_race():
+    text = written("parallel", "plain", [ADDED.format(0), ADDED.format("t // 2"), "C[t] = A[t]"])
+    assert not races(text)
+    assert rounds(parse(text, check_well_formed=False), "prove") == 1
+
+
+def test_a_prefetch_touches_nothing():
+    body = ["T.evaluate(T.prefetch(T.address_of(B[7 - t]), 0, 3, 1))", "B[t] = A[t]"]
+    text = written("parallel", "plain", body)
+    assert rounds(parse(text, check_well_formed=False), "prove") == 1
+
+
 def test_what_a_schedule_allows_stays_parallel():
     """Tiles that do not divide, open sizes, reductions inside, memory that rounds fill first."""
     sch = Schedule(matmul(13, 7, 5))

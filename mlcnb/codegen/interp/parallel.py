@@ -19,6 +19,7 @@ from mlcnb.codegen.interp.watching import WatchingCompiler
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.read import Reading
 from mlcnb.tir.analysis.carried import Carried
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
@@ -36,8 +37,9 @@ def _is_parallel(n: Any) -> TypeGuard[s.For]:
 
 
 def stored_in(loop: s.For) -> dict[Var, Buffer]:
-    """Memory that a loop stores to and that its rounds share: pointer -> a buffer of it."""
-    stores = {n.buffer.data: n.buffer for n in walk(loop) if isinstance(n, s.BufferStore)}
+    """Memory that a loop writes and that its rounds share: pointer -> a buffer of it."""
+    reading = Reading(loop)
+    stores = {reading.pointer(a.buffer.data): a.buffer for a in reading.accesses if a.is_write}
     own = {b.data for n in walk(loop) if isinstance(n, s.Block) for b in n.alloc_buffers}
     own |= {n.buffer_var for n in walk(loop) if isinstance(n, s.Allocate)}
     return {data: buffer for data, buffer in stores.items() if data not in own}
@@ -90,4 +92,7 @@ class ParallelCompiler(WatchingCompiler):
         def write(f: Frame, at: int, value: Any = None) -> None:
             f[current].writes(f[slot], at, site, value)
 
-        return read if what == "r" else write
+        def update(f: Frame, at: int, value: Any = None) -> None:
+            f[current].updates(f[slot], at, site)
+
+        return {"r": read, "w": write, "u": update}[what]

@@ -91,8 +91,17 @@ def box_over(
     run_over = {x.loop_var for x in loops}
     ragged = any(of(x.extent).uses(run_over) or of(x.min).uses(run_over) for x in loops)
     exact = not ragged and contiguous(starts, run_over, context.bounds)
+    told = {v for start, _ in starts for v in start.variables()}
+    exact = exact and not any(_may_rest(x, context.bounds) for x in loops if x.loop_var not in told)
     exact = _clip(sides, starts, predicate, context, inner) and exact
     return Box(region.buffer, sides, exact)
+
+
+def _may_rest(loop: s.For, known: Mapping[e.Var, Bounds]) -> bool:
+    """True if a loop may have no iteration in some iteration of what is around it."""
+    extent = of(loop.extent)
+    least = extent.bounds(known)[0]
+    return extent.uses(known) and (least is None or least < 1)
 
 
 def conjuncts(x: e.PrimExpr) -> list[e.PrimExpr]:

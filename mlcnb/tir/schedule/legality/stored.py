@@ -6,36 +6,36 @@
 
 What is said may be more than is stored: the smallest box that holds all stores, or what a person
 wrote. A copy of it, or a reader that takes it for written, goes wrong. What happens behind a
-pointer is not seen, and believed.
+pointer, in an instruction that gets it, is not seen, and what the block says of it is believed if
+the instruction surely runs: `tensorize` puts none in the place of stores that leave something out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from mlcnb.arith.atoms import structure_key
+from mlcnb.arith.atoms import structure_key, variables_of
 from mlcnb.arith.reading import Context, of
 from mlcnb.arith.sum import Bounds
 from mlcnb.core.node import replace as with_fields
+from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
-from mlcnb.tir.access.scope import Access
-from mlcnb.tir.buffer import Buffer, BufferRegion
+from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Under
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.schedule.legality.boxes import (
     Box,
     Side,
     box_over,
-    conjuncts,
     constant_bounds,
     inside,
 )
 from mlcnb.tir.schedule.record.handles import name_of
-from mlcnb.tir.schedule.record.tree import sub_stmts
 
 #: stores of one block that are put together, at most
 MOST = 256
@@ -57,8 +57,7 @@ def why_unwritten(block: s.Block, buffer: Buffer) -> str | None:
     """The reason why an instance may leave out elements that it says it writes: it stores them on
     a condition, and nothing else in it stores them for sure; or not at all.
     """
-    sure, perhaps = _keys(block, {buffer})
-    if not perhaps <= sure:
+    if not all(_surely(block, buffer).values()):
         return f"{name_of(block)} writes elements of {buffer.name} on a condition"
     if all(stores_all(block, r) for r in block.writes if r.buffer is buffer):
         return None
@@ -79,14 +78,13 @@ def _is_one_store(n: s.Stmt, region: BufferRegion) -> bool:
 
 
 def _stores_all(block: s.Block, region: BufferRegion) -> bool:
-    axes = {
-        axis.var: constant_bounds(axis.dom.min, axis.dom.extent, {}) for axis in block.iter_vars
-    }
+    axes = _axes(block)
     found = [a for a in _writes(block) if a.buffer is region.buffer]
-    if any(a.indices is None and not a.scope.conditions for a in found):
+    if any(a.indices is None and _always_runs(a) for a in found):
         return True
-    sure = _keys(block, {region.buffer})[0]
-    boxes = [box for a in found[:MOST] for box in _stored_by(a, axes, sure)]
+    sure = _surely(block, region.buffer)
+    stores = [a for a in found if a.indices is not None][:MOST]
+    boxes = [box for a in stores for box in _stored_by(a, axes, sure[_place(a)])]
     said = box_over(region, (), p.const(True), Context(axes))
     return any(x.exact and inside(said, x, axes) for x in _joined(boxes, axes))
 
@@ -102,22 +100,50 @@ def _writes(block: s.Block) -> Iterator[Access]:
             yield from (a for a in reading.accesses if a.is_write)
 
 
-def _stored_by(access: Access, axes: Mapping[e.Var, Bounds], sure: set[Any]) -> Iterator[Box]:
+def _always_runs(access: Access) -> bool:
+    """True if it stands under no condition, in no loop that may have no iteration."""
+    loops = [x for x in access.loops if isinstance(x, s.For) and _runs(x, {})]
+    return not access.scope.conditions and len(loops) == len(access.loops)
+
+
+def _axes(block: s.Block) -> dict[e.Var, Bounds]:
+    return {
+        axis.var: constant_bounds(axis.dom.min, axis.dom.extent, {}) for axis in block.iter_vars
+    }
+
+
+def _variables(access: Access) -> set[e.Var]:
+    """The variables that tell where an access is, by way of axes and names too."""
+    context = Context()
+    for var, value in access.scope.values:
+        if not any(var is v for v in variables_of(value)):
+            context = Context({}, {**context.values, var: of(value, context)})
+    return {v for index in access.indices or () for v in of(_taken(index).min, context).variables()}
+
+
+def _runs(loop: s.For, known: Mapping[e.Var, Bounds]) -> bool:
+    """True if a loop surely has an iteration."""
+    least = of(loop.extent).bounds(known)[0]
+    return least is not None and least > 0
+
+
+def _stored_by(access: Access, axes: Mapping[e.Var, Bounds], sure: bool) -> Iterator[Box]:
     """The box that one store fills in an instance of the block.
 
-    sure: indices at which the block stores whatever the conditions are.
+    sure: the block stores there whatever the conditions are.
     """
     loops = [x for x in access.loops if isinstance(x, s.For)]
     if access.is_masked or len(loops) < len(access.loops):
         return
-    bounds = dict(axes)
+    used, bounds = _variables(access), dict(axes)
     for x in loops:
         bounds[x.loop_var] = constant_bounds(x.min, x.extent, bounds)
+        if x.loop_var not in used and not _runs(x, bounds):
+            return
     context = Context(bounds)
     for var, value in access.scope.values:
         context = Context(bounds, {**context.values, var: of(value, context)})
-    always = structure_key(access.node.indices) in sure
-    condition = p.const(True) if always else p.all_of(*access.scope.conditions)
+    condition = p.const(True) if sure else p.all_of(*access.scope.conditions)
     taken = BufferRegion(access.buffer, tuple(map(_taken, access.indices or ())))
     yield box_over(taken, loops, condition, context)
 
@@ -172,30 +198,68 @@ def _alike(x: Side, y: Side) -> bool:
     return x.low.is_same(y.low) and x.high.is_same(y.high)
 
 
-#: indices at which a statement stores for sure, and at which it may
-Keys = tuple[set[Any], set[Any]]
+#: what an access stands under: a branch and which one; or something that may not run at all
+Path = tuple[tuple[Any, bool], ...]
 
 
-def _keys(n: s.Stmt | s.Block, names: set[Buffer]) -> Keys:
-    match n:
-        case s.Block():
-            names = names | {m.buffer for m in n.match_buffers if m.source.buffer in names}
-            sure, perhaps = _keys(n.body, names)
-            return (sure if n.init is None else sure | _keys(n.init, names)[0]), perhaps
-        case s.BufferStore():
-            found = {structure_key(n.indices)} if n.buffer in names else set()
-            return (found, set()) if n.predicate is None else (set(), found)
-        case s.BlockRealize():
-            sure, perhaps = _keys(n.block, names)
-            return (set(), sure | perhaps) if conjuncts(n.predicate) else (sure, perhaps)
-    return _either(n, [_keys(x, names) for x in sub_stmts(n)])
+def _surely(block: s.Block, buffer: Buffer) -> dict[Any, bool]:
+    """Where an instance stores elements of a buffer -> does it store there whatever holds?"""
+    paths: dict[Any, list[Path]] = {}
+    for access in _writes(block):
+        if access.buffer is buffer and access.indices is not None:
+            paths.setdefault(_place(access), []).append(_path(access, block))
+    return {place: _is_sure(found) for place, found in paths.items()}
 
 
-def _either(n: s.Stmt, parts: list[Keys]) -> Keys:
-    """What the statements in one store: all of them run, or one of them on a condition."""
-    sure = [x[0] for x in parts]
-    every: set[Any] = set().union(*sure)
-    perhaps: set[Any] = set().union(*(x[1] for x in parts))
-    if not isinstance(n, s.IfThenElse | s.While):
-        return every, perhaps
-    return (sure[0] & sure[1] if len(sure) == 2 else set()), every | perhaps
+def _place(access: Access) -> Any:
+    """The element that an access names: its indices, and what their variables stand for."""
+    used = variables_of(access.indices)
+    told: list[Any] = [access.buffer, structure_key(access.indices)]
+    if any(isinstance(n, BufferLoad) for i in access.indices or () for n in walk(i)):
+        told.append(access)  # what is in memory may change
+    for scope in reversed(access.scope.around()):
+        bound: dict[e.Var, Any] = {}
+        match scope:
+            case InLoop(node=s.For() as loop):
+                bound = {loop.loop_var: (loop.min, loop.extent)}
+            case Named(var=var, value=value):
+                bound = {var: value}
+            case InBlock(node=n) if len(scope.blocks) > 1:
+                axes = (axis.var for axis in n.block.iter_vars)
+                bound = dict(zip(axes, n.iter_values, strict=True))
+        meant = tuple(x for var, x in bound.items() if var in used)
+        if meant:
+            told.append(structure_key(meant))
+            used = (used - bound.keys()) | variables_of(meant)
+    return tuple(told)
+
+
+def _path(access: Access, block: s.Block) -> Path:
+    """The branches that an access stands in, and what else may leave it out."""
+    used, bounds = _variables(access), _axes(block)
+    path: list[tuple[Any, bool]] = []
+    for scope in access.scope.around():
+        match scope:
+            case Under(node=s.AssertStmt()):
+                pass
+            case Under(node=n, holds=holds):
+                path.append((n, holds))
+            case InLoop(node=s.For() as loop):
+                bounds[loop.loop_var] = constant_bounds(loop.min, loop.extent, bounds)
+                if loop.loop_var not in used and not _runs(loop, bounds):
+                    path.append((loop, True))
+            case InLoop(node=n):
+                path.append((n, True))
+    return (*path, (access, True)) if access.is_masked else tuple(path)
+
+
+def _is_sure(paths: Sequence[Path]) -> bool:
+    """True if one of the paths is taken whichever branches are."""
+    if not all(paths):
+        return True
+    for n in {path[0][0] for path in paths}:
+        if isinstance(n, s.IfThenElse):
+            ways = [[x[1:] for x in paths if x[0] == (n, holds)] for holds in (True, False)]
+            if all(way and _is_sure(way) for way in ways):
+                return True
+    return False
