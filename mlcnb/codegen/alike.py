@@ -25,6 +25,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.access.depend import order_of, same_shape
 from mlcnb.tir.access.relation import Related, Relations
 from mlcnb.tir.access.scope import Access
+from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import BufferLoad
 
 
@@ -74,7 +75,7 @@ def _is_filled_alike(relations: Relations, accesses: Sequence[Access], loop: s.F
 def _has_one_value(relations: Relations, store: Access, loop: s.For) -> bool:
     """True if what is stored follows from where, in one run of the loop."""
     parts, sure = decides(store.node)
-    if not sure:
+    if not sure or has_effect(store.node.value):
         return False
     outside = [x.loop_var for x in store.loops[: store.loops.index(loop)] if isinstance(x, s.For)]
     if len(outside) < store.loops.index(loop):
