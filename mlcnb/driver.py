@@ -20,6 +20,7 @@ from mlcnb.codegen.kernel import backend_of, scheduled_by
 from mlcnb.codegen.llvm import backend, foresight
 from mlcnb.codegen.llvm.symbols import MATH_NAMES
 from mlcnb.codegen.llvm.workers import WORTHWHILE, Workers
+from mlcnb.codegen.rounds import ordered
 from mlcnb.core.errors import PassError, TargetError
 from mlcnb.core.garbage import collected_between
 from mlcnb.core.node import FrozenDict, replace
@@ -85,7 +86,9 @@ def compile(
         bounds: what is done about accesses of loop functions that may leave their buffers: "check"
             (what is not proved stops the kernel where it happens), "prove" (what is not proved is
             refused) or "trust" (nothing is looked at: a wrong index ends the process). What
-            certainly leaves its buffer is refused by both "check" and "prove".
+            certainly leaves its buffer is refused by both "check" and "prove". On a CPU the same is
+            asked of the rounds of parallel loops: two that certainly race are refused, and where
+            nothing is proved they run one after the other, or are refused by "prove".
         exec_mode: TVM's "bytecode" or "compiled"; a graph is native code here in both.
         specialize: of a model with open sizes, how many sets of sizes that are met often are
             compiled for themselves, in the background (`mlcnb.runtime.versions`); 0: none.
@@ -93,6 +96,7 @@ def compile(
     Raises:
         TargetError: a target that programs are not made for.
         WellFormedError: an access that leaves its buffer, or memory that is not the function's own.
+        DataRaceError: two rounds of a parallel loop touch one element, and nothing orders them.
         MLCError: what is in the module cannot be compiled, saying what and where.
     """
     where = Target(target or Target.current() or "llvm")
@@ -118,8 +122,8 @@ def compile(
     if bounds != "trust":
         check_calls(module)
     if where.kind != "interp":
-        module = _secured(module, bounds)
-        schedule = _secured_rule(schedule, bounds)
+        module = _secured(module, bounds, where)
+        schedule = _secured_rule(schedule, bounds, where)
     if schedule == "auto":
         schedule = "default" if _has_graph(module) else None
     with collected_between(), ExitStack() as work:
@@ -163,10 +167,16 @@ def _as_module(mod: Any) -> IRModule:
     raise TargetError(f"cannot compile {kind_of(mod)}", hint=hint)
 
 
-def _secured(mod: IRModule, bounds: str) -> IRModule:
+def _as_wanted(func: PrimFunc, bounds: str, target: Target) -> PrimFunc:
+    """A loop function that a person wrote, its accesses and parallel loops as `bounds` wants."""
+    found = secured(func, bounds, MATH_NAMES)
+    return ordered(found, bounds) if target.is_cpu else found
+
+
+def _secured(mod: IRModule, bounds: str, target: Target) -> IRModule:
     """The module with each loop function that a person wrote as `bounds` wants it."""
     found = {
-        key: secured(f, bounds, MATH_NAMES)
+        key: _as_wanted(f, bounds, target)
         for key, f in mod.items()
         if isinstance(f, PrimFunc) and not is_declared(f)
     }
@@ -174,7 +184,7 @@ def _secured(mod: IRModule, bounds: str) -> IRModule:
     return replace(mod, functions=FrozenDict({**mod.functions, **changed})) if changed else mod
 
 
-def _secured_rule(rule: Any, bounds: str) -> Any:
+def _secured_rule(rule: Any, bounds: str, where: Target) -> Any:
     """A person's own schedule rule, whose results are looked at as what a person wrote."""
     if not callable(rule) or bounds == "trust" or backend.schedule_name(rule):
         return rule
@@ -182,7 +192,7 @@ def _secured_rule(rule: Any, bounds: str) -> Any:
     def looked_at(func: PrimFunc, target: Target) -> Any:
         made = rule(func, target)
         before = scheduled_by(made, func)
-        after = secured(before, bounds, MATH_NAMES)
+        after = _as_wanted(before, bounds, where)
         return made if after is before else after
 
     return looked_at

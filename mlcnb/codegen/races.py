@@ -336,7 +336,7 @@ class _Finder(Planner):
         differing: list[PrimExpr] | None = None
         sure = True
         if a.is_write and b.is_write and a.node is b.node:
-            differing, sure = _decides(a.node)
+            differing, sure = decides(a.node)
             if sure and not differing:
                 return None
             differing = differing if sure else None
@@ -371,11 +371,13 @@ class _Finder(Planner):
         )  # fmt: skip
 
 
-def _decides(node: Any) -> tuple[list[PrimExpr], bool]:
+def decides(node: Any) -> tuple[list[PrimExpr], bool]:
     """What the value of a store depends on, as integers; False: on more than that.
 
     Memory is taken to be as it was: who changes it meanwhile races with who reads it.
     """
+    if isinstance(node, e.Call):
+        return _decides_copied(node)
     if not isinstance(node, s.BufferStore):
         return [], True  # what threads combine is the same for all of them
     found: list[PrimExpr] = []
@@ -394,3 +396,11 @@ def _decides(node: Any) -> tuple[list[PrimExpr], bool]:
 
     visit(node.value, enter)
     return found, not unknown
+
+
+def _decides_copied(n: e.Call) -> tuple[list[PrimExpr], bool]:
+    """Of an asynchronous copy: how far its source lies from its target. Of others not known."""
+    if n.op != "tir.ptx_cp_async":
+        return [], False
+    _, at, _, start, _, *holds = n.args
+    return [start - at, *holds], True

@@ -394,7 +394,8 @@ def test_loops_ask_whether_to_stop_where_a_round_is_long(loops, expected):
 @pytest.mark.parametrize("outer", ["parallel(2)", "serial(1)"])
 def test_a_loop_that_would_run_for_hours_is_stopped(outer):
     """Nobody but the loop itself could end it: the test would not finish."""
-    func = parse(nest(outer, "serial(1000000)", "serial(1000000)", "serial(100)"))
+    body = "A[i0] = A[i0] + T.float32(1)"
+    func = parse(nest(outer, "serial(1000000)", "serial(1000000)", "serial(100)", body=body))
     ex = mlc.compile(func, schedule=None)
     errors = []
 

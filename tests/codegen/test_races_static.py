@@ -194,3 +194,27 @@ def test_what_is_read_from_memory_is_not_proved():
     assert race.hint == (
         "an index or a condition is read from memory, or is not linear: run it by interp"
     )
+
+
+COPIED = """
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((8,), "float32")):
+    for t in T.thread_binding(8, thread="threadIdx.x"):
+        with T.block("b"):
+            S = T.alloc_buffer((64,), scope="shared")
+            T.ptx_cp_async("float32", S.data, {to}, A.data, {source}, 16)
+            T.ptx_commit_group()
+            T.ptx_wait_group(0)
+            B[t] = S[{to}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("to", "source", "expected"),
+    [("0", "t * 4", True), ("t * 2", "t * 4", True), ("t * 4", "t * 4", False),
+     ("t * 4", "0", False), ("t * 2", "t * 2", False)],
+)  # fmt: skip
+def test_asynchronous_copies_to_one_place(to, source, expected):
+    """They were taken for the same; those that bring the same there are."""
+    found = races(parse(COPIED.format(to=to, source=source)))
+    assert bool(found) is expected and all(race.proved for race in found)

@@ -216,7 +216,7 @@ class Element:
     ) -> Event | None:
         """Note a write; gives the access that it races with: no atomic one, if it is atomic."""
         self.enter(agent)
-        if is_atomic or not self.is_repeated(agent, site, value):
+        if is_atomic or not self.is_repeated(site, value):
             both = is_atomic and self.write is not None and self.write.is_atomic
             if self.write is not None and not both and not self.write.before(agent):
                 return self.write
@@ -236,10 +236,10 @@ class Element:
         self.ever_written = True
         return None
 
-    def is_repeated(self, agent: Agent, site: Stmt, value: Any) -> bool:
-        """True if others did the very same: the same statement stored the same value."""
+    def is_repeated(self, site: Stmt, value: Any) -> bool:
+        """True if the very same was done before: the same statement stored the same value."""
         last = self.write or self.foreign_write
-        if last is None or last.is_atomic or last.site is not site or last.agent is agent:
+        if last is None or last.is_atomic or last.site is not site:
             return False
         return bool(value == self.value or (value != value and self.value != self.value))
 
@@ -268,7 +268,7 @@ def race(view: View, at: int, first: Event, second: Event) -> DataRaceError:
     return race_error(
         view.buffer.name, view.index(at), view.buffer.scope,
         [(str(x.agent), x.agent.axes, x.is_write, x.site) for x in (first, second)],
-        _ROUNDS if is_round else remedy(view.buffer.scope, same_block),
+        ROUNDS if is_round else remedy(view.buffer.scope, same_block),
     )  # fmt: skip
 
 
@@ -299,7 +299,8 @@ def text_of(site: Stmt) -> str:
     return lines[0] + (" …" if len(lines) > 1 else "")
 
 
-_ROUNDS = "make the loop serial, or give each round elements of its own (sch.rfactor)"
+#: what to do about rounds of a parallel loop that race
+ROUNDS = "make the loop serial, or give each round elements of its own (sch.rfactor)"
 
 
 def remedy(scope: str, same_block: bool) -> str:

@@ -10,14 +10,16 @@ orders. Memory that a round allocates is its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 from mlcnb.codegen.interp.agents import Round, ThreadBlock
 from mlcnb.codegen.interp.expressions import Frame
 from mlcnb.codegen.interp.statements import Code
 from mlcnb.codegen.interp.watching import WatchingCompiler
 from mlcnb.core.node import walk
+from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.read import Reading
 from mlcnb.tir.analysis.carried import Carried
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
@@ -27,15 +29,25 @@ _ROUND = "the round that runs"
 
 def may_race(func: PrimFunc) -> bool:
     """True unless all rounds of parallel loops are seen to write elements of their own."""
-    return any(_is_parallel(n) and not _is_apart(n) for n in walk(func.body))
+    return any(not is_apart(n) for n in walk(func.body) if _is_parallel(n))
 
 
-def _is_parallel(n: Any) -> bool:
+def _is_parallel(n: Any) -> TypeGuard[s.For]:
     return isinstance(n, s.For) and n.kind is s.ForKind.PARALLEL
 
 
-def _is_apart(loop: Any) -> bool:
-    stores = {n.buffer.data: n.buffer for n in walk(loop) if isinstance(n, s.BufferStore)}
+def stored_in(loop: s.For) -> dict[Var, Buffer]:
+    """Memory that a loop writes and that its rounds share: pointer -> a buffer of it."""
+    reading = Reading(loop)
+    stores = {reading.pointer(a.buffer.data): a.buffer for a in reading.accesses if a.is_write}
+    own = {b.data for n in walk(loop) if isinstance(n, s.Block) for b in n.alloc_buffers}
+    own |= {n.buffer_var for n in walk(loop) if isinstance(n, s.Allocate)}
+    return {data: buffer for data, buffer in stores.items() if data not in own}
+
+
+def is_apart(loop: s.For) -> bool:
+    """True if the rounds of a loop are seen to write elements of their own."""
+    stores = stored_in(loop)
     found = Carried(loop, stores.values())
     return not found.found.unknown and all(
         found.is_apart(found.found.of[data], loop) for data in stores
@@ -80,4 +92,7 @@ class ParallelCompiler(WatchingCompiler):
         def write(f: Frame, at: int, value: Any = None) -> None:
             f[current].writes(f[slot], at, site, value)
 
-        return read if what == "r" else write
+        def update(f: Frame, at: int, value: Any = None) -> None:
+            f[current].updates(f[slot], at, site)
+
+        return {"r": read, "w": write, "u": update}[what]

@@ -29,7 +29,7 @@ def reverse_compute_at() -> Iterator[Schedule]:
     sch.reverse_compute_at("D", i)
     yield sch
     other = Schedule(matmul_shifted(3))
-    other.reverse_compute_at("D", other.get_loops("C")[2])
+    other.reverse_compute_at("D", other.fuse(*other.get_loops("C")))
 
 
 @primitive

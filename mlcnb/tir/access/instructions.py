@@ -37,6 +37,14 @@ def _atomic(reading: Reading, n: e.Call) -> None:
     reading._access(load, True, is_atomic=True)
 
 
+def _prefetch(reading: Reading, n: e.Call) -> None:
+    """`prefetch` touches nothing: it only computes where."""
+    for arg in n.args:
+        is_address = isinstance(arg, e.Call) and arg.op == "tir.address_of"
+        load: Any = arg.args[0] if is_address else None  # type: ignore[attr-defined]
+        reading._visit_all(load.indices if isinstance(load, BufferLoad) else (arg,))
+
+
 def _async_copy(reading: Reading, n: e.Call) -> None:
     """`ptx_cp_async`: so many bytes here are read, as many there are written."""
     to, at, source, start, size, *holds = n.args
@@ -131,6 +139,7 @@ def _steps(buffer: Buffer) -> list[int] | None:
 #: what each of them does to a reading
 INSTRUCTIONS: dict[str, Callable[[Reading, Any], None]] = {
     "tir.atomic_add": _atomic,
+    "tir.prefetch": _prefetch,
     "tir.ptx_cp_async": _async_copy,
     "tir.ptx_ldmatrix": _matrices,
     "tir.ptx_mma": _instruction,

@@ -110,7 +110,7 @@ class Relations:
             relation, text.exact = read_map(f"{self.head}{{ {shape} }}"), False
         return Related(
             buffer, access.node, access.indices, access.is_write, access.scope, access.path,
-            access.stmt, relation, relation.domain(), text.exact,
+            access.stmt, relation, relation.domain(), text.exact, is_atomic=access.is_atomic,
         )  # fmt: skip
 
     def at(self, scope: Scope) -> Told:

@@ -20,7 +20,7 @@ from mlcnb.arith.presburger import Translator
 from mlcnb.core import display
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.expr import Call, PrimExpr, Range, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import outside
@@ -134,9 +134,14 @@ class DomainChecker:
         if found.indices is None:
             return
         write, blocks = found.is_write, found.blocks
-        buffer, indices = found.node.buffer, found.node.indices
         text: Translator | None = None
         matched = self.known.reading.matched
+        place: Any = found.node
+        if isinstance(place, Call):  # an instruction: of memory that no view stands for
+            if any(source.buffer is found.buffer for source in matched.values()):
+                return
+            place = found
+        buffer, indices = place.buffer, place.indices
         whole = 0
         for depth in range(len(blocks), 0, -1):
             block = blocks[depth - 1]

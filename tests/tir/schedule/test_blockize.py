@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mlcnb import te
+from mlcnb.core.errors import ScheduleError
 from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import (
@@ -227,16 +230,14 @@ def test_a_bias_in_the_init_is_read_by_it():
     )
 
 
-def test_refuses_holes():
+def test_a_tile_with_holes_says_the_box_around_it_and_is_not_believed():
     for target in ("loop", "list"):
         sch = Schedule(every_other)
         B, (_, i_1), C = sch.get_block("B"), sch.get_loops("B"), sch.get_block("C")
-        with refuses(
-            sch,
-            "blockize: what block B writes of B in one tile is no full box, and the new block "
-            "could not say what it writes",
-        ):
-            sch.blockize(i_1 if target == "loop" else [B, C])
+        made = sch.blockize(i_1 if target == "loop" else [B, C])
+        same_numbers(every_other, only(sch.mod))
+        with pytest.raises(ScheduleError, match="does not store all that it says it writes of B"):
+            sch.cache_write(made, 0, "local")
 
 
 def test_symbolic_loops_outside():

@@ -119,11 +119,21 @@ def test_scopes_are_one_question(asked):
     sch = Schedule(matmul(16, 16, 16))
     outer, inner = zip(*(sch.split(x, [None, 4]) for x in sch.get_loops("C")), strict=True)
     sch.reorder(*outer, *inner)
-    found = legal_steps(sch, sch.get_loops("C")[5])
-    assert found.refused["write_at"].startswith("block C updates C in each iteration of loop k_0")
+    sch.decompose_reduction("C", outer[2])
+    found = legal_steps(sch, sch.get_loops("C_update")[5])
+    assert found.refused["write_at"] == "block C_init is not under loop k_1"
     assert len(asked) == 1 and asked[0] is not None
-    assert len(legal_steps(sch, "C").of("write_at")) == 2 * 3, "under i_0 and j_0, in three scopes"
-    assert len(asked) == 4, "under k_0, i_1 and j_1 too, once each"
+    found = legal_steps(sch, "C_update")
+    assert len(found.of("write_at")) == 2 * 3, "under i_0 and j_0, in three scopes"
+    assert len(asked) == 4 + 2, "under k_0, i_1 and j_1 too, once each; and merge, with C_init's"
+
+
+def test_where_an_update_waits_no_question_is_asked(asked):
+    """write_at copies behind the last iteration of the reduction: legal under each loop."""
+    sch = Schedule(matmul(16, 16, 16))
+    outer, inner = zip(*(sch.split(x, [None, 4]) for x in sch.get_loops("C")), strict=True)
+    sch.reorder(*outer, *inner)
+    assert len(legal_steps(sch, "C").of("write_at")) == 6 * 3 and not asked
 
 
 def test_programs_that_differ_in_more_than_memory_are_two_questions(asked):

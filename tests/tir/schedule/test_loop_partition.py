@@ -455,3 +455,22 @@ def test_regions_of_the_blocks_around_are_not_said_by_hand():
         sch.annotate_buffer_access(
             common, 0, "read", lambda: [(r.min, r.min + r.extent) for r in region]
         )
+
+
+def test_an_opaque_axis_keeps_the_init():
+    """An init waits for the first step of reduce axes alone; this one was taken away."""
+
+    @T.prim_func
+    def sums(A: T.Buffer((4, 3), "float32"), B: T.Buffer((4,), "float32")):
+        for i, k in T.grid(4, 3):
+            with T.block("B"):
+                v = T.axis.opaque(4, i)
+                r = T.axis.reduce(3, k)
+                with T.init():
+                    B[v] = T.float32(0)
+                B[v] = B[v] + A[v, r]
+
+    sch = Schedule(sums)
+    sch.loop_partition(sch.get_loops("B")[0], [None, 1])
+    same_numbers(sums, only(sch.mod))
+    assert str(sch.mod).count("T.init()") == 2

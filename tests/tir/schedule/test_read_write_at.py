@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from mlcnb.codegen.interp import run_prim_func
+from mlcnb.codegen.races import races
 from mlcnb.core.errors import ScheduleError
 from mlcnb.script import parse
 from mlcnb.script import tir as T
@@ -15,6 +18,8 @@ from tests.tir.schedule.programs import (
     elementwise,
     matmul,
     matmul_relu,
+    numbers,
+    only,
     refuses,
     row_sum,
     softmax,
@@ -503,14 +508,56 @@ def test_refuses_a_triangle():
         sch.write_at(i_0, B, 0, "local")
 
 
-def test_refuses_a_reduction_outside():
+def test_under_a_loop_of_the_reduction_the_copy_waits_for_the_last_iteration():
     sch = Schedule(matmul())
     C, (i, j, k) = sch.get_block("C"), sch.get_loops("C")
-    sch.reorder(k, i, j)
+    k_0, k_1 = sch.split(k, [2, 2])
+    sch.reorder(k_0, i, k_1, j)
+    sch.write_at(k_1, C, 0, "local")
+    becomes(
+        sch,
+        """
+        C_local = T.alloc_buffer((4, 4), scope="local")
+        for k_0, i, k_1 in T.grid(2, 4, 2):
+            for j in range(4):
+                with T.block("C"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    v_k = T.axis.reduce(4, k_0 * 2 + k_1)
+                    with T.init():
+                        C_local[v_i, v_j] = T.float32(0.0)
+                    C_local[v_i, v_j] = C_local[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+            with T.block("C_local"):
+                v0 = T.axis.spatial(4, i)
+                T.where(1 <= k_0 and 1 <= k_1)
+                T.block_attr({"auto_copy": True})
+                for ax0, ax1 in T.grid(1, 4):
+                    C[v0 + ax0, ax1] = C_local[v0 + ax0, ax1]
+        """,
+    )
+
+
+def test_refuses_where_partial_sums_are_read():
+    @T.prim_func
+    def running(A: T.Buffer((4, 4), "float32"), D: T.Buffer((4, 4), "float32")):
+        C = T.alloc_buffer((4,))
+        for k in range(4):
+            for i in range(4):
+                with T.block("C"):
+                    v_i, v_k = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        C[v_i] = T.float32(0)
+                    C[v_i] = C[v_i] + A[v_i, v_k]
+            for i in range(4):
+                with T.block("D"):
+                    v_k, v_i = T.axis.remap("SS", [k, i])
+                    D[v_k, v_i] = C[v_i]
+
+    sch = Schedule(running)
+    C, (_k, i) = sch.get_block("C"), sch.get_loops("C")
     with refuses(
         sch,
-        "write_at: block C updates C in each iteration of loop k, which is not under loop i",
-        hint=("choose a loop outside of loop k"),
+        "write_at: block D touches C in loop k too, over which block C updates it",
+        hint="choose a loop outside of loop k",
     ):
         sch.write_at(i, C, 0, "local")
 
@@ -526,25 +573,73 @@ def test_refuses_holes():
         sch.write_at(i_0, B, 0, "local")
 
 
-def test_refuses_threads_that_would_all_copy_out():
-    sch = Schedule(matmul(4, 4, 4))
-    C, (i, _j, _k) = sch.get_block("C"), sch.get_loops("C")
+def test_a_thread_copies_out_of_shared_memory_what_it_wrote():
+    before = matmul(4, 4, 4)
+    sch = Schedule(before)
+    i, j, k = sch.get_loops("C")
+    k_0, k_1 = sch.split(k, [2, 2])
     sch.bind(i, "threadIdx.x")
+    sch.reorder(k_0, j, k_1)
+    sch.write_at(k_0, "C", 0, "shared")
+    becomes(
+        sch,
+        """
+        C_shared = T.alloc_buffer((4, 4), scope="shared")
+        for i in T.thread_binding(4, thread="threadIdx.x"):
+            for k_0 in range(2):
+                for j, k_1 in T.grid(4, 2):
+                    with T.block("C"):
+                        v_i, v_j = T.axis.remap("SS", [i, j])
+                        v_k = T.axis.reduce(4, k_0 * 2 + k_1)
+                        with T.init():
+                            C_shared[v_i, v_j] = T.float32(0.0)
+                        C_shared[v_i, v_j] = C_shared[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+                with T.block("C_shared"):
+                    v0 = T.axis.spatial(4, i)
+                    T.where(1 <= k_0)
+                    T.block_attr({"auto_copy": True})
+                    for ax0, ax1 in T.grid(1, 4):
+                        C[v0 + ax0, ax1] = C_shared[v0 + ax0, ax1]
+        """,
+    )
+    expected, found = numbers(before), numbers(before, run=False)
+    run_prim_func(only(sch.mod), list(found), simulate=True)
+    np.testing.assert_allclose(found[2], expected[2], rtol=1e-5)
+
+
+def test_a_kernel_with_a_copy_out_of_shared_memory_has_no_races():
+    sch = Schedule(parse(CUDA))
+    sch.write_at(sch.get_loops("C")[5], sch.get_block("C"), 0, "shared")
+    assert races(only(sch.mod)) == ()
+
+
+def strided(n):
+    """Threads that write every second row: what one of them writes is no box."""
+    sch = Schedule(matmul(n, n, 4))
+    i, _j, _k = sch.get_loops("C")
+    i_0, i_1 = sch.split(i, [n // 2, 2])
+    sch.reorder(i_1, i_0)
+    sch.bind(i_1, "threadIdx.x")
+    return sch, i_1
+
+
+def test_refuses_threads_that_would_all_copy_out():
+    sch, thread = strided(4)
     with refuses(
         sch,
-        "write_at: loop i is thread_binding, and then its iterations may touch the same "
+        "write_at: loop i_1 is thread_binding, and then its iterations may touch the same "
         "elements of C_shared, which block C writes",
         hint="mark loops as parallel, vectorized or bound after they have their blocks",
     ):
-        sch.write_at(i, C, 0, "shared")
+        sch.write_at(thread, "C", 0, "shared")
 
 
 def test_a_conflict_in_shared_memory_is_shown_by_its_iterations_alone():
     """What runs has barriers, which would hide it; to run it took three minutes."""
-    sch = Schedule(parse(CUDA))
+    sch, thread = strided(256)
     with pytest.raises(ScheduleError) as error:
-        sch.write_at(sch.get_loops("C")[5], sch.get_block("C"), 0, "shared")
+        sch.write_at(thread, "C", 0, "shared")
     found = error.value.counterexample
     assert (found.first.buffer, found.second.buffer) == ("C_shared", "C_shared")
-    assert found.first.iteration["tx"] != found.second.iteration["tx"]
+    assert found.first.iteration["i_1"] != found.second.iteration["i_1"]
     assert not found.is_certain

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mlcnb import te
 from mlcnb.core.errors import ScheduleError
@@ -244,36 +246,132 @@ def test_under_a_parallel_loop():
     )
 
 
-def test_refuses_partial_sums():
+def test_under_a_loop_of_the_reduction_it_waits_for_the_last_iteration():
     sch = Schedule(matmul_relu())
-    D, (_i, _j, k) = sch.get_block("D"), sch.get_loops("C")
-    with refuses(
-        sch,
-        "reverse_compute_at: in loop k, block C has not finished C: loop k runs over its reduction",
-        hint="choose a loop outside of loop k",
-    ):
-        sch.reverse_compute_at(D, k)
     i, j, k = sch.get_loops("C")
-    sch.reorder(k, i, j)
-    with refuses(
+    k_0, k_1 = sch.split(k, [2, 2])
+    sch.reorder(k_0, i, k_1, j)
+    sch.reverse_compute_at("D", k_1)
+    becomes(
         sch,
-        "reverse_compute_at: in loop j, block C has not finished C: loop k runs over its reduction",
-        hint="choose a loop outside of loop k",
-    ):
-        sch.reverse_compute_at(D, j)
+        """
+        C = T.alloc_buffer((4, 4))
+        for k_0, i, k_1 in T.grid(2, 4, 2):
+            for j in range(4):
+                with T.block("C"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    v_k = T.axis.reduce(4, k_0 * 2 + k_1)
+                    with T.init():
+                        C[v_i, v_j] = T.float32(0.0)
+                    C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+            for ax0 in range(4):
+                with T.block("D"):
+                    v_i, v_j = T.axis.remap("SS", [i, ax0])
+                    T.where(1 <= k_0 and 1 <= k_1)
+                    D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
 
 
-def test_refuses_neighbours():
+def test_neighbours_are_read_when_the_last_of_them_is_made():
     sch = Schedule(stencil())
-    C = sch.get_block("C")
     i0, _i1 = sch.split(sch.get_loops("B")[0], [7, 2])
+    sch.reverse_compute_at("C", i0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((14,))
+        for i_0 in range(7):
+            for i_1 in range(2):
+                with T.block("B"):
+                    v_i = T.axis.spatial(14, i_0 * 2 + i_1)
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            for ax0 in range(2):
+                with T.block("C"):
+                    v_i = T.axis.spatial(12, i_0 * 2 - 2 + ax0)
+                    T.where(2 <= i_0 * 2 + ax0)
+                    C[v_i] = B[v_i] + B[v_i + 1] + B[v_i + 2]
+        """,
+    )
+
+
+def test_an_index_of_several_axes_tells_each_of_them():
+    A = te.placeholder((24,), name="A")
+    B = te.compute((24,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((4, 6), lambda i, j: B[j * 4 + i] + 1.0, name="C")
+    sch = Schedule(te.create_prim_func([A, C]))
+    sch.reverse_compute_at("C", sch.get_loops("B")[0])
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((24,))
+        for i in range(24):
+            with T.block("B"):
+                v_i = T.axis.spatial(24, i)
+                B[v_i] = A[v_i] * T.float32(2.0)
+            with T.block("C"):
+                v_i = T.axis.spatial(4, i % 4)
+                v_j = T.axis.spatial(6, i // 4)
+                C[v_i, v_j] = B[v_j * 4 + v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_refuses_a_reduction_and_rows_in_one_loop():
+    sch = Schedule(matmul_relu())
+    D, loops = sch.get_block("D"), sch.get_loops("C")
+    fused = sch.fuse(*loops)
     with refuses(
         sch,
-        "reverse_compute_at: in an iteration of loop i_0, block C would read elements "
-        "of B that are not made yet",
-        hint="choose an outer loop, or compute_at the producer under a loop of the consumer",
+        "reverse_compute_at: in loop i_j_k_fused, block C has not finished C: loop i_j_k_fused "
+        "runs over its reduction",
+        hint="choose a loop outside of loop i_j_k_fused",
     ):
+        sch.reverse_compute_at(D, fused)
+
+
+def test_refuses_neighbours_that_run_backwards_or_at_once():
+    sch = Schedule(stencil())
+    C, (i,) = sch.get_block("C"), sch.get_loops("B")
+    i0, i1 = sch.split(i, [7, 2])
+    sch.reorder(i1, i0)  # the elements of one residue, then those of the next
+    message = (
+        "reverse_compute_at: in an iteration of loop i_0, block C would read elements of B that "
+        "are not made yet"
+    )
+    hint = "choose an outer loop, or compute_at the producer under a loop of the consumer"
+    with refuses(sch, message, hint=hint):
         sch.reverse_compute_at(C, i0)
+    sch = Schedule(stencil())
+    C, i0 = sch.get_block("C"), sch.split(sch.get_loops("B")[0], [7, 2])[0]
+    sch.parallel(i0)
+    with refuses(sch, message, hint=hint):
+        sch.reverse_compute_at(C, i0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_wherever_a_consumer_goes_the_numbers_stay(data):
+    """Sums over windows of two dimensions, loops split and in any order, any loop as the place."""
+    rows, columns, depth = (data.draw(st.integers(1, 7)) for _ in range(3))
+    window = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    A = te.placeholder((rows + 2, columns + 2, depth), name="A")
+    k = te.reduce_axis((0, depth), name="k")
+    B = te.compute((rows + 2, columns + 2), lambda i, j: te.sum(A[i, j, k], axis=k), name="B")
+    y, x = (te.reduce_axis((0, n), name=name) for n, name in zip(window, "yx", strict=True))
+    C = te.compute((rows, columns), lambda i, j: te.sum(B[i + y, j + x], axis=[y, x]), name="C")
+    before = te.create_prim_func([A, C])
+    sch = Schedule(before)
+    loops = sch.get_loops("B")
+    if data.draw(st.booleans()):
+        n = data.draw(st.sampled_from(range(3)))
+        loops[n : n + 1] = sch.split(loops[n], [None, data.draw(st.integers(1, 3))])
+    try:
+        sch.reorder(*data.draw(st.permutations(loops)))
+        sch.reverse_compute_at("C", data.draw(st.sampled_from(loops)))
+    except ScheduleError:
+        return
+    same_numbers(before, only(sch.mod))
 
 
 def test_refuses_instances_that_read_nothing():

@@ -22,7 +22,8 @@ from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule.edit.caching import index_dtype
 from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.edit.nests import Nest
-from mlcnb.tir.schedule.legality.regions import Side, bindings, conjuncts, known_bounds, limit_of
+from mlcnb.tir.schedule.legality.boxes import Side, conjuncts, limit_of
+from mlcnb.tir.schedule.legality.regions import bindings, known_bounds
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import State
 from mlcnb.tir.schedule.record.tree import Edit, Tree
@@ -32,36 +33,64 @@ Sides = dict[e.Var, Side]
 
 
 def solve(
-    block: s.Block, region: BufferRegion, sides: Sequence[Side], known: Mapping[e.Var, Bounds]
+    block: s.Block,
+    region: BufferRegion,
+    sides: Sequence[Side],
+    known: Mapping[e.Var, Bounds],
+    last: bool = False,
 ) -> Sides:
     """For each axis that a region speaks of, the values that make it meet the box `sides`.
 
-    May take in too many values, never too few.
+    May take in too many values, never too few. last: the values that make it end in the box.
     """
     known = {**known, **axis_bounds(block)}
     context = Context(known)
     found: Sides = {}
     rests: list[tuple[Remainder, Side]] = []
     for index, side in zip(region.region, sides, strict=True):
-        top = _top(of(index.min, context), known)
         width = of(index.extent, context).shifted(-1).value
-        if top is None or width is None:
-            continue
-        atom, step, low, high = top
-        part = _over(side, step, low, high + width, known)
-        if isinstance(atom, e.Var):
-            _narrow(found, atom, part)
-        elif isinstance(atom, Remainder):
-            rests.append((atom, part))
-        elif isinstance(atom, Quotient) and isinstance(atom.inner.only_atom, e.Var):
-            whole = Side(
-                [x.scaled(atom.by) for x in part.lows],
-                [x.scaled(atom.by).shifted(atom.by - 1) for x in part.highs],
-            )
-            _narrow(found, atom.inner.only_atom, whole)
+        if width is not None:
+            _solve(found, rests, of(index.min, context), width, side, known, last)
     for rest, side in rests:
         _narrow_rest(found, rest, side)
     return found
+
+
+def _solve(
+    found: Sides,
+    rests: list[tuple[Remainder, Side]],
+    index: Sum,
+    width: int,
+    side: Side,
+    known: Mapping[e.Var, Bounds],
+    last: bool,
+) -> None:
+    """Narrow the axes that an index is made of, those of larger steps first.
+
+    Where one of them takes a single value, what is left of the index says something of the others.
+    """
+    top = _top(index, known)
+    if top is None:
+        return
+    atom, step, low, high = top
+    part = _over(side, step, high + width if last else low, high + width, known)
+    if isinstance(atom, e.Var):
+        _narrow(found, atom, part)
+    elif isinstance(atom, Remainder):
+        rests.append((atom, part))
+    elif isinstance(atom, Quotient) and isinstance(atom.inner.only_atom, e.Var):
+        whole = Side(
+            [x.scaled(atom.by) for x in part.lows],
+            [x.scaled(atom.by).shifted(atom.by - 1) for x in part.highs],
+        )
+        _narrow(found, atom.inner.only_atom, whole)
+    if isinstance(atom, e.Var) and not last and part.low.is_same(part.high):
+        taken, quotient = part.low.scaled(-step), part.low.only_atom
+        if isinstance(quotient, Quotient) and quotient.by == step:  # X - X // step * step
+            rest = Sum(0, {Remainder(quotient.inner, step): 1})
+            taken = rest.minus(quotient.inner)
+        left = Side([x.plus(taken) for x in side.lows], [x.plus(taken) for x in side.highs])
+        _solve(found, rests, index.without(atom), width, left, known, last)
 
 
 def _top(index: Sum, known: Mapping[e.Var, Bounds]) -> tuple[object, int, int, int] | None:

@@ -21,7 +21,8 @@ from mlcnb.ir.dtype import DType
 from mlcnb.ir.dtype import dtype as dtype_of
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.schedule.legality.regions import Side, bindings
+from mlcnb.tir.schedule.legality.boxes import Side
+from mlcnb.tir.schedule.legality.regions import bindings
 from mlcnb.tir.schedule.record.tree import Tree
 
 

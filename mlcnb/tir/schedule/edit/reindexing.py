@@ -30,7 +30,9 @@ from mlcnb.tir.schedule.edit.moving import full, limits
 from mlcnb.tir.schedule.edit.nests import Nest, point
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap, FreshCopy
 from mlcnb.tir.schedule.legality import promises
-from mlcnb.tir.schedule.legality.regions import Side, bindings, known_bounds, loops_below, spans
+from mlcnb.tir.schedule.legality.boxes import Side, spans
+from mlcnb.tir.schedule.legality.regions import bindings, known_bounds, loops_below
+from mlcnb.tir.schedule.legality.stored import why_unwritten
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.schedule.record.tree import Tree
@@ -193,7 +195,7 @@ def _refuse(
         reason = promises.why_not_sole_writer(tree, block) or promises.why_overwrites(tree, block)
         if block.init is None and any(r.buffer is old for r in block.reads):
             reason = f"it updates what {old.name} held before"
-        reason = reason or promises.why_unwritten(block, old)
+        reason = reason or why_unwritten(block, old)
         if reason:
             raise state.refusal(f"{name}: {name_of(block)} cannot be cached: {reason}", block)
         if not runs_everywhere(tree, block, block.iter_vars):

@@ -24,7 +24,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.schedule.edit.moving import body_items
-from mlcnb.tir.schedule.legality.regions import Box, constant_bounds
+from mlcnb.tir.schedule.legality.boxes import Box, constant_bounds
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import State
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterVar, Stmt

@@ -23,7 +23,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.schedule.edit.nests import looped, point
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
-from mlcnb.tir.schedule.legality.regions import Box
+from mlcnb.tir.schedule.legality.boxes import Box
 from mlcnb.tir.schedule.record.tree import Tree
 
 

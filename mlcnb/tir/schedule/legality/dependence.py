@@ -10,7 +10,7 @@ Each test says None for "legal", or the reason in words. None is sure; a reason 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.digits import determined
@@ -21,6 +21,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, THREAD_AXES
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.reducers import matched_update
+from mlcnb.tir.schedule.legality.boxes import Box, hull, inside
 from mlcnb.tir.schedule.legality.promises import (
     read_buffers,
     reduce_variables,
@@ -32,15 +33,7 @@ from mlcnb.tir.schedule.legality.promises import (
     why_overwrites,
     written_buffers,
 )
-from mlcnb.tir.schedule.legality.regions import (
-    Box,
-    bindings,
-    box_of,
-    hull,
-    inside,
-    known_bounds,
-    loops_below,
-)
+from mlcnb.tir.schedule.legality.regions import bindings, box_of, known_bounds, loops_below
 from mlcnb.tir.schedule.record.handles import name_of, names_of
 from mlcnb.tir.schedule.record.tree import Tree
 
@@ -382,14 +375,17 @@ def why_readers_mind(tree: Tree, block: s.Block) -> str | None:
     return None
 
 
-def why_uncovered(tree: Tree, block: s.Block) -> str | None:
-    """The reason why a block may read what is not written yet by then."""
+def why_uncovered(tree: Tree, block: s.Block, known: Container[Buffer] = ()) -> str | None:
+    """The reason why a block may read what is not written yet by then.
+
+    known: buffers of which all that it reads is known to be there.
+    """
     scope = tree.scope(block)
     info = tree.info(scope)
     among = tree.blocks_under(scope)
     for buffer in read_buffers(block):
         writers = [w for w in info.writers.get(buffer, ()) if w is not block]
         shared = [w for w in writers if isinstance(tree.common_ancestor([w, block]), s.For)]
-        if shared and not is_covered(tree, block, buffer, among):
+        if shared and buffer not in known and not is_covered(tree, block, buffer, among):
             return f"it may read elements of {buffer.name} before {names_of(shared)} writes them"
     return None

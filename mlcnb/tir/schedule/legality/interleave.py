@@ -17,9 +17,10 @@ from mlcnb.arith.sum import Bounds, Sum
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.schedule.legality.boxes import Box
 from mlcnb.tir.schedule.legality.dependence import boxes
 from mlcnb.tir.schedule.legality.promises import read_buffers, written_buffers
-from mlcnb.tir.schedule.legality.regions import Box, known_bounds
+from mlcnb.tir.schedule.legality.regions import known_bounds
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.tree import Tree
 

@@ -23,7 +23,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.schedule.legality.regions import constant_bounds
+from mlcnb.tir.schedule.legality.boxes import constant_bounds
 from mlcnb.tir.schedule.record.handles import text_of
 
 

@@ -11,9 +11,8 @@ Each test says None for "legal", or the reason in words. None is sure; a reason 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from mlcnb.arith.atoms import structure_key, variables_of
+from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.digits import determined, injective
 from mlcnb.arith.reading import Context, of
 from mlcnb.arith.sum import Quotient, Sum
@@ -21,9 +20,9 @@ from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.legality import regions
+from mlcnb.tir.schedule.legality import boxes, regions
 from mlcnb.tir.schedule.record.handles import name_of, names_of, text_of
-from mlcnb.tir.schedule.record.tree import Tree, sub_stmts
+from mlcnb.tir.schedule.record.tree import Tree
 
 
 def is_output_block(tree: Tree, block: s.Block, scope: s.Block | None = None) -> bool:
@@ -152,7 +151,7 @@ def why_skipped(tree: Tree, block: s.Block) -> str | None:
     for v in spatial_variables(tree, block):
         starts.pop(v, None)
     at_first = Context(context.bounds, starts)
-    for condition in regions.conjuncts(tree.realize(block).predicate):
+    for condition in boxes.conjuncts(tree.realize(block).predicate):
         if reducing.isdisjoint(variables_of(condition)):
             continue
         gaps = [_gap(condition, x) for x in (context, at_first)]
@@ -165,7 +164,7 @@ def why_skipped(tree: Tree, block: s.Block) -> str | None:
 
 def _gap(condition: e.PrimExpr, context: Context) -> Sum | None:
     """A condition as X, where it says X <= 0."""
-    limit = regions.limit_of(condition, context)
+    limit = boxes.limit_of(condition, context)
     return None if limit is None else limit[0].minus(limit[1])
 
 
@@ -182,49 +181,6 @@ def _rises(x: Sum, variables: set[e.Var]) -> bool:
         ):
             return False
     return True
-
-
-def why_unwritten(block: s.Block, buffer: Buffer) -> str | None:
-    """The reason why an instance may leave out elements that it says it writes: it stores them on
-    a condition, and nothing else in it stores them for sure.
-    """
-    sure, perhaps = _stored(block.body, {buffer})
-    if block.init is not None:
-        sure |= _stored(block.init, {buffer})[0]
-    if perhaps <= sure:
-        return None
-    return f"{name_of(block)} writes elements of {buffer.name} on a condition"
-
-
-#: indices at which a statement stores for sure, and at which it may
-Stored = tuple[set[Any], set[Any]]
-
-
-def _stored(n: s.Stmt, names: set[Buffer]) -> Stored:
-    if isinstance(n, s.BufferStore):
-        found = {structure_key(n.indices)} if n.buffer in names else set()
-        return (found, set()) if n.predicate is None else (set(), found)
-    if isinstance(n, s.BlockRealize):
-        return _stored_by_block(n, names)
-    return _joined(n, [_stored(x, names) for x in sub_stmts(n)])
-
-
-def _stored_by_block(n: s.BlockRealize, names: set[Buffer]) -> Stored:
-    names = names | {m.buffer for m in n.block.match_buffers if m.source.buffer in names}
-    sure, perhaps = _stored(n.block.body, names)
-    if n.block.init is not None:
-        sure |= _stored(n.block.init, names)[0]
-    return (set(), sure | perhaps) if regions.conjuncts(n.predicate) else (sure, perhaps)
-
-
-def _joined(n: s.Stmt, parts: list[Stored]) -> Stored:
-    """What the statements in one store: all of them run, or one of them on a condition."""
-    sure = [x[0] for x in parts]
-    every: set[Any] = set().union(*sure)
-    perhaps: set[Any] = set().union(*(x[1] for x in parts))
-    if not isinstance(n, s.IfThenElse | s.While):
-        return every, perhaps
-    return (sure[0] & sure[1] if len(sure) == 2 else set()), every | perhaps
 
 
 def why_in_parts(tree: Tree, block: s.Block) -> str | None:

@@ -113,15 +113,12 @@ def _range(low: e.PrimExpr, end: e.PrimExpr) -> e.Range:
 def _refuse_false(state: State, block: Block, region: BufferRegion, buf_type: str) -> None:
     """Refuse a region that is not proved to hold what the body touches.
 
-    What a block writes must be the region exactly: a step that asks whether all of a buffer is
-    written believes it.
+    It may hold more: a step that asks whether all of it is written looks at the stores.
     """
     found = detect_buffer_access(replace(block, reads=(), writes=()))[buf_type == "write"]
     for own in (r for r in found if r.buffer is region.buffer):
         for n, (inner, outer) in enumerate(zip(own.region, region.region, strict=True)):
             reason = _why_outside(block, inner, outer, "touches")
-            if reason is None and buf_type == "write":
-                reason = _why_outside(block, outer, inner, "need not write")
             if reason:
                 raise state.refusal(
                     f"annotate_buffer_access: range {n} of {region.buffer.name} cannot be "

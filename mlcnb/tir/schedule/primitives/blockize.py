@@ -25,7 +25,7 @@ from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferRegion
 from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.edit.rebuild import AxisSubstitution, FreshCopy
-from mlcnb.tir.schedule.legality import regions
+from mlcnb.tir.schedule.legality import boxes, regions
 from mlcnb.tir.schedule.legality.promises import why_not_affine, why_not_reduction, why_ragged
 from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks
 from mlcnb.tir.schedule.record.facts import does
@@ -105,10 +105,10 @@ def _cut(state: State, block: Block, loops: list[For]) -> list[_Axis]:
     context = regions.bindings(state.tree, block)
     inside = {x.loop_var for x in loops}
     values = [context.values[axis.var] for axis in block.iter_vars]
-    inner = regions.spans(loops, context.bounds)
+    inner = boxes.spans(loops, context.bounds)
     found, starts = [], []
     for axis, value in zip(block.iter_vars, values, strict=True):
-        mine = {t: c for t, c in value.terms.items() if regions.mentions_any(t, inside)}
+        mine = {t: c for t, c in value.terms.items() if boxes.mentions_any(t, inside)}
         rest = {t: c for t, c in value.terms.items() if t not in mine}
         part = Sum(0, mine)
         ends = extremes(part, inner, context.bounds)
@@ -140,7 +140,7 @@ def _predicates(state: State, block: Block, loops: list[For]) -> tuple[e.PrimExp
     """The conditions that speak of loops inside, and the others."""
     inside = {x.loop_var for x in loops}
     inner, outer = [], []
-    for condition in regions.conjuncts(state.tree.realize(block).predicate):
+    for condition in boxes.conjuncts(state.tree.realize(block).predicate):
         used = variables_of(condition)
         if not used & inside:
             outer.append(condition)
@@ -244,7 +244,7 @@ def _init(
         alloc_buffers=(),
         match_buffers=(),
     )
-    conditions = p.all_of(*(c for c in regions.conjuncts(predicate) if variables_of(c) <= used))
+    conditions = p.all_of(*(c for c in boxes.conjuncts(predicate) if variables_of(c) <= used))
     realize = _inner(old, spatial, at_outer, conditions, {}, "i_init")
     inner = replace(realize.block, reads=detect_buffer_access(realize.block)[0])
     copied = [x for x in loops if x.loop_var in used]
@@ -281,10 +281,10 @@ def _regions(
 
     def tile(r: BufferRegion) -> BufferRegion:
         box = regions.box_of(tree, block, r, parent, context, predicate=predicate)
-        if r in block.writes and state.checks and not regions.is_full(box, known):
+        if r in block.writes and state.checks and not boxes.is_uncut(box, known):
             raise state.refusal(
-                f"blockize: what {name_of(block)} writes of {r.buffer.name} in one tile is no full "
-                "box, and the new block could not say what it writes",
+                f"blockize: a condition in one tile keeps {name_of(block)} from writing all of "
+                f"it of {r.buffer.name}, and the new block could not say what it writes",
                 block,
             )
         kind = r.region[0].min.dtype if r.region else "int32"

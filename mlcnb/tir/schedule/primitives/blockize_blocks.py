@@ -20,8 +20,9 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule.edit.elementwise import refreshed, within_buffers
 from mlcnb.tir.schedule.edit.rebuild import Substitution
+from mlcnb.tir.schedule.legality.boxes import is_uncut
 from mlcnb.tir.schedule.legality.promises import reduce_variables
-from mlcnb.tir.schedule.legality.regions import bindings, box_of, is_full, known_bounds
+from mlcnb.tir.schedule.legality.regions import bindings, box_of, known_bounds
 from mlcnb.tir.schedule.record.handles import name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, IterVar, SeqStmt, Stmt, seq
@@ -90,10 +91,10 @@ def _refuse_holes(state: State, blocks: Sequence[Block], place: Stmt) -> None:
     known = known_bounds(tree, place)
     for block in blocks:
         for r in block.writes:
-            if not is_full(box_of(tree, block, r, place), known):
+            if not is_uncut(box_of(tree, block, r, place), known):
                 raise state.refusal(
-                    f"blockize: what {name_of(block)} writes of {r.buffer.name} in one tile is no "
-                    "full box, and the new block could not say what it writes",
+                    f"blockize: a condition in one tile keeps {name_of(block)} from writing all of "
+                    f"it of {r.buffer.name}, and the new block could not say what it writes",
                     block,
                 )
 

@@ -14,7 +14,8 @@ from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.edit import caching
 from mlcnb.tir.schedule.edit.nests import copy_nest, joined
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
-from mlcnb.tir.schedule.legality.regions import Side, box_of, known_bounds
+from mlcnb.tir.schedule.legality.boxes import Side
+from mlcnb.tir.schedule.legality.regions import box_of, known_bounds
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State

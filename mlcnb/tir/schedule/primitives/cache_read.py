@@ -15,7 +15,8 @@ from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.edit.nests import copy_nest, joined
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.tile_cache import Tile, tile_of
-from mlcnb.tir.schedule.legality.regions import Side, bindings, box_of, known_bounds
+from mlcnb.tir.schedule.legality.boxes import Side
+from mlcnb.tir.schedule.legality.regions import bindings, box_of, known_bounds
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State

@@ -16,15 +16,16 @@ from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.edit.nests import copy_nest
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.tile_cache import tile_of
+from mlcnb.tir.schedule.legality.boxes import Box
 from mlcnb.tir.schedule.legality.dependence import is_covered
 from mlcnb.tir.schedule.legality.promises import (
     read_buffers,
     reduce_variables,
     why_not_sole_writer,
     why_skipped,
-    why_unwritten,
 )
-from mlcnb.tir.schedule.legality.regions import Box, bindings, box_of, known_bounds, loops_below
+from mlcnb.tir.schedule.legality.regions import bindings, box_of, known_bounds, loops_below
+from mlcnb.tir.schedule.legality.stored import why_unwritten
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State

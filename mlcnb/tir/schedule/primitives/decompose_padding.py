@@ -28,7 +28,7 @@ from mlcnb.tir.schedule.edit.elementwise import axis_bounds, refreshed, substitu
 from mlcnb.tir.schedule.edit.moving import full, only_values
 from mlcnb.tir.schedule.edit.nests import at_least, below
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy, mentions
-from mlcnb.tir.schedule.legality import regions
+from mlcnb.tir.schedule.legality import boxes, regions
 from mlcnb.tir.schedule.legality.dependence import is_covered
 from mlcnb.tir.schedule.legality.promises import why_not_complete
 from mlcnb.tir.schedule.record.facts import does
@@ -111,8 +111,8 @@ def _ends(state: State, block: Block, condition: e.PrimExpr) -> dict[e.Var, tupl
     known = {**axis_bounds(block), **regions.dimensions(state.func)}
     axes = {axis.var: axis for axis in block.iter_vars}
     found: dict[e.Var, tuple[Sum, Sum]] = {}
-    for part in regions.conjuncts(condition):
-        limit = regions.limit_of(part, Context(axis_bounds(block)))
+    for part in boxes.conjuncts(condition):
+        limit = boxes.limit_of(part, Context(axis_bounds(block)))
         only = None if limit is None else _single(limit[0], axes)
         if limit is None or only is None:
             raise state.refusal(
@@ -255,7 +255,7 @@ def _copying(
         axes.append(axis)
         values.append(value)
     conditions += [
-        simplified(c, Context(context.bounds, moved)) for c in regions.conjuncts(realize.predicate)
+        simplified(c, Context(context.bounds, moved)) for c in boxes.conjuncts(realize.predicate)
     ]
     known = axis_bounds(replace(block, iter_vars=tuple(axes)))
     store = replace(

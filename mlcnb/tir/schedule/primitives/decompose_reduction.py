@@ -20,6 +20,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy
+from mlcnb.tir.schedule.legality.boxes import conjuncts
 from mlcnb.tir.schedule.legality.promises import (
     read_buffers,
     reduce_variables,
@@ -27,7 +28,6 @@ from mlcnb.tir.schedule.legality.promises import (
     why_not_reduction,
     written_buffers,
 )
-from mlcnb.tir.schedule.legality.regions import conjuncts
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State

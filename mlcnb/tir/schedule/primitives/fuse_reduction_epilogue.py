@@ -24,13 +24,14 @@ from mlcnb.tir.functor import substitute
 from mlcnb.tir.reducers import Reducer, is_neutral, matched_update
 from mlcnb.tir.schedule.edit.elementwise import loads_of, refreshed
 from mlcnb.tir.schedule.edit.rebuild import rewrite_values
+from mlcnb.tir.schedule.legality.boxes import inside
 from mlcnb.tir.schedule.legality.dependence import (
     why_inputs_change,
     why_readers_mind,
     why_uncovered,
 )
 from mlcnb.tir.schedule.legality.promises import is_output_block, why_not_affine, why_not_reduction
-from mlcnb.tir.schedule.legality.regions import box_of, inside, known_bounds
+from mlcnb.tir.schedule.legality.regions import box_of, known_bounds
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of

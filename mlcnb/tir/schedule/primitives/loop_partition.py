@@ -176,11 +176,11 @@ def _confined(block: Block, ends: list[Bounds]) -> Block:
     may, those domains stay.
     """
     begins = all(
-        axis.iter_type is IterType.SPATIAL or _may_begin(axis, end)
+        axis.iter_type is not IterType.REDUCE or _may_begin(axis, end)
         for axis, end in zip(block.iter_vars, ends, strict=True)
     )
     axes = tuple(
-        _cut(axis, end) if axis.iter_type is IterType.SPATIAL or not begins else axis
+        _cut(axis, end) if axis.iter_type is not IterType.REDUCE or not begins else axis
         for axis, end in zip(block.iter_vars, ends, strict=True)
     )
     block = replace(block, iter_vars=axes)

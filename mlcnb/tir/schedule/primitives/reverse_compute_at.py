@@ -9,41 +9,37 @@ for i in range(128):                    ->                  B[v] = A[v] * 2.0
                                                             v = T.axis.spatial(128, i_0 * 8 + ax0)
                                                             C[v] = B[v] + 1.0
 
-Refused where an iteration of the loop does not yet hold the final value of all that the consumer
-reads:
-under a loop of the producer's reduction, or where the consumer reads neighbours.
+Under a loop of the producer's reduction the consumer waits for its last iteration (`T.where`).
+Where it reads neighbours, an instance runs in the iteration that makes the last of what it reads.
+Refused where no iteration is known to hold the final value of all that the consumer reads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mlcnb.arith.extremes import extremes
+from mlcnb.ir.expr import Var
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.schedule.edit import moving
+from mlcnb.tir.schedule.edit.finishing import has_last, in_the_last, reducing, waited_for
 from mlcnb.tir.schedule.edit.nests import Nest
 from mlcnb.tir.schedule.legality import promises
+from mlcnb.tir.schedule.legality.boxes import Box, Side, inside, spans
 from mlcnb.tir.schedule.legality.dependence import (
     is_covered,
     why_inputs_change,
     why_readers_mind,
     why_uncovered,
 )
-from mlcnb.tir.schedule.legality.regions import (
-    Box,
-    Side,
-    bindings,
-    box_of,
-    inside,
-    known_bounds,
-    loops_below,
-    spans,
-)
+from mlcnb.tir.schedule.legality.regions import bindings, box_of, known_bounds, loops_below
 from mlcnb.tir.schedule.primitives.compute_at import refuse_place
 from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import INLINE, Mark, name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State, arrived
 from mlcnb.tir.schedule.record.tree import Tree
-from mlcnb.tir.stmt import Block, For
+from mlcnb.tir.stmt import Block, For, ForKind
 
 NAME = "reverse_compute_at"
 
@@ -74,11 +70,27 @@ def reverse_compute_at(
     makers = _producers(state, block, loop)
     primary = makers[-1]
     made = {b: _made(state, block, loop, w, b) for w, b in makers}
-    wanted = _wanted(state, block, loop, primary[1], made[primary[1]], [w for w, _ in makers])
+    writers = [w for w, _ in makers]
+    wanted = _wanted(state, block, loop, primary[1], made[primary[1]], writers)
     nest = moving.nest_for(state, block, loop, wanted, preserve_unit_loops)
-    if state.checks:
-        for buffer, box in made.items():
-            _refuse_uncovered(state, block, loop, nest, buffer, box)
+    early = _early(state, block, nest, made)
+    waits = None
+    if early is not None:
+        by_now = {b: _by_now(state, block, loop, w, b) for w, b in makers}
+        wanted = _wanted(state, block, loop, primary[1], made[primary[1]], writers, last=True)
+        waits = moving.nest_for(state, block, loop, wanted, preserve_unit_loops)
+        waits = None if _early(state, block, waits, by_now) else waits
+    if early is not None and waits is None and state.checks:
+        raise state.refusal(
+            f"{NAME}: in an iteration of {name_of(loop)}, {name_of(block)} would read elements of "
+            f"{early.name} that are not made yet",
+            loop,
+            hint="choose an outer loop, or compute_at the producer under a loop of the consumer",
+        )
+    nest = waits or nest
+    nest.conditions += in_the_last(
+        waited_for(state.tree, writers, _new_loops(state, block, loop)), nest.dtype
+    )
     items = moving.body_items(loop)
     tree = state.tree
     first = 1 + max(items.index(tree.child_towards(loop, tree.realize(w))) for w, _ in makers)
@@ -87,7 +99,7 @@ def reverse_compute_at(
     moving.put_in(state, edit, NAME, loop, nest.wrap(block), first, len(items), index)
     change = Change.of(edit)
     if state.checks:
-        _refuse_after(state, block, loop, change)
+        _refuse_after(state, block, loop, change, set(made) if waits else set())
     return change
 
 
@@ -134,16 +146,14 @@ def _refuse(state: State, block: Block) -> None:
 def _made(state: State, block: Block, loop: For, writer: Block, buffer: Buffer) -> Box:
     """What one iteration of the loop makes of a buffer, for good."""
     tree = state.tree
-    shared = set(tree.loops(block))
-    new = [x for x in (*tree.loops(loop), loop) if x not in shared]
-    reducing = promises.reduce_variables(tree, writer)
-    partial = [x for x in new if x.loop_var in reducing]
-    if partial and state.checks:
+    partial = reducing(tree, writer, _new_loops(state, block, loop))
+    torn = [x for x in partial if not has_last(tree, writer, x)]
+    if torn and state.checks:
         raise state.refusal(
             f"{NAME}: in {name_of(loop)}, {name_of(writer)} has not finished {buffer.name}: "
-            f"{name_of(partial[0])} runs over its reduction",
+            f"{name_of(torn[0])} runs over its reduction",
             loop,
-            hint=f"choose a loop outside of {name_of(partial[0])}",
+            hint=f"choose a loop outside of {name_of(torn[0])}",
         )
     if promises.why_overwrites(tree, writer) and state.checks:
         raise state.refusal(
@@ -151,13 +161,54 @@ def _made(state: State, block: Block, loop: For, writer: Block, buffer: Buffer) 
             writer,
         )
     region = next(r for r in writer.writes if r.buffer is buffer)
-    return box_of(tree, writer, region, loop)
+    return box_of(tree, writer, region, loop, also=[] if torn else partial)
+
+
+def _new_loops(state: State, block: Block, loop: For) -> list[For]:
+    """The loops that the block will stand in and does not stand in now, from the outside in."""
+    shared = set(state.tree.loops(block))
+    return [x for x in (*state.tree.loops(loop), loop) if x not in shared]
+
+
+def _by_now(state: State, block: Block, loop: For, writer: Block, buffer: Buffer) -> Box | None:
+    """What one iteration of the loop and all before it make of a buffer.
+
+    Where each index rises with the loops outside of it, outer ones by larger steps, an element
+    before the one that an iteration makes is made in the same iteration or before.
+    """
+    tree = state.tree
+    new = _new_loops(state, block, loop)
+    over = [x for x in new if x not in reducing(tree, writer, new)]
+    if any(x.kind not in (ForKind.SERIAL, ForKind.UNROLLED) for x in over):
+        return None
+    region = next(r for r in writer.writes if r.buffer is buffer)
+    now = box_of(tree, writer, region, loop, also=reducing(tree, writer, new))
+    everything = box_of(tree, writer, region, loop, also=new)
+    if not (now.exact and everything.exact):
+        return None
+    for side, whole in zip(now.sides, everything.sides, strict=True):
+        steps = [side.low.terms.get(x.loop_var, 0) for x in over]
+        used = [n for n in steps if n]
+        plain = all(isinstance(t, Var) for t in side.low.terms)
+        if not plain or used != sorted(used, reverse=True) or any(n < 0 for n in used):
+            return None
+        side.lows = whole.lows
+    return now
 
 
 def _wanted(
-    state: State, block: Block, loop: For, buffer: Buffer, box: Box, makers: list[Block]
+    state: State,
+    block: Block,
+    loop: For,
+    buffer: Buffer,
+    box: Box,
+    makers: list[Block],
+    last: bool = False,
 ) -> moving.Sides:
-    """For each axis of the block, the instances whose input is made in one iteration."""
+    """For each axis of the block, the instances whose input is made in one iteration.
+
+    last: those that read something of it and nothing behind it.
+    """
     tree = state.tree
     known = known_bounds(tree, loop)
     region = _only_read(state, block, buffer)
@@ -173,7 +224,7 @@ def _wanted(
             f"{names_of(makers)} does not write",
             block,
         )
-    found = moving.solve(block, region, box.sides, known)
+    found = moving.solve(block, region, box.sides, known, last)
     return _within_old(state, block, loop, found)
 
 
@@ -206,26 +257,30 @@ def _within_old(state: State, block: Block, loop: For, found: moving.Sides) -> m
     return found
 
 
-def _refuse_uncovered(
-    state: State, block: Block, loop: For, nest: Nest, buffer: Buffer, box: Box
+def _early(
+    state: State, block: Block, nest: Nest, made: Mapping[Buffer, Box | None]
+) -> Buffer | None:
+    """A buffer of which a nest of the block may read more than is made."""
+    for buffer, box in made.items():
+        region = _only_read(state, block, buffer)
+        sides = moving.nest_sides(nest, block, [(r.min, r.extent) for r in region.region])
+        if sides is None or box is None or not box.exact:
+            return buffer
+        if not inside(Box(buffer, sides, True), box, nest.known):
+            return buffer
+    return None
+
+
+def _refuse_after(
+    state: State, block: Block, loop: For, change: Change, known: set[Buffer]
 ) -> None:
-    region = _only_read(state, block, buffer)
-    sides = moving.nest_sides(nest, block, [(r.min, r.extent) for r in region.region])
-    if sides and box.exact and inside(Box(buffer, sides, True), box, nest.known):
-        return
-    raise state.refusal(
-        f"{NAME}: in an iteration of {name_of(loop)}, {name_of(block)} would read elements of "
-        f"{buffer.name} that are not made yet",
-        loop,
-        hint="choose an outer loop, or compute_at the producer under a loop of the consumer",
-    )
+    """Checks of the program that came out: reductions run once, parallel loops stay parallel.
 
-
-def _refuse_after(state: State, block: Block, loop: For, change: Change) -> None:
-    """Checks of the program that came out: reductions run once, parallel loops stay parallel."""
+    known: buffers of which all that the block reads is known to be there.
+    """
     made = Tree(change.func)
     around = [arrived(change.forward, x) for x in (*state.tree.loops(loop), loop)]
-    early = why_uncovered(made, block)
+    early = why_uncovered(made, block, known)
     if early:
         raise state.refusal(f"{NAME}: in {name_of(loop)}, {name_of(block)} is too early: {early}")
     if block.init is None:

@@ -32,6 +32,7 @@ from mlcnb.tir.schedule.edit.elementwise import (
 from mlcnb.tir.schedule.edit.moving import full, limits, reads_within
 from mlcnb.tir.schedule.edit.nests import at_least, below
 from mlcnb.tir.schedule.edit.rebuild import rewrite_values
+from mlcnb.tir.schedule.legality.boxes import conjuncts, spans
 from mlcnb.tir.schedule.legality.dependence import (
     is_covered,
     why_inputs_change,
@@ -40,7 +41,7 @@ from mlcnb.tir.schedule.legality.dependence import (
 )
 from mlcnb.tir.schedule.legality.pointers import refuse_held
 from mlcnb.tir.schedule.legality.promises import is_output_block
-from mlcnb.tir.schedule.legality.regions import bindings, conjuncts, spans
+from mlcnb.tir.schedule.legality.regions import bindings
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of

@@ -30,13 +30,14 @@ from mlcnb.tir.schedule.edit.elementwise import refreshed
 from mlcnb.tir.schedule.edit.moving import body_items
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy
 from mlcnb.tir.schedule.edit.reductions import reading_in_order, reduction_of, stored
+from mlcnb.tir.schedule.legality.boxes import conjuncts
 from mlcnb.tir.schedule.legality.promises import (
     reduce_variables,
     spatial_variables,
     why_not_affine,
     why_not_reduction,
 )
-from mlcnb.tir.schedule.legality.regions import bindings, conjuncts, known_bounds
+from mlcnb.tir.schedule.legality.regions import bindings, known_bounds
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, text_of
 from mlcnb.tir.schedule.record.site import Site

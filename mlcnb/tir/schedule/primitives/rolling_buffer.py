@@ -30,9 +30,10 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.schedule.edit.caching import chosen_buffer, refuse_views
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.legality.boxes import Box
 from mlcnb.tir.schedule.legality.dependence import is_covered, why_inputs_change
 from mlcnb.tir.schedule.legality.promises import is_output_block, why_neither
-from mlcnb.tir.schedule.legality.regions import Box, bindings, box_of
+from mlcnb.tir.schedule.legality.regions import bindings, box_of
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State

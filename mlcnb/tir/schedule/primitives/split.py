@@ -21,7 +21,8 @@ from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule.edit.rebuild import Guard, Substitution
-from mlcnb.tir.schedule.legality.regions import known_bounds, spans
+from mlcnb.tir.schedule.legality.boxes import spans
+from mlcnb.tir.schedule.legality.regions import known_bounds
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import listed, name_of, text_of
 from mlcnb.tir.schedule.record.site import Site

@@ -18,6 +18,7 @@ from mlcnb.tir.schedule.edit.prepare import prepared_function
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap, FreshCopy
 from mlcnb.tir.schedule.legality.matching import Matcher, Mismatch
 from mlcnb.tir.schedule.legality.regions import known_bounds
+from mlcnb.tir.schedule.legality.stored import stores_all
 from mlcnb.tir.schedule.primitives.blockize import blockize
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
@@ -55,6 +56,8 @@ def tensorize(
     assert isinstance(block, Block)
     regions = _matched(state, tree, block, intrinsic, tensor_intrin)
     new = _implemented(block, intrinsic, regions)
+    if state.checks:
+        _refuse_hidden_holes(state, block, new, tensor_intrin)
     edit = Edit(tree)
     edit.put(block, new)
     edit.became(block, new)
@@ -94,6 +97,17 @@ def _matched(
         ) from error
     pairs = zip(intrinsic.desc.buffers, intrinsic.impl.buffers, strict=True)
     return {theirs: matcher.regions[told] for told, theirs in pairs if told in matcher.regions}
+
+
+def _refuse_hidden_holes(state: State, block: Block, new: Block, name: str) -> None:
+    """Refuse if elements that are left out, as the loops show, were believed to be written."""
+    for region in block.writes:
+        if stores_all(new, region) and not stores_all(block, region):
+            raise state.refusal(
+                f"tensorize: {name_of(block)} does not store all that it says it writes of "
+                f"{region.buffer.name}, and behind the pointers of {name} nobody would see it",
+                block,
+            )
 
 
 def _renewed(old: Buffer, values: dict[Var, Var]) -> Buffer:

@@ -9,32 +9,35 @@ for i_0 in range(16):                     for i_0 in range(16):
                                                   for ax0 in range(8):
                                                       B[v0 * 8 + ax0] = B_local[v0 * 8 + ax0]
 
-The block is marked `auto_copy`. Refused where an iteration writes no full box: the copy would carry
-elements that were never written.
+The block is marked `auto_copy`. Under a loop of the reduction it waits for the last iteration
+(`T.where`). A thread copies what it wrote itself, so that nobody waits for others. Refused where
+an iteration writes no full box: the copy would carry elements that were never written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mlcnb.arith.atoms import structure_key, variables_of
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.edit.caching import cached, chosen_buffer, refuse_views, replace_block
+from mlcnb.tir.schedule.edit.caching import (
+    cached,
+    chosen_buffer,
+    index_dtype,
+    refuse_views,
+    replace_block,
+)
+from mlcnb.tir.schedule.edit.finishing import has_last, in_the_last, reducing, waited_for
 from mlcnb.tir.schedule.edit.moving import body_items
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.staging import copy_block, item_of, refuse_elsewhere, tile_of
+from mlcnb.tir.schedule.legality.boxes import Box, conjuncts, inside
 from mlcnb.tir.schedule.legality.dependence import is_covered
-from mlcnb.tir.schedule.legality.promises import reduce_variables, why_skipped, why_unwritten
-from mlcnb.tir.schedule.legality.regions import (
-    Box,
-    box_of,
-    conjuncts,
-    inside,
-    known_bounds,
-    loops_below,
-)
+from mlcnb.tir.schedule.legality.promises import read_buffers, why_skipped, written_buffers
+from mlcnb.tir.schedule.legality.regions import box_of, known_bounds, loops_below
+from mlcnb.tir.schedule.legality.stored import why_unwritten
 from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
@@ -81,14 +84,16 @@ def write_at(
     refuse_views(state, NAME, old, users)
     if state.checks:
         _refuse(state, loop, old, writers, readers)
+    waited = waited_for(tree, writers, [*tree.loops(loop), loop])
     new = cached(old, storage_scope)
-    also = threads_that_share(state, loop, new)
-    boxes = [
-        box_of(tree, b, r, loop, also=also) for b in writers for r in b.writes if r.buffer is old
-    ]
-    _refuse_holes(state, loop, old, boxes)
+    boxes = _written(state, loop, writers, old, waited)
+    if _has_holes(state, loop, boxes):
+        threads = threads_that_share(state, loop, new)
+        boxes = _written(state, loop, writers, old, [*threads, *waited])
+        _refuse_holes(state, loop, old, boxes)
     tile = tile_of(boxes, known_bounds(tree, loop))
-    condition = _condition(state, loop, old, writers)
+    finished = in_the_last(waited, index_dtype(tree, block))
+    condition = p.all_of(_condition(state, loop, old, writers, waited), *finished)
     copy = copy_block(state, new, old, tile, loop, new.name, condition)
     edit = state.edit()
     swap = BufferSwap({old: new}, edit.forward)
@@ -103,13 +108,10 @@ def _refuse(
     state: State, loop: For, old: Buffer, writers: list[Block], readers: list[Block]
 ) -> None:
     tree = state.tree
+    around = [*tree.loops(loop), loop]
+    _refuse_others(state, loop, old, writers, readers)
     for writer in writers:
-        below = {x.loop_var for x in loops_below(tree, writer, loop)}
-        running = [
-            x
-            for x in tree.loops(writer)
-            if x.loop_var in reduce_variables(tree, writer) and x.loop_var not in below
-        ]
+        running = [x for x in reducing(tree, writer, around) if not has_last(tree, writer, x)]
         if running:
             raise state.refusal(
                 f"{NAME}: {name_of(writer)} updates {old.name} in each iteration of "
@@ -136,12 +138,35 @@ def _refuse(
             )
 
 
-def _condition(state: State, loop: For, old: Buffer, writers: list[Block]) -> e.PrimExpr:
-    """When an iteration writes at all: the parts of the predicates that no loop inside decides."""
+def _refuse_others(
+    state: State, loop: For, old: Buffer, writers: list[Block], readers: list[Block]
+) -> None:
+    """Refuse if somebody else touches the buffer while the copy waits for the last iteration."""
+    tree = state.tree
+    waited = waited_for(tree, writers, [*tree.loops(loop), loop])
+    for block in tree.blocks_under(waited[0]) if waited else ():
+        if old in (*read_buffers(block), *written_buffers(block)) and block not in (
+            *writers,
+            *readers,
+        ):
+            raise state.refusal(
+                f"{NAME}: {name_of(block)} touches {old.name} in {name_of(waited[0])} too, over "
+                f"which {names_of(writers)} updates it",
+                block,
+                hint=f"choose a loop outside of {name_of(waited[0])}",
+            )
+
+
+def _condition(
+    state: State, loop: For, old: Buffer, writers: list[Block], waited: list[For]
+) -> e.PrimExpr:
+    """When an iteration writes at all: the parts of the predicates that no loop inside decides,
+    nor one that is waited for.
+    """
     tree = state.tree
     found: list[dict[object, e.PrimExpr]] = []
     for writer in writers:
-        inside = {x.loop_var for x in loops_below(tree, writer, loop)}
+        inside = {x.loop_var for x in (*loops_below(tree, writer, loop), *waited)}
         parts = conjuncts(tree.realize(writer).predicate)
         outer = [c for c in parts if not variables_of(c) & inside]
         found.append({structure_key(c): c for c in outer})
@@ -152,10 +177,25 @@ def _condition(state: State, loop: For, old: Buffer, writers: list[Block]) -> e.
     return p.all_of(*found[0].values())
 
 
-def _refuse_holes(state: State, loop: For, old: Buffer, boxes: Sequence[Box]) -> None:
+def _written(
+    state: State, loop: For, writers: Iterable[Block], old: Buffer, also: list[For]
+) -> list[Box]:
+    """What each writer writes of the buffer in one iteration, and while the loops `also` run."""
+    return [
+        box_of(state.tree, b, r, loop, also=also)
+        for b in writers
+        for r in b.writes
+        if r.buffer is old
+    ]
+
+
+def _has_holes(state: State, loop: For, boxes: Sequence[Box]) -> bool:
     known = known_bounds(state.tree, loop)
-    full = (w for w in boxes if w.exact and all(inside(b, w, known) for b in boxes))
-    if next(full, None) is None:
+    return not any(w.exact and all(inside(b, w, known) for b in boxes) for w in boxes)
+
+
+def _refuse_holes(state: State, loop: For, old: Buffer, boxes: Sequence[Box]) -> None:
+    if _has_holes(state, loop, boxes):
         raise state.refusal(
             f"{NAME}: what an iteration of {name_of(loop)} writes of {old.name} is no full box, "
             "and a copy would overwrite the rest",
