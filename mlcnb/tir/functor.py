@@ -67,7 +67,23 @@ def bound(n: Node) -> list[e.Var]:
 
 
 def refold(n: Node) -> Node | None:
-    """The node built again by the folding constructors, as its operands have changed."""
+    """The node built again by the folding constructors, as its operands have changed; None where
+    that makes the same: a buffer whose shape is `n + 1` stays the buffer that it is.
+    """
+    made = _refolded(n)
+    if type(made) is not type(n):
+        return made
+    values = zip(n.values_of(n), made.values_of(made), strict=True)  # type: ignore[union-attr]
+    return None if all(_is_same(a, b) for a, b in values) else made
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    return a is b or (not isinstance(a, Node) and a == b)
+
+
+def _refolded(n: Any) -> Node | None:
     build = FOLDING.get(type(n))
     if build is not None:
         return _binary(n, build)

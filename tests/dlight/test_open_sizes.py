@@ -7,7 +7,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mlcnb as mlc
+from mlcnb.core.node import walk
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.observe.peers import onnxruntime_session
+from mlcnb.tir.stmt import Allocate
 
 
 def model(nodes, inputs, outputs, constants):
@@ -55,6 +58,23 @@ def test_convolutions(convolutions, shape: tuple[int, ...]):
     ex, session = convolutions
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     np.testing.assert_allclose(ex(x), session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("window, pads", [(3, [0] * 4), (2, [1] * 4), (3, [2] * 4), (3, [1] * 4)])
+def test_sums_stay_in_registers_whatever_the_result_is_wide(window: int, pads: list[int]):
+    """Where it is wider or narrower than the input by some elements too: `h - 2`, `h + 1`."""
+    nodes = [("Conv", ["x", "w"], "c", {"pads": pads}), ("Relu", ["c"], "y", {})]
+    weights = {"w": drawn(64, 32, window, window)}
+    given = model(nodes, {"x": [1, 32, "h", "w"]}, {"y": [1, 64, "p", "q"]}, weights)
+    ex = mlc.compile(mlc.from_onnx(given))
+    (kernel,) = (k for name, k in ex.kernels.items() if "conv2d" in name)
+    made = [n for n in walk(kernel.lowered.body) if isinstance(n, Allocate)]
+    sums = [n for n in made if str(n.buffer_var.pointee[1]) == "local"]
+    assert sums
+    assert all(as_int(extent) is not None for n in sums for extent in n.extents)
+    x = np.random.default_rng(0).standard_normal((1, 32, 9, 23)).astype(np.float32)
+    wanted = onnxruntime_session(given, 1).run(None, {"x": x})[0]
+    np.testing.assert_allclose(ex(x), wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.fixture(scope="module")

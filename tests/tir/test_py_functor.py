@@ -67,3 +67,24 @@ def test_a_mutator():
     tvm.build(func, target="llvm")(a, b)
     expected = a[:, :4].sum(1) + (3 + a[:, 4:]).sum(1)
     np.testing.assert_allclose(b, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_substitution_leaves_what_it_does_not_change():
+    """Buffers are told apart by identity: one whose shape is `n + 1` is no other one afterwards."""
+
+    @T.prim_func
+    def func(a: T.handle, b: T.handle, m: T.int64, i: T.int32):
+        n = T.int64()
+        A = T.match_buffer(a, (m + T.int64(1), T.Select(n > T.int64(2), n, T.int64(2))), "float32")
+        B = T.match_buffer(b, (n, T.Cast("int64", i), T.if_then_else(m > T.int64(2), m, m + 3)))
+        for j in range(4):
+            B[j, 0, 0] = A[j + 1, T.if_then_else(not (j == i), j, 1)]
+
+    other = tir.Var("other", "int32")
+    assert tir.functor.substitute(func.body, {other: tir.const(1, "int32")}) is func.body
+    j = func.body.loop_var
+    made = tir.functor.substitute(func.body.body, {j: tir.const(0, "int32")})
+    before = func.body.body
+    assert made.buffer is before.buffer
+    assert made.value.buffer is before.value.buffer
+    assert made.value.indices[0].value == 1

@@ -34,6 +34,7 @@ from mlcnb.relax.transform.check_sizes import CheckSizes
 from mlcnb.relax.transform.choose_convolution import ChooseConvolution
 from mlcnb.relax.transform.concat_in_place import ConcatInPlace
 from mlcnb.relax.transform.conv_along_rows import ConvAlongRows
+from mlcnb.relax.transform.conv_transpose_to_conv import ConvTransposeToConv
 from mlcnb.relax.transform.convert_layout import ConvertLayout
 from mlcnb.relax.transform.dead_code_elimination import DeadCodeElimination
 from mlcnb.relax.transform.decompose_ops import DecomposeOpsForInference
@@ -164,6 +165,7 @@ def layout_passes(target: Any = None, convolution: str = "auto") -> list[Pass]:
         raise PassError(f"no convolution {convolution!r}", hint=f"one of {', '.join(CONVOLUTIONS)}")
     return [
         NarrowProducts(),
+        ConvTransposeToConv(),
         ConvAlongRows(),
         GroupConvToMatmul(),
         SinkReshape(),

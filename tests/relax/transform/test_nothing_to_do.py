@@ -89,7 +89,7 @@ class Recursive:
         X.BindParams("main", {}), X.BindSymbolicVars({}), X.BundleModelParams(),
         X.CanonicalizeBindings(), X.CheckSizes(), X.DecomposeOpsForTraining(),
         X.ExpandTupleArguments(), X.FoldPad(), X.FoldBatchNorm(), X.FuseTIR(),
-        X.ConvAlongRows(), X.GroupConvToMatmul(), X.IntegerOps(),
+        X.ConvAlongRows(), X.ConvTransposeToConv(), X.GroupConvToMatmul(), X.IntegerOps(),
         X.LazyTransformParams(), X.MergeCompositeFunctions(), X.NarrowProducts(),
         X.PackMatmul(), X.PackQuantizedMatmul(), X.RemoveRedundantReshape(),
         X.RewriteDataflowReshape(), X.RunCodegen(),
