@@ -16,18 +16,21 @@ from mlcnb.codegen.llvm.library import link
 from mlcnb.codegen.llvm.math import ARITY, declarations, fit, math_functions, math_module, symbol
 from mlcnb.codegen.llvm.math.build import Body
 from mlcnb.codegen.llvm.math.exponential import EXP2_Q, EXP_Q
+from mlcnb.codegen.llvm.math.inverse import ATAN_A
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core.errors import CodegenError
 from mlcnb.target import Target
 
 INF, NAN = math.inf, math.nan
 KIND = {"float32": "float", "float64": "double"}
+INVERSE = ("acos", "acosh", "asin", "asinh", "atan", "atanh")
 UNARY = sorted(name for name in ARITY if name != "pow")
 
 #: the bound that each function promises, in units in the last place
 ULPS = {
     "exp": 2, "exp2": 2, "expm1": 2, "log": 2, "log2": 2, "log1p": 2,
-    "tanh": 3, "erf": 3, "sigmoid": 3, "sin": 2, "cos": 2,
+    "tanh": 3, "erf": 3, "sigmoid": 3, "sin": 2, "cos": 2, "tan": 3, "atan": 2, "asin": 3,
+    "acos": 2, "sinh": 3, "cosh": 3, "asinh": 3, "acosh": 3, "atanh": 3,
 }  # fmt: skip
 
 
@@ -85,7 +88,7 @@ def reference(name: str, x: np.ndarray) -> np.ndarray:
             return np.array([math.erf(v) for v in x])
         if name == "sigmoid":
             return np.where(x < 0, np.exp(-np.abs(x)), 1) / (1 + np.exp(-np.abs(x)))
-        return getattr(np, name)(x)
+        return getattr(np, name.replace("a", "arc", 1) if name in INVERSE else name)(x)
 
 
 def ulps(got: np.ndarray, exact: np.ndarray) -> float:
@@ -108,7 +111,9 @@ def all_magnitudes(step: int) -> np.ndarray:
 RANGES = {
     "exp": (-105, 90), "exp2": (-152, 130), "expm1": (-20, 90), "log": (1e-3, 4), "log2": (1e-3, 4),
     "log1p": (-0.999, 4), "tanh": (-10, 10), "erf": (-4.5, 4.5), "sigmoid": (-105, 20),
-    "sin": (-30, 30), "cos": (-30, 30),
+    "sin": (-30, 30), "cos": (-30, 30), "tan": (-30, 30), "atan": (-9, 9), "asin": (-1, 1),
+    "acos": (-1, 1), "sinh": (-90, 90), "cosh": (-90, 90), "asinh": (-9, 9), "acosh": (1, 9),
+    "atanh": (-1, 1),
 }  # fmt: skip
 
 CPUS = ["host"] + (["x86-64", "x86-64-v3"] if Cpu.host().arch == "x86_64" else [])
@@ -137,6 +142,19 @@ SPECIAL = {
     "log1p": [(0.0, 0.0), (-0.0, -0.0), (-1, -INF), (-2, NAN), (INF, INF), (1e-45, 1e-45)],
     "tanh": [(0.0, 0.0), (-0.0, -0.0), (INF, 1), (-INF, -1), (NAN, NAN), (20, 1), (1e-45, 1e-45)],
     "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1), (-INF, -1), (NAN, NAN), (5, 1), (-5, -1)],
+    "tan": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN), (1e-45, 1e-45)],
+    "atan": [(0.0, 0.0), (-0.0, -0.0), (INF, np.pi / 2), (-INF, -np.pi / 2), (NAN, NAN),
+             (1e-45, 1e-45), (1, np.pi / 4)],
+    "asin": [(0.0, 0.0), (-0.0, -0.0), (1, np.pi / 2), (-1, -np.pi / 2), (2, NAN), (-INF, NAN),
+             (INF, NAN), (NAN, NAN), (1e-45, 1e-45)],
+    "acos": [(1, 0.0), (-1, np.pi), (0.0, np.pi / 2), (2, NAN), (-2, NAN), (INF, NAN), (NAN, NAN)],
+    "sinh": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (90, INF),
+             (-90, -INF), (1e-45, 1e-45)],
+    "cosh": [(0, 1), (INF, INF), (-INF, INF), (NAN, NAN), (90, INF), (-90, INF)],
+    "asinh": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (1e-45, 1e-45)],
+    "acosh": [(1, 0.0), (0.5, NAN), (-1, NAN), (-1e30, NAN), (-INF, NAN), (INF, INF), (NAN, NAN)],
+    "atanh": [(0.0, 0.0), (-0.0, -0.0), (1, INF), (-1, -INF), (2, NAN), (-2, NAN), (NAN, NAN),
+              (INF, NAN), (1e-45, 1e-45)],
     "sigmoid": [(0, 0.5), (INF, 1), (-INF, 0.0), (NAN, NAN), (40, 1), (-110, 0.0)],
     "sin": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN), (1e-45, 1e-45)],
     "cos": [(0.0, 1), (-0.0, 1), (INF, NAN), (-INF, NAN), (NAN, NAN)],
@@ -175,7 +193,7 @@ def test_results_stay_in_range():
 
 def test_far_angles_go_to_the_library():
     x = np.float32([1.5, 1e9, -3e20, 3.4e38, 0.25, 1e8])
-    for name in ("sin", "cos"):
+    for name in ("sin", "cos", "tan"):
         for lanes in (1, 4):
             exact = np.array([getattr(math, name)(float(v)) for v in x])
             assert ulps(apply(name, lanes, x)[: x.size], exact) <= 2
@@ -212,7 +230,7 @@ def test_pow(lanes, cpu):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4", "cortex-a72", "apple-m1"])
-@pytest.mark.parametrize("name", sorted(set(ARITY) - {"sin", "cos"}))
+@pytest.mark.parametrize("name", sorted(set(ARITY) - {"sin", "cos", "tan"}))
 def test_pure_vector_code(name, cpu):
     for lanes in (4, 8, 16):
         found = facts(compile_ir(loop(name, lanes, cpu=cpu), Cpu.named(cpu)))
@@ -233,7 +251,7 @@ def test_an_exponential_is_fifteen_instructions_where_there_is_vscalef(lanes, wi
     assert "vscalefps" not in compile_ir(loop("exp", lanes), Cpu.named("x86-64-v4")).assembly
 
 
-@pytest.mark.parametrize("name", sorted(set(ARITY) - {"sin", "cos"}))
+@pytest.mark.parametrize("name", sorted(set(ARITY) - {"sin", "cos", "tan"}))
 def test_scalar_calls_become_vector_loops(name):
     kernel = facts(compile_ir(loop(name, 1), Cpu.named("x86-64-v3")))["f"]
     assert kernel.calls == ()
@@ -246,7 +264,7 @@ def test_float64_is_the_c_library(lanes):
     x = np.array([0.1, 0.5, 0.9, -0.3, 0.7, 0.2, 0.01, 0.99])
     y = np.linspace(-2, 2, 8)
     for name in UNARY:
-        values = np.abs(x) if name.startswith("log") else x
+        values = np.abs(x) if name.startswith("log") else x + 1.5 if name == "acosh" else x
         got = apply(name, lanes, values, dtype="float64")
         if name == "sigmoid":
             expected = 1 / (1 + np.exp(-values))
@@ -298,7 +316,9 @@ def test_refusals(arguments, message):
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="fitted in 80-bit floats")
-@pytest.mark.parametrize(("name", "table"), [("EXP_Q", EXP_Q), ("EXP2_Q", EXP2_Q)])
+@pytest.mark.parametrize(
+    ("name", "table"), [("EXP_Q", EXP_Q), ("EXP2_Q", EXP2_Q), ("ATAN_A", ATAN_A)]
+)
 def test_coefficients_are_those_of_the_fit(name, table):
     f, weight, low, high, degree, _ = fit.FITS[name]
     coefficients, error = fit.fit(f, weight, low, high, degree)

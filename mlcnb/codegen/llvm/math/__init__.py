@@ -12,22 +12,42 @@ last place, over every 61st of all floats (70 million; erf: 2 million; pow: rand
     FMA      1.56 1.53 0.88 0.94 1.44  0.80 1.43  1.23 0.51 2.31    1.56 2.42
     no FMA   1.56 2.20 1.13 1.19 1.44  0.80 1.40  1.40 0.51 2.31    1.57 2.42
 
+             acos acosh asin asinh atan atanh cosh sinh tan
+    FMA      1.10 1.82  2.25 1.65  1.31 1.89  2.37 2.37 2.58
+    no FMA   1.10 1.82  2.25 1.62  1.44 1.89  2.50 2.50 2.53
+
+(acos to tan: every 244th float.)
+
 The coefficients are our own fits: `fit.py` computes and prints them.
 
-sin and cos take the C library's way for a vector with a lane beyond 1e8. In float64 every function
-calls the C library lane by lane (sigmoid its exp).
+sin, cos and tan take the C library's way for a vector with a lane beyond 1e8. In float64 every
+function calls the C library lane by lane (sigmoid its exp).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mlcnb.codegen.llvm.math import exponential, logarithm, power, trigonometric
+from mlcnb.codegen.llvm.math import (
+    exponential,
+    hyperbolic,
+    inverse,
+    logarithm,
+    power,
+    trigonometric,
+)
 from mlcnb.codegen.llvm.math.build import Body, Value
 from mlcnb.core.errors import CodegenError
 
 _FLOAT32: dict[str, Callable[..., Value]] = {
+    "acos": inverse.acos,
+    "acosh": hyperbolic.acosh,
+    "asin": inverse.asin,
+    "asinh": hyperbolic.asinh,
+    "atan": inverse.atan,
+    "atanh": hyperbolic.atanh,
     "cos": trigonometric.cos,
+    "cosh": hyperbolic.cosh,
     "erf": exponential.erf,
     "exp": exponential.exp,
     "exp2": exponential.exp2,
@@ -38,13 +58,15 @@ _FLOAT32: dict[str, Callable[..., Value]] = {
     "pow": power.power,
     "sigmoid": exponential.sigmoid,
     "sin": trigonometric.sin,
+    "sinh": hyperbolic.sinh,
+    "tan": trigonometric.tan,
     "tanh": exponential.tanh,
 }
 #: functions by name, with the number of their arguments
 ARITY = {name: 2 if name == "pow" else 1 for name in _FLOAT32}
 _KINDS = {"float32": "float", "float64": "double"}
 #: C library functions that float32 code falls back on
-_FALLBACKS = {"sin": "sinf", "cos": "cosf"}
+_FALLBACKS = {"sin": "sinf", "cos": "cosf", "tan": "tanf"}
 
 
 def symbol(name: str, lanes: int, dtype: str = "float32") -> str:

@@ -168,6 +168,11 @@ class Body:
         """`fpext`, `fptrunc`, `fptosi`, `sitofp`, `trunc`, `sext`, `bitcast`."""
         return self.emit(kind, f"{op} {self.type(x.kind)} {x.text} to {self.type(kind)}")
 
+    def root(self, x: Value) -> Value:
+        """The square root, rounded right; nan of what is below 0."""
+        kind = self.type(x.kind)
+        return self.emit(x.kind, f"call {kind} @llvm.sqrt.{self.suffix(x.kind)}({kind} {x.text})")
+
     def absolute(self, x: Value) -> Value:
         """x without its sign."""
         mask = 0x7FFFFFFF if x.kind == "float" else 0x7FFFFFFFFFFFFFFF

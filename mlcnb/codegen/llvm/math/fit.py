@@ -14,6 +14,9 @@ smallest (Lawson's algorithm). All in 80-bit floats where the platform has them.
     ERF_G           -log(1 - erf x) / x                        x (1 - erf x) / erf x
     POW_LOG2_T      log2((1+s)/(1-s)) / s over s^2             1 / itself
     SIN_S, COS_C    (sin r - r) / r^3, (cos r - 1 + r^2/2) / r^4 over r^2
+    TAN_T           (tan r - r) / r^3 over r^2                 r^3 / tan r
+    ATAN_A          (atan x - x) / x^3 over x^2                x^3 / atan x
+    ASIN_A          (asin x - x) / x^3 over x^2                x^3 / asin x
 """
 
 from __future__ import annotations
@@ -118,6 +121,27 @@ def _erf_weight(x: Array) -> Array:
     return x * erfc / erf
 
 
+def _odd(f: Function, terms: Sequence[Any]) -> tuple[Function, Function]:
+    """Of an odd function: (f(x) - x) / x^3 over t = x^2, by its series near 0, and its weight."""
+    series = _series(terms)
+
+    def tail(t: Array) -> Array:
+        near = t < 0.01
+        x = np.sqrt(np.where(near, Real(1), t))
+        return np.where(near, series(np.where(near, t, 0)), (f(x) - x) / x**3)
+
+    return tail, lambda t: t * np.sqrt(t) / f(np.sqrt(t))
+
+
+_atan_a = _odd(np.arctan, [Real(-1) ** k / (2 * k + 1) for k in range(1, 14)])
+_asin_a = _odd(
+    np.arcsin, [Real(math.comb(2 * k, k)) / Real(4) ** k / (2 * k + 1) for k in range(1, 14)]
+)
+_tan_t = _odd(
+    np.tan,
+    [Real(a) / b for a, b in ((1, 3), (2, 15), (17, 315), (62, 2835), (1382, 155925),
+                              (21844, 6081075), (929569, 638512875))],
+)  # fmt: skip
 _HALF_LN2 = float(_LN2) / 2 * 1.0001
 _ROOT = (math.sqrt(0.5) - 1) * 1.0001, (math.sqrt(2) - 1) * 1.0001
 _EIGHTH_TURN = (math.pi / 4 * 1.0002) ** 2
@@ -134,6 +158,9 @@ FITS: dict[str, tuple[Function, Function, float, float, int, bool]] = {
     "POW_EXP2_Q": (_exp2_q, lambda r: r * np.exp2(-r), -0.50001, 0.50001, 6, True),
     "SIN_S": (_sin_s, lambda t: t, 0.0, _EIGHTH_TURN, 2, False),
     "COS_C": (_cos_c, lambda t: t * t, 0.0, _EIGHTH_TURN, 2, False),
+    "TAN_T": (*_tan_t, 0.0, _EIGHTH_TURN, 5, False),
+    "ATAN_A": (*_atan_a, 0.0, 1.0, 8, False),
+    "ASIN_A": (*_asin_a, 0.0, 0.2501, 4, False),
 }
 
 
