@@ -221,7 +221,7 @@ def test_the_gpu_page_counts_barriers_and_cannot_write_its_last_step():
         kernel = mlc.compile(make(names["matmul"](128)), target="cuda").kernels[0]
         step = kernel.source.partition("for (int k_0")[2].partition("\n  }\n")[0]
         assert step.count("__syncthreads();") == count
-    with pytest.raises(mlc.error.CodegenError, match="C_warp is in warp memory"):
+    with pytest.raises(mlc.MLCError, match="C_warp is in warp memory"):
         mlc.compile(names["sch"], target="cuda")
 
 

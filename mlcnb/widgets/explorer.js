@@ -395,7 +395,7 @@ function explorer(root, view) {
     fill(ui.steps, b.steps.map(([call, badge], i) => el("div", {
       class: `x-step${i > b.at ? " x-undone" : ""}`, role: "option", "aria-selected": String(i === s.at), tabindex: i === s.at ? 0 : -1,
       onclick: () => look(i) },
-      el("span", { class: "x-number" }, i === b.at ? `▶${i}` : String(i)),
+      el("span", { class: "x-number" }, i === b.at ? `▶ ${i}` : String(i)),
       el("span", { class: "x-call", title: call }, call),
       ...badges(badge), i > b.at ? el("span", { class: "mlc-faint" }, "undone") : null,
       el("span", { class: "x-bar", title: told(costs[i]), role: "img", "aria-label": told(costs[i]) },
@@ -672,7 +672,7 @@ function insteadOf(instead, repair) {
   return el("div", {}, el("h4", {}, "legal instead"), repair ? el("div", { class: "mlc-row" }, ...rows) : el("ul", { class: "x-lines" }, ...rows));
 }
 
-const CELL = 26, EDGE = 14; // from the middle of a cell to its edge, on the way of an arrow
+const CELL = 26;
 
 /** The iterations as grids, 1 and 2 marked, and the arrow between them. */
 function gridsOf(card) {
@@ -719,8 +719,8 @@ function arrow([x1, y1], [x2, y2]) {
   const ux = (x2 - x1) / length, uy = (y2 - y1) / length;
   const bend = Math.min(24, 16 + length / 8), mx = (x1 + x2) / 2 + uy * bend, my = (y1 + y2) / 2 - ux * bend;
   const from = Math.hypot(mx - x1, my - y1) || 1, to = Math.hypot(x2 - mx, y2 - my) || 1;
-  const a = [x1 + (mx - x1) / from * EDGE, y1 + (my - y1) / from * EDGE];
-  const vx = (x2 - mx) / to, vy = (y2 - my) / to, b = [x2 - vx * EDGE, y2 - vy * EDGE];
+  const a = [x1 + (mx - x1) / from * 9, y1 + (my - y1) / from * 9];
+  const vx = (x2 - mx) / to, vy = (y2 - my) / to, b = [x2 - vx * 9, y2 - vy * 9];
   const tip = [3.5, -3.5].map((k) => `${b[0] - 7 * vx + k * vy} ${b[1] - 7 * vy - k * vx}`).join(" L");
   return svg("g", { class: "x-arrow" }, svg("path", { d: `M${a[0]} ${a[1]} Q${mx} ${my} ${b[0]} ${b[1]}`, fill: "none" }),
     svg("path", { d: `M${b[0]} ${b[1]} L${tip} z`, class: "x-tip" }));

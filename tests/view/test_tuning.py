@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -35,3 +36,11 @@ def test_the_best_so_far_goes_on_to_the_last_second(found):
     svg = tuning.progress(found).svg("x")
     best = rf'<rect x="([^"]*)" y="[^"]*" width="([^"]*)" height="[^"]*" fill="{tuning.BEST}"'
     assert max(float(x) + float(wide) for x, wide in re.findall(best, svg)) >= tuning.WIDTH - 1
+
+
+def test_times_and_ratio_say_the_same(found):
+    """The best was timed when the clock of the core was another one."""
+    other = replace(found, best=replace(found.best, seconds=1.2e-3))
+    title, facts = tuning.tuning(other)[:2]
+    assert title.text == "tune x: 0.80 x the default's time [0.70, 0.90]"
+    assert facts.pairs[:2] == [("default", "1.00 ms"), ("best", "800 µs")]
