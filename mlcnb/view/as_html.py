@@ -42,6 +42,16 @@ _FOLD = css(margin="4px 0")
 _INNER = css(margin="4px 0", padding="0 0 0 12px")
 _TABLE = css(border_collapse="collapse", margin="4px 0", font_size="13px")
 _SCROLL = css(overflow="auto", max_height="480px", border=_LINE)
+#: as wide as its picture; windows stand side by side where there is room
+_WINDOW = css(
+    display="inline-block",
+    vertical_align="top",
+    overflow="auto",
+    max_height="480px",
+    max_width="99%",
+    margin="0 8px 4px 0",
+    border=_LINE,
+)
 _CODE, _BAR = (
     css(
         background=_NONE,
@@ -58,9 +68,9 @@ _RIGHT = css(text_align="right", padding="1px 10px 1px 0", white_space="nowrap")
 _NAME = css(text_align="left", padding="1px 10px 1px 0", white_space="nowrap", vertical_align="top")
 _CELLS = {"number": _RIGHT, "bar": _NAME, "name": _NAME}
 _HEADS = {"number": css(text_align="right", padding="1px 10px 1px 0")}
-_BESIDE = css(display="flex", flex_wrap="wrap")
+_BESIDE = css(display="flex", flex_wrap="wrap", margin="0 -10px 0 0")
 _HEAD = css(font_weight="bold")
-_COLUMN = css(flex="0 1 auto", max_width="100%", margin="0 18px 4px 0")
+_COLUMN = css(flex="1 1 auto", max_width="100%", margin="0 10px 4px 0")
 #: of its width a picture keeps this, before the window around it scrolls
 _SHRINK = 0.7
 #: pixels: a picture no larger than that fits everywhere
@@ -114,9 +124,10 @@ class _Writer:
         match part:
             case p.Title(text):
                 return tag("div", text, style=_TITLE)
+            case p.Line(text, "error"):
+                return tag("div", text, style=_LINES["error"], **{"class": "mlc-error"})
             case p.Line(text, kind):
-                given = {"class": "mlc-error"} if kind == "error" else {}
-                return tag("div", text, style=_LINES[kind], **given)
+                return tag("div", _prose(text), style=_LINES[kind])
             case p.Facts(pairs):
                 rows = [[tag("span", n, style=_FAINT), v] for n, v in pairs]
                 return table(rows, (), (_NAME, _LEFT), _TABLE, _ROW)
@@ -204,7 +215,7 @@ class _Writer:
         if len(image) > self.left - _SMALLEST:
             text = f"{part.alt} (a picture of {size(len(image))}, too large for a cell)"
             return tag("div", text, style=_LINES["note"])
-        return tag("div", image, style=_SCROLL)
+        return tag("div", image, style=_WINDOW)
 
 
 #: bytes of the smallest part worth showing, and of a note
@@ -232,5 +243,18 @@ def _shown(value: object, kind: str) -> Html:
     if kind == "bar" and isinstance(value, float):
         return tag("code", bar(value), style=_BAR, **{"class": "mlc-bar"})
     text = "" if value is None else str(value)
+    if kind == "prose":
+        return _prose(text)
     style = {"code": _CODE, "name": _BAR}.get(kind)
     return tag("code", text, style=style) if style and text else escape(text)
+
+
+def _prose(text: str) -> Html:
+    """A sentence; what stands between backticks is code."""
+    pieces = text.split("`")
+    if isinstance(text, Html) or len(pieces) % 2 == 0:
+        return escape(text)  # HTML already, or one of them has no other end
+    return join(
+        tag("code", piece, style=_CODE) if number % 2 else escape(piece)
+        for number, piece in enumerate(pieces)
+    )

@@ -20,9 +20,9 @@ ROWS = 40
 #: the forms in the order of the way down: attribute, name, language
 FORMS: tuple[tuple[str, str, Language | None], ...] = (
     ("source", "Python", PYTHON),
-    ("trace", "schedule", PYTHON),
+    ("trace", "Schedule", PYTHON),
     ("scheduled", "TensorIR", None),
-    ("lowered", "lowered", None),
+    ("lowered", "TensorIR, lowered", None),
     ("cuda", "CUDA C++", CUDA),
     ("ptx", "PTX", PLAIN),
 )

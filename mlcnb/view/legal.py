@@ -19,11 +19,17 @@ ROWS = 40
 
 @shows("mlcnb.tir.schedule.offers.legal:LegalSteps")
 def legal(found: Any) -> list[Part]:
-    """The calls, those that need an argument of the caller's, and the refusals."""
+    """The calls under the name of each primitive, those that need an argument of the caller's, and
+    the refusals.
+    """
     count = len({x.primitive for x in found})
     told = f"{plural(len(found), 'call')} of {plural(count, 'primitive')}"
     columns = [Column("primitive"), Column("call", "code"), Column("known")]
-    rows = [(x.primitive, x.text, x.proof) for x in found]
+    before = ["", *(x.primitive for x in found)]
+    rows = [
+        ("" if x.primitive == last else x.primitive, x.text, x.proof)
+        for x, last in zip(found, before, strict=False)
+    ]
     parts: list[Part] = [
         Title(f"legal at {clip(found.where, 120)}: {told}"),
         Table(columns, rows, ROWS, "list(steps)"),

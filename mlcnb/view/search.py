@@ -4,6 +4,7 @@
     tree(t)             rule -> decision -> option    tries, best ratio, what was rejected and why
     ladder(t)           each race: who ran, what was measured, 95 % of it once it is known
     levels(t)           [(name, ratio)]               the default, peers, the roofline
+    fastest(t, ratio)   seconds                       one call of the best, beside the default's
 
 `t` is a search while it goes on, or what it found.
 """
@@ -92,6 +93,13 @@ def levels(t: Any) -> list[tuple[str, float]]:
     default = t.trials[0].seconds if t.trials else None
     beside = [(name, s / default) for name, s in t.levels.items()] if default else []
     return [("default", 1.0), *beside]
+
+
+def fastest(t: Any, ratio: float) -> float:
+    """Seconds of one call of the best, by its ratio to the default: these two ran in turns, where
+    the seconds of one race are of another moment of a clock that changes.
+    """
+    return float(t.trials[0].seconds * ratio)
 
 
 def tree(t: Any) -> list[Branch]:

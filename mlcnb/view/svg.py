@@ -70,6 +70,12 @@ class Drawing:
         self.parts.append(f'<path d="M{number(b[0])} {number(b[1])}{head}z" fill="{colour}"/>')
         return self._reach(max(x1, x2), max(y1, y2))
 
+    def line(self, x1: float, y1: float, x2: float, y2: float, colour: str = INK) -> Self:
+        """A line from one place to the other."""
+        path = f"M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}"
+        self.parts.append(f'<path d="{path}" stroke="{colour}" stroke-width="1" fill="none"/>')
+        return self._reach(max(x1, x2), max(y1, y2))
+
     def cells(self, boxes: list[Cell], size: float = 9.5) -> Self:
         """Boxes with short texts in them: many, so what they have in common is said once."""
         paths, texts = [], []

@@ -23,12 +23,12 @@ from mlcnb.view.registry import shows
 from mlcnb.view.svg import FAINT, INK, LINE, Drawing
 from mlcnb.view.words import clip, plural, seconds
 
-#: size of the pictures
-WIDTH, HEIGHT = 420, 190
+#: size of the pictures, and where below their titles the axes begin
+WIDTH, HEIGHT, TOP = 420, 190, 22
 #: what the model's term is called that comes from the rule itself
 RECKONING = "the rule's own reckoning"
-#: colours: what was timed, what was the best so far, the default
-DOT, BEST, DEFAULT = "#7aa2d6", "#1f5fa8", "#a40e26"
+#: colours: what was timed, what was the best so far, the default and its like
+DOT, BEST, DEFAULT = "#7aa2d6", "#1f5fa8", "#9a4a00"
 
 
 @shows("mlcnb.meta_schedule.found:Tuning")
@@ -37,7 +37,7 @@ def tuning(t: Any) -> list[Part]:
     rejected = [x for x in t.trials if x.reason]
     facts = [
         ("default", seconds(t.default.seconds)),
-        ("best", seconds(t.best.seconds)),
+        ("best", seconds(search.fastest(t, t.ratio))),
         ("tried", str(len(t.trials))),
         ("rejected", str(len(rejected) + len(t.refused))),
         ("seconds", f"{t.seconds:.1f}" + (", stopped" if t.stopped else "")),
@@ -87,7 +87,8 @@ def model_tuning(m: Any) -> list[Part]:
     rows = []
     for one, calls in m.tasks:
         told = ", ".join(f"{k}: {v}" for k, v in one.best.candidate.choices.items())
-        times = (seconds(one.default.seconds), seconds(one.best.seconds), f"{one.ratio:.2f}")
+        best = seconds(search.fastest(one, one.ratio))
+        times = (seconds(one.default.seconds), best, f"{one.ratio:.2f}")
         rows.append((clip(one.name, 50), str(calls), *times, str(len(one.trials)), told))
     found = f"{plural(len(m.tasks), 'kernel')} tuned: {m.ratio:.2f} x the time of all kernels"
     parts: list[Part] = [Title(found), Table(columns, rows, 40, "tuning.tasks")]
@@ -180,12 +181,13 @@ def progress(t: Any) -> Drawing:
     timed = search.timed(t)
     lines = search.levels(t)
     ratios = [*(r for _, r in lines), *(x.ratio for x in timed)]
-    d = _Frame("seconds", "ratio", [x.at for x in timed], ratios)
+    d = _Frame("best so far", "seconds", "ratio", [x.at for x in timed], ratios)
     for name, ratio in lines:
         d.level(ratio, name)
     for x in timed:
         d.dot(x.at, x.ratio)
     steps = [(at, ratio) for at, ratio, _ in search.best_so_far(t)]
+    steps.append((d.x[1], steps[-1][1]))
     for before, after in pairwise(steps):
         d.step(before, after)
     return d.drawing
@@ -195,7 +197,7 @@ def foretold(t: Any) -> Drawing:
     """Each timed trial by what was predicted before it was timed, and what was measured."""
     timed = search.timed(t)
     both = [x.predicted for x in timed] + [x.ratio for x in timed] + [1.0]
-    d = _Frame("predicted", "measured", both, both)
+    d = _Frame("predicted against measured", "predicted", "measured", both, both)
     d.diagonal()
     for x in timed:
         d.dot(x.predicted, x.ratio)
@@ -206,7 +208,9 @@ def races(t: Any) -> Drawing:
     """A row for each race, the first at the top: who ran, and 95 % of a ratio once it is known."""
     rungs = search.ladder(t)
     found = [ratio for rung in rungs for _, ratio, _ in rung.runs]
-    d = _Frame("ratio", "race", [1.0, *found], [0.0, float(max(1, len(rungs)))], upside_down=True)
+    title = "races: who ran, and 95 % of a ratio once it is known"
+    count = float(max(1, len(rungs)))
+    d = _Frame(title, "ratio", "race", [1.0, *found], [0.0, count], upside_down=True)
     d.upright(1.0)
     for row, rung in enumerate(rungs):
         for _, ratio, bounds in rung.runs:
@@ -226,27 +230,34 @@ class _Frame:
     """Axes with ticks; `ratios` far above most (3 at the most) are drawn at the end of the axis."""
 
     def __init__(
-        self, across: str, up: str, xs: list[float], ys: list[float], upside_down: bool = False
+        self,
+        title: str,
+        across: str,
+        up: str,
+        xs: list[float],
+        ys: list[float],
+        upside_down: bool = False,
     ) -> None:
         self.x = (0.0, max([*xs, 0.1])) if across == "seconds" else _span(xs)
         self.y = (ys[1], ys[0]) if upside_down else _span(ys)
         d = self.drawing = Drawing()
-        d.rect(40, 0, WIDTH - 40, HEIGHT, "none", LINE)
+        d.text(0, 11, title, INK, 11, bold=True)
+        d.rect(40, TOP, WIDTH - 40, HEIGHT, "none", LINE)
         for share in (0.0, 0.5, 1.0):
             x = self.x[0] + share * (self.x[1] - self.x[0])
             y = self.y[0] + share * (self.y[1] - self.y[0])
-            d.text(40 + share * (WIDTH - 40), HEIGHT + 14, f"{x:.3g}", FAINT, 10, "middle")
+            d.text(40 + share * (WIDTH - 40), TOP + HEIGHT + 14, f"{x:.3g}", FAINT, 10, "middle")
             told = f"{y:.0f}" if upside_down else f"{y:.2f}"
-            d.text(36, HEIGHT - share * HEIGHT + 4, told, FAINT, 10, "end")
-        d.text(40 + (WIDTH - 40) / 2, HEIGHT + 30, across, INK, 11, "middle")
-        d.text(44, 12, up, INK, 11)
+            d.text(36, TOP + HEIGHT - share * HEIGHT + 4, told, FAINT, 10, "end")
+        d.text(40 + (WIDTH - 40) / 2, TOP + HEIGHT + 30, across, INK, 11, "middle")
+        d.text(44, TOP + 12, up, FAINT, 10)
 
     def _at(self, x: float, y: float) -> tuple[float, float]:
         (x0, x1), (y0, y1) = self.x, self.y
         across = (min(max(x, x0), x1) - x0) / max(1e-9, x1 - x0)
         low, high = sorted((y0, y1))
         up = (min(max(y, low), high) - y0) / ((y1 - y0) or 1e-9)
-        return 40 + across * (WIDTH - 40), HEIGHT * (1 - up)
+        return 40 + across * (WIDTH - 40), TOP + HEIGHT * (1 - up)
 
     def dot(self, x: float, y: float) -> None:
         at = self._at(x, y)
@@ -255,7 +266,7 @@ class _Frame:
     def level(self, y: float, name: str) -> None:
         at = self._at(0, y)[1]
         self.drawing.rect(40, at - 0.5, WIDTH - 40, 1, DEFAULT, DEFAULT)
-        self.drawing.text(WIDTH - 4, at - 4 if at > 12 else at + 12, name, DEFAULT, 10, "end")
+        self.drawing.text(WIDTH - 4, at - 4 if at > TOP + 12 else at + 12, name, DEFAULT, 10, "end")
 
     def step(self, a: tuple[float, float], b: tuple[float, float]) -> None:
         (x0, y0), (x1, y1) = self._at(*a), self._at(*b)
@@ -264,7 +275,7 @@ class _Frame:
 
     def upright(self, x: float) -> None:
         """A line at the default's place."""
-        self.drawing.rect(self._at(x, 0)[0] - 0.5, 0, 1, HEIGHT, DEFAULT, DEFAULT)
+        self.drawing.rect(self._at(x, 0)[0] - 0.5, TOP, 1, HEIGHT, DEFAULT, DEFAULT)
 
     def bar(self, ends: tuple[float, float], y: float) -> None:
         """A stretch from end to end."""
@@ -273,4 +284,4 @@ class _Frame:
 
     def diagonal(self) -> None:
         low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])
-        self.drawing.arrow(*self._at(low, low), *self._at(high, high), LINE)
+        self.drawing.line(*self._at(low, low), *self._at(high, high), LINE)

@@ -395,7 +395,7 @@ function explorer(root, view) {
     fill(ui.steps, b.steps.map(([call, badge], i) => el("div", {
       class: `x-step${i > b.at ? " x-undone" : ""}`, role: "option", "aria-selected": String(i === s.at), tabindex: i === s.at ? 0 : -1,
       onclick: () => look(i) },
-      el("span", { class: "x-number" }, i === b.at ? `▶${i}` : String(i)),
+      el("span", { class: "x-number" }, i === b.at ? `▶ ${i}` : String(i)),
       el("span", { class: "x-call", title: call }, call),
       ...badges(badge), i > b.at ? el("span", { class: "mlc-faint" }, "undone") : null,
       el("span", { class: "x-bar", title: told(costs[i]), role: "img", "aria-label": told(costs[i]) },

@@ -176,6 +176,7 @@ function legend() {
   return el("div", { class: "mlc-legend" },
     el("span", {}, el("span", { class: "mlc-key mlc-key-dot" }), " measured"),
     el("span", {}, el("span", { class: "mlc-key mlc-key-predicted" }), " predicted for the chosen stage"),
+    el("span", {}, el("span", { class: "mlc-key mlc-key-later" }), " stages to come"),
     el("span", {}, el("span", { class: "mlc-key mlc-key-roof" }), " ceilings, measured"));
 }
 

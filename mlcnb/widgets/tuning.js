@@ -67,8 +67,8 @@ export default {
       line.textContent = t.line.replace(/^tune .*?: (?=[\d.]+ s, )/, "") + (t.running ? ` (of ${Math.round(t.budget)} s)` : t.stopped ? " (stopped)" : "");
       const here = chosen();
       plots.replaceChildren(
-        el("figure", {}, el("figcaption", {}, "best so far: time by the default's"), progress(t, here, pick)),
-        el("figure", {}, el("figcaption", {}, "predicted against measured"), foretold(t, here, pick)));
+        el("figure", {}, el("figcaption", {}, "best so far: time, where the default's is 1"), progress(t, here, pick)),
+        el("figure", {}, el("figcaption", {}, "predicted against measured: shaded where they are within 20 %"), foretold(t, here, pick)));
       steps.resize(t.trials.length, t.trials.indexOf(here));
       detail.replaceChildren(...about(here, t));
       drawTree(t);
@@ -84,7 +84,7 @@ export default {
       };
       if (!open.size) open.add(`0 ${t.tree[0].rule[0]}`);
       tree.replaceChildren(
-        el("p", { class: "mlc-faint" }, "the best time of all trials that went a way, by the default's; what was rejected, and why"),
+        el("p", { class: "mlc-faint" }, "of all trials that went a way the best time, where the default's is 1; what was rejected, and why"),
         ...t.tree.map(({ rule, decisions }) => fold(`0 ${rule[0]}`, option(rule),
           ...decisions.map(([name, of]) => fold(`1 ${rule[0]} ${name}`, `${name}: ${of.length} of its ways tried, best ${of[0][0]}`,
             ...of.map(option))))));
@@ -126,7 +126,7 @@ function frame(x0, x1, y0, y1, { across, up, logX = false, label }) {
     parts.push(svg("line", { x1: LEFT, x2: W - RIGHT, y1: Y(v), y2: Y(v), class: "mlc-grid" }),
       svg("text", { x: LEFT - 5, y: Y(v) + 4, class: "mlc-tick", "text-anchor": "end" }, short(v)));
   }
-  for (const v of logX ? ticks(x0, x1) : [0, 0.25, 0.5, 0.75, 1].map((s) => x0 + s * (x1 - x0))) {
+  for (const v of logX ? ticks(x0, x1) : evenly(x0, x1)) {
     parts.push(svg("text", { x: X(v), y: H - BOTTOM + 14, class: "mlc-tick", "text-anchor": "middle" }, short(v)));
   }
   parts.push(svg("text", { x: (LEFT + W - RIGHT) / 2, y: H - 4, class: "mlc-tick", "text-anchor": "middle" }, across));
@@ -140,13 +140,26 @@ function roof(ratios, least = []) {
   return Math.min(CLAMP, Math.max(1.2, 1.3 * middle, ...least)) * 1.04;
 }
 
-/** A few round values between two. */
-function ticks(low, high) {
-  const all = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4].filter((v) => v >= low && v <= high);
-  return all.length > 7 ? all.filter((v) => [0.05, 0.1, 0.2, 0.5, 1, 2, 4].includes(v)) : all;
+const RATIOS = [
+  [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2, 2.5, 3, 3.5, 4],
+  [0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4],
+  [0.05, 0.1, 0.2, 0.5, 1, 2, 4],
+];
+
+/** Ratios between two, seven at most. */
+export function ticks(low, high) {
+  const inside = RATIOS.map((all) => all.filter((v) => v >= low && v <= high));
+  return inside.find((all) => all.length <= 7) || inside[2];
 }
 
-function short(v) { return String(Number(v.toPrecision(2))); }
+/** Round values from the first on, the same apart, six at most. */
+export function evenly(low, high) {
+  const wide = (high - low) / 5, ten = 10 ** Math.floor(Math.log10(wide));
+  const step = [1, 2, 5, 10].find((k) => k * ten >= wide * 0.999) * ten;
+  return Array.from({ length: Math.floor((high - low) / step + 0.001) + 1 }, (_, k) => low + k * step);
+}
+
+function short(v) { return String(Number(v.toPrecision(3))); }
 
 function timed(t) { return t.trials.filter((x) => x[RATIO] !== null && x[NUMBER] > 0); }
 
@@ -202,7 +215,7 @@ function ladder(t, here, pick) {
     svg("line", { x1: X(v), x2: X(v), y1: TOP, y2: tall - BOTTOM, class: "mlc-grid" }),
     svg("text", { x: X(v), y: tall - BOTTOM + 14, class: "mlc-tick", "text-anchor": "middle" }, short(v))]);
   parts.push(svg("line", { x1: X(1), x2: X(1), y1: TOP, y2: tall - BOTTOM, class: "mlc-levelline" }),
-    svg("text", { x: (LEFT + W - RIGHT) / 2, y: tall - 4, class: "mlc-tick", "text-anchor": "middle" }, "time by the default's"));
+    svg("text", { x: (LEFT + W - RIGHT) / 2, y: tall - 4, class: "mlc-tick", "text-anchor": "middle" }, "time, where the default's is 1"));
   t.ladder.forEach(([last, of], i) => {
     const y = TOP + row * (i + 0.5);
     if (i === 0 || last !== t.ladder[i - 1][0]) parts.push(svg("text", { x: LEFT - 5, y: y + 4, class: "mlc-tick", "text-anchor": "end" }, last ? "last" : "tries"));
@@ -244,9 +257,9 @@ function trials(t, pick) {
 function tasksTable(all, now, go) {
   const rows = all.map((t, i) => {
     const press = button(t.name.slice(0, 48) || "…", () => go(i), { "aria-pressed": String(t === now) });
-    if (!t.trials.length) return [press, t.calls, "", "", "begins"];
+    if (!t.trials.length) return [press, t.calls, "", "", "", "begins"];
     const best = t.kept ? 1 : t.why ? t.why.measured : Math.min(...t.steps.map((s) => s[1]));
-    return [press, t.calls, t.default, best.toFixed(3), `${t.trials.length} tried${t.running ? ", goes on" : ""}`];
+    return [press, t.calls, t.default, best.toFixed(3), t.trials.length, t.running ? "goes on" : t.stopped ? "stopped" : "done"];
   });
-  return table(["kernel", "calls", "default", "ratio", ""], rows, { numeric: [1, 2, 3] });
+  return table(["kernel", "calls", "default", "ratio", "tried", "search"], rows, { numeric: [1, 2, 3, 4] });
 }

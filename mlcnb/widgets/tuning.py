@@ -167,7 +167,7 @@ def _line(task: Task) -> str:
     best = told.likeliest(t)
     ratio = task.found.ratio if task.found else best.ratio or 1.0
     rejected = sum(bool(x.reason) for x in t.trials) + len(t.refused)
-    time = f"best {seconds(best.seconds)} = {ratio:.2f} x the default's time"
+    time = f"best {seconds(told.fastest(t, ratio))} = {ratio:.2f} x the default's time"
     bounds = "" if not task.found or task.found.best is task.found.default else _bounds(task.found)
     return (
         f"tune {clip(task.name, 50)}: {t.trials[-1].at:.1f} s, {len(t.trials)} tried, "

@@ -128,7 +128,7 @@ def test_a_kernel_for_a_gpu(page_of, axe, screenshot, dark):
     root = page_of(mlc.explore(kernel, schedule=sch), dark=dark).locator(".mlcnb")
     row = listing(root, "CUDA C++").get_by_text("A_shared[ax0_0 * 264").first
     row.hover()
-    assert [text.partition(" = ")[0] for text in lit(root, "lowered")] == [
+    assert [text.partition(" = ")[0] for text in lit(root, "TensorIR, lowered")] == [
         "A_shared_1[ax0_0 * 264 + ax0_1 * 33 + ax1]"
     ]
     assert len(lit(root, "TensorIR")) == 1
@@ -140,9 +140,9 @@ def test_a_kernel_for_a_gpu(page_of, axe, screenshot, dark):
     root.locator("h3").hover()
     expect(root.locator(".mlc-say")).to_contain_text("CUDA C++, line 10 ↔ ")
     listing(root, "CUDA C++").press("Escape")
-    code = listing(root, "lowered")
+    code = listing(root, "TensorIR, lowered")
     code.press("Home")
     for _ in range(5):
         code.press("ArrowDown")
-    expect(root.locator(".mlc-say")).to_contain_text("lowered, line 6 ↔ ")
+    expect(root.locator(".mlc-say")).to_contain_text("TensorIR, lowered, line 6 ↔ ")
     assert lit(root, "CUDA C++") == ["const int i_0 = blockIdx.y;"]

@@ -28,7 +28,7 @@ def test_trials_by_keyboard_and_tabs(page_of, axe, screenshot, dark):
     axe(root)
     for tab, wanted in (
         ("decisions", "1 tried, 1 rejected: x"),
-        ("race", "time by the default's"),
+        ("race", "time, where the default's is 1"),
         ("why it won", "measured"),
         ("trials", "the fastest of 4"),
     ):
@@ -38,8 +38,19 @@ def test_trials_by_keyboard_and_tabs(page_of, axe, screenshot, dark):
     screenshot(f"tuning-{'dark' if dark else 'light'}", root)
 
 
+def test_axes_have_round_values_over_their_whole_length(page_of):
+    root = page_of(page("Tuning")).locator(".mlcnb")
+    progress, foretold = (
+        root.locator("figure").nth(n).locator(".mlc-tick").all_text_contents() for n in (0, 1)
+    )
+    assert progress[-5:] == ["0", "1", "2", "3", "seconds"]
+    assert {"0.8", "1", "1.2", "1.4"} <= set(foretold)
+
+
 def test_kernels_of_a_model(page_of):
     root = page_of(page("ModelTuning")).locator(".mlcnb")
+    head = root.locator("table").first.locator("th").all_text_contents()
+    assert head == ["kernel", "calls", "default", "ratio", "tried", "search"]
     expect(root.locator("[aria-pressed=true]")).to_have_count(1)
     first = root.get_by_role("button", name="x", exact=True).first
     first.click()

@@ -167,3 +167,28 @@ def test_no_text_of_a_roofline_covers_another(page_of):
     for key in ("Home", "End"):
         root.locator("input[type=range]").first.press(key)
         assert root.locator(".mlc-plot svg").first.evaluate(_COVERED) == []
+
+
+def test_listings_beside_each_other_end_alike(page_of):
+    root = page_of(page("CudaLinked")).locator(".mlcnb")
+    ends = root.locator(".src-panes .mlc-code").evaluate_all(
+        "all => all.map(x => x.getBoundingClientRect()).map(x => [x.top, x.bottom])"
+    )
+    rows = {top: {bottom for at, bottom in ends if at == top} for top, _ in ends}
+    assert len(ends) > len(rows) == len([1 for bottoms in rows.values() if len(bottoms) == 1])
+
+
+def test_a_card_s_listing_keeps_off_its_frame(page_of):
+    root = page_of(page("ScheduleError")).locator(".mlcnb")
+    expect(root.locator(".x-card .mlc-text").first).to_have_css("padding-left", "8px")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_graphs_are_dark_on_a_dark_page(page_of, dark):
+    """Shapes and their labels are turned together, so that one can be read on the other."""
+    root = page_of(page("IRModule"), dark=dark).locator(".mlcnb")
+    turned = [
+        root.locator(f".mlc-graph {what}").first.evaluate("x => getComputedStyle(x).filter")
+        for what in (".mlc-shape", ".mlc-label")
+    ]
+    assert turned == ["invert(0.93) hue-rotate(180deg)" if dark else "none"] * 2

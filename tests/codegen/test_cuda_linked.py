@@ -90,7 +90,7 @@ def test_the_page_of_an_executable_and_of_its_kernel():
     made, sch = scaled()
     page = mlc.explore(made.kernel, schedule=sch)
     names = [pane["name"] for pane in page.snapshot()["panes"]]
-    assert names[:5] == ["Python", "schedule", "TensorIR", "lowered", "CUDA C++"]
+    assert names[:5] == ["Python", "Schedule", "TensorIR", "TensorIR, lowered", "CUDA C++"]
     of_ex = mlc.explore(mlc.compile(sch.mod, target="cuda"))
     assert type(of_ex) is type(page)
     assert page.explain() == repr(page)

@@ -66,6 +66,21 @@ def test_html():
     same("parts.html", html.replace(SHEET, "").replace("><", ">\n<"))
 
 
+def test_what_stands_between_backticks_is_code():
+    prose = Table([Column("what it did", "prose")], [("turned `init` into `if`",)])
+    html = to_html([Line("where `a < b` holds"), Line("one ` alone", "note"), prose])
+    check_html(html)
+    assert re.findall(r"<code[^>]*>([^<]*)</code>", html) == ["a &lt; b", "init", "if"]
+    assert "one ` alone" in html
+
+
+def test_a_picture_is_no_wider_than_it_is_and_stands_beside_the_next():
+    html = to_html([Picture(lambda: SVG, "one"), Picture(lambda: SVG, "two")])
+    windows = re.findall(r'<div style="([^"]*)"><img', html)
+    assert len(windows) == 2
+    assert all("display:inline-block" in style and "max-width" in style for style in windows)
+
+
 def test_text_and_html_say_the_same():
     html = re.sub(r"<[^>]*>", " ", to_html(ALL).removeprefix(SHEET))
     left = set(re.findall(r"\w+", to_text(ALL))) - set(re.findall(r"\w+", html))

@@ -21,7 +21,7 @@ SMALL = 6.0
 MARGIN = 8.0
 LEGEND = 26.0
 #: points: a picture that is higher is cut into columns side by side, so wide together, so far apart
-TALL, WIDE, GAP = 440.0, 780.0, 20.0
+TALL, WIDE, GAP = 440.0, 900.0, 20.0
 _FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace"
 _STYLE = (
     f".mlcnb text{{font-family:{_FONT};font-size:11px;fill:#1b1f24;text-anchor:middle}}"
