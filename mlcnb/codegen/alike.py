@@ -1,4 +1,4 @@
-"""Memory that all rounds of a parallel loop fill with the same, and read after they did.
+"""Do all who store in an element store the same? Then it does not matter who comes first.
 
 for i in T.parallel(8):
     for j in range(4):
@@ -6,8 +6,9 @@ for i in T.parallel(8):
     for j in range(4):
         C[i, j] = B[j] + i      no round reads an element before it has stored it itself
 
-Whoever stores an element, and how often, it has one value from the first time on: rounds that do
-the work of others do not race.
+Of one store `decides` says what its value follows from. `filled_alike` finds memory whose elements
+have one value from the first time on, whoever stores them and how often, and that every round reads
+after it has stored it itself: rounds that do the work of others do not race.
 """
 
 from __future__ import annotations
@@ -16,17 +17,54 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import combinations
+from typing import Any
 
 from mlcnb.arith.isl import ask
-from mlcnb.codegen.races import decides
-from mlcnb.core.node import walk
-from mlcnb.ir.expr import Var
+from mlcnb.core.node import Node, visit, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.depend import order_of, same_shape
 from mlcnb.tir.access.relation import Related, Relations
 from mlcnb.tir.access.scope import Access
 from mlcnb.tir.analysis.effects import has_effect
+from mlcnb.tir.analysis.kernels import SHARED_SCOPES
 from mlcnb.tir.buffer import BufferLoad
+
+
+def decides(node: Any) -> tuple[list[PrimExpr], bool]:
+    """What the value of a store depends on, as integers; False: on more than that.
+
+    Memory is taken to be as it was: who changes it meanwhile races with who reads it.
+    """
+    if isinstance(node, e.Call):
+        return _decides_copied(node)
+    if not isinstance(node, s.BufferStore):
+        return [], True  # what threads combine is the same for all of them
+    found: list[PrimExpr] = []
+    unknown: list[Node] = []
+
+    def enter(n: Node) -> bool:
+        if isinstance(n, BufferLoad):
+            found.extend(n.indices)
+            unknown.extend([n] if n.buffer.scope not in ("global", *SHARED_SCOPES) else [])
+            return False
+        if isinstance(n, Var):
+            (found if n.dtype.is_integer else unknown).append(n)
+        elif isinstance(n, e.Call) and ("shuffle" in str(n.op) or "extern" in str(n.op)):
+            unknown.append(n)
+        return True
+
+    visit(node.value, enter)
+    return found, not unknown
+
+
+def _decides_copied(n: e.Call) -> tuple[list[PrimExpr], bool]:
+    """Of an asynchronous copy: how far its source lies from its target. Of others not known."""
+    if n.op != "tir.ptx_cp_async":
+        return [], False
+    _, at, _, start, _, *holds = n.args
+    return [start - at, *holds], True
 
 
 def filled_alike(relations: Relations, loop: s.For) -> set[Var]:

@@ -23,23 +23,22 @@ from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from mlcnb.codegen.alike import decides
 from mlcnb.codegen.arrivals import Arrivals
 from mlcnb.codegen.interp.agents import race_error, remedy, text_of
 from mlcnb.codegen.interp.launching import on_threads, runs_on_threads
 from mlcnb.codegen.interp.racing import on_racing_threads
 from mlcnb.core import display
 from mlcnb.core.errors import DataRaceError, PassError
-from mlcnb.core.node import Node, visit, walk
-from mlcnb.ir import expr as e
+from mlcnb.core.node import Node, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.expr import PrimExpr
 from mlcnb.script.printer import document
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.scope import Access, Under
 from mlcnb.tir.access.threads import Meeting, Pending
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES, Launch, kernels_in, launch_of
-from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.inject_virtual_thread import inject_virtual_thread
 from mlcnb.tir.transform.thread_sync import Planner, Waiting
@@ -369,38 +368,3 @@ class _Finder(Planner):
             self.func, a.buffer.name, a.buffer.scope, found.index, (threads[0], threads[1]),
             (loops[0], loops[1]), (one, two), found.exact, not across,
         )  # fmt: skip
-
-
-def decides(node: Any) -> tuple[list[PrimExpr], bool]:
-    """What the value of a store depends on, as integers; False: on more than that.
-
-    Memory is taken to be as it was: who changes it meanwhile races with who reads it.
-    """
-    if isinstance(node, e.Call):
-        return _decides_copied(node)
-    if not isinstance(node, s.BufferStore):
-        return [], True  # what threads combine is the same for all of them
-    found: list[PrimExpr] = []
-    unknown: list[Node] = []
-
-    def enter(n: Node) -> bool:
-        if isinstance(n, BufferLoad):
-            found.extend(n.indices)
-            unknown.extend([n] if n.buffer.scope not in ("global", *SHARED_SCOPES) else [])
-            return False
-        if isinstance(n, Var):
-            (found if n.dtype.is_integer else unknown).append(n)
-        elif isinstance(n, e.Call) and ("shuffle" in str(n.op) or "extern" in str(n.op)):
-            unknown.append(n)
-        return True
-
-    visit(node.value, enter)
-    return found, not unknown
-
-
-def _decides_copied(n: e.Call) -> tuple[list[PrimExpr], bool]:
-    """Of an asynchronous copy: how far its source lies from its target. Of others not known."""
-    if n.op != "tir.ptx_cp_async":
-        return [], False
-    _, at, _, start, _, *holds = n.args
-    return [start - at, *holds], True

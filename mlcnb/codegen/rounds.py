@@ -20,10 +20,9 @@ from typing import Any
 from mlcnb.arith import Analyzer
 from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.isl import ask, first_point
-from mlcnb.codegen.alike import filled_alike
+from mlcnb.codegen.alike import decides, filled_alike
 from mlcnb.codegen.interp.agents import ROUNDS, race_error
 from mlcnb.codegen.interp.parallel import is_apart, stored_in
-from mlcnb.codegen.races import decides
 from mlcnb.core.errors import DataRaceError, MLCError, WellFormedError
 from mlcnb.core.node import replace, rewrite, walk
 from mlcnb.ir import prim_ops as p

@@ -11,6 +11,7 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.legality.polyhedral.answers import carried_by, flow_of, why_not_equal
+from mlcnb.tir.schedule.legality.polyhedral.instances import repeats_differ
 from tests.tir.schedule.carried import CARRIED
 from tests.tir.schedule.programs import (
     conv2d,
@@ -320,3 +321,30 @@ def test_calls_are_not_looked_into():
 
     with pytest.raises(NotAffine, match="is not looked into"):
         flow_of(called)
+
+
+@T.prim_func
+def a_store_that_never_runs(A: T.Buffer((4,), "float32"), D: T.Buffer((4,), "float32")):
+    B = T.alloc_buffer((1,))
+    for j in range(1):
+        with T.block("Z"):
+            w = T.axis.spatial(1, j)
+            B[w] = T.float32(7)
+    for i in range(4):
+        with T.block("B"):
+            v = T.axis.spatial(4, i)
+            T.where(i % 2 == 0)
+            T.writes(B[0])
+            B[0] = T.float32(1)
+            for k in range(v % 2):
+                B[k] = A[v]
+        with T.block("D"):
+            v = T.axis.spatial(4, i)
+            D[v] = B[0]
+
+
+def test_what_never_runs_is_no_question():
+    """It reads no writes that could differ (it was a ValueError)."""
+    sch = Schedule(a_store_that_never_runs)
+    sch.cache_read("B", 0, "local")
+    assert repeats_differ(flow_of(func(sch))) is None

@@ -26,7 +26,7 @@ def repeats_differ(flow: Flow) -> Statement | None:
                 instance_of(x).reverse().apply_range(_written(source, where))
                 for source in flow.sources(x, load)
             ]
-            if not isl.union(seen).is_single_valued() and not _are_alike(flow, x):
+            if seen and not isl.union(seen).is_single_valued() and not _are_alike(flow, x):
                 return x
     return None
 
