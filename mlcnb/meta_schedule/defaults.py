@@ -66,6 +66,7 @@ def default_rules(target: Any) -> list[Any]:
         r.InlineConstantScalars(),
         r.AutoInline(),
         r.AddRFactor(16, 64),
+        r.RegisterTiling(),
         *tiles,
         r.ParallelizeVectorizeUnroll(16, 64, (0, 16, 64, 512), True),
         r.RandomComputeLocation(),
