@@ -17,9 +17,8 @@ import numpy as np
 
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
-from mlcnb.machine.locality import nest_of
 from mlcnb.machine.nest import Addressed, Nest, places
-from mlcnb.machine.prediction import body_cycles, predict
+from mlcnb.machine.prediction import body_cycles, predict, read_nest
 from mlcnb.tir.analysis.structure import work
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -37,6 +36,8 @@ _OPERATIONS: tuple[tuple[str, Any], ...] = (
 )
 #: the part of the cycles for misses that is not hidden behind work
 IN_SIGHT = 0.25
+#: places that are looked at for misses: so many times fewer than where one program is shown
+COARSE = 4
 PROGRAM = ("cycles", "cycles of bodies", "misses L1", "misses L2", "misses L3") + tuple(
     f"{kind} {name}" for kind in ("float", "int") for name, _ in _OPERATIONS
 )
@@ -93,13 +94,13 @@ class PerStoreFeature(FeatureExtractor):
 
     def rows(self, func: PrimFunc, target: Any) -> np.ndarray:
         """The features of one function: float64 of shape (1 + stores, len(names))."""
-        found = predict(func, target)
+        found = predict(func, target, coarse=COARSE)
         body = body_cycles(func, target) / max(1, min(found.tasks, target.num_cores))
         counts = [_log(x) for x in (body + IN_SIGHT * found.cycles, body, *found.misses)]
         counts += [_log(work(func.body, 64, count)) for count in _COUNTS]
         width = len(PLACE) + self.buffers_per_store * len(BUFFER)
         made = [[*counts, *[0.0] * width]]
-        for around in places(nest_of(func)):
+        for around in places(read_nest(func)):
             made.append([*[0.0] * len(PROGRAM), *self._place(around)])
         return np.array(made, "float64")
 
