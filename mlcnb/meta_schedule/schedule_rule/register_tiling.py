@@ -21,6 +21,7 @@ from mlcnb.meta_schedule.looking import is_spatial, kinds, reuses
 from mlcnb.meta_schedule.register_tiles import Summed, Tile
 from mlcnb.meta_schedule.schedule_rule.multi_level_tiling import STRUCTURE
 from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule, tried
+from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 
 #: a sum of so few steps is written out
@@ -44,13 +45,22 @@ class RegisterTiling(ScheduleRule):
         """A schedule for each tile, and the schedule as it was."""
         if not reuses(sch, block):
             return [sch]
-        summed = Summed.of(sch.get(block))
         dtype = sch.get(block).writes[0].buffer.dtype
-        if summed is None or not dtype.is_float:
+        if not dtype.is_float:
             return [sch]
+        lanes = self.target.lanes(str(dtype))
+        found = self._tiled(sch, block, lanes)
+        if not found:
+            padded = tried(sch, lambda s: _pad(s, block, self.target, lanes))
+            found = [] if padded is None else self._tiled(padded, block, lanes)
+        return [*found, sch]
+
+    def _tiled(self, sch: Schedule, block: Any, lanes: int) -> list[Schedule]:
+        """A schedule for each of the cheapest tiles that are legal."""
+        summed = Summed.of(sch.get(block))
         found: list[Schedule] = []
         count: dict[Any, int] = {}
-        for tile in summed.tiles(self.target, self.target.lanes(str(dtype))):
+        for tile in summed.tiles(self.target, lanes) if summed else ():
             which = tile.axis, tile.packed
             if count.get(which, 0) >= self.max_of_a_kind:
                 continue
@@ -60,7 +70,19 @@ class RegisterTiling(ScheduleRule):
                 found.append(made)
             if len(found) == self.max_tiles:
                 break
-        return [*found, sch]
+        return found
+
+
+def _pad(sch: Schedule, block: Any, target: Target, lanes: int) -> None:
+    """Round the axis along which results lie up to whole vectors, or half ones.
+
+    Raises:
+        ScheduleError: the block is no product, whose sums zeros do not change.
+    """
+    node = sch.get(block)
+    last = node.writes[0].region[-1].min
+    each = lanes // 2 if target.halves_vectors else lanes
+    sch.pad_einsum(block, [each if v.var is last else 1 for v in node.iter_vars])
 
 
 def tiled(sch: Schedule, block: Any, summed: Summed, tile: Tile) -> None:
@@ -84,7 +106,7 @@ def tiled(sch: Schedule, block: Any, summed: Summed, tile: Tile) -> None:
     else:
         sch.set_scope(block, 0, "local")
     outer, reduce, inner = _split(sch, block, tile)
-    for one in reversed(stored):
+    for one in stored:
         sch.reverse_compute_at(one, outer[-1], preserve_unit_loops=True)
     start = sch.decompose_reduction(block, reduce[0])
     for one, width in ((start, None), (stored[0], tile.lanes)):
