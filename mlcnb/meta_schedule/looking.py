@@ -8,9 +8,13 @@ from typing import Any
 
 from mlcnb.core.node import walk
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.record.tree import Tree
 from mlcnb.tir.stmt import Block, For, ForKind, IterType
+
+#: what marks a copy that is made once, before the function runs
+PREPROC = "meta_schedule.layout_rewrite_preproc"
 
 
 def tree(sch: Schedule) -> Tree:
@@ -116,6 +120,13 @@ def wants_partial_sums(sch: Schedule, block: Any, cores: int) -> bool:
     if sch.get(block).init is None or len(sch.get(block).writes) != 1:
         return False
     return count.spatial < count.reduce and count.spatial <= cores
+
+
+def layout_free(sch: Schedule) -> list[Buffer]:
+    """The parameters that the function's `layout_free_buffers` names."""
+    func = sch.mod[sch.func_working_on]
+    places = func.attrs.get("layout_free_buffers", ())
+    return [func.buffer_map[func.params[int(n)]] for n in places]
 
 
 def thread_extent(sch: Schedule, axis: str) -> int | None:

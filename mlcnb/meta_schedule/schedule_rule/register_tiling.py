@@ -17,7 +17,7 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.meta_schedule.looking import is_spatial, kinds, reuses
+from mlcnb.meta_schedule.looking import PREPROC, is_spatial, kinds, layout_free, reuses
 from mlcnb.meta_schedule.register_tiles import Summed, Tile
 from mlcnb.meta_schedule.schedule_rule.multi_level_tiling import STRUCTURE
 from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule, tried
@@ -93,7 +93,10 @@ def tiled(sch: Schedule, block: Any, summed: Summed, tile: Tile) -> None:
     """
     sch.annotate(block, STRUCTURE, "SSRS")
     for place in tile.packed:
-        sch.cache_read(block, place, "global")
+        is_free = sch.get(block).reads[place].buffer in layout_free(sch)
+        copy = sch.cache_read(block, place, "global")
+        if is_free:
+            sch.annotate(copy, PREPROC, True)
         side = ("read", place)
         sch.transform_layout(block, side, _packing(summed, summed.read(place), tile))
     kept = _kept(sch, block)
