@@ -67,9 +67,7 @@ def found(root: Nest, levels: Sequence[Cache], coarse: int = 1) -> Found:
 
 
 @lru_cache(1024)
-def _of_part(
-    nest: Nest, levels: tuple[Cache, ...], own: tuple[float, ...], coarse: int
-) -> Found:
+def _of_part(nest: Nest, levels: tuple[Cache, ...], own: tuple[float, ...], coarse: int) -> Found:
     """What is within a loop that stands in no other, where it touches `own` lines of each array."""
     counter = _Counter(nest, levels, len(own), coarse)
     counter.nest(nest, np.array(own))
@@ -79,9 +77,7 @@ def _of_part(
 class _Counter:
     """Goes through the loops, outermost first."""
 
-    def __init__(
-        self, root: Nest, levels: tuple[Cache, ...], arrays: int, coarse: int
-    ) -> None:
+    def __init__(self, root: Nest, levels: tuple[Cache, ...], arrays: int, coarse: int) -> None:
         self.levels, self.arrays, self.coarse = levels, arrays, coarse
         self.ticks = ticks_of(root)
         self.found = Found([0.0] * len(levels))

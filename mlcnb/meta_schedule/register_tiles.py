@@ -1,7 +1,7 @@
 """Tiles of results that stay in vector registers while a block sums up, the cheapest first.
 
-C[i, j] += A[i, k] * B[k, j]        along j, 2 vectors of 16; i in tiles of 14: 28 registers of sums,
-                                    and at each step 2 vectors of B and 14 elements of A
+C[i, j] += A[i, k] * B[k, j]     along j 2 vectors of 16, of i 14 places: 28 registers of sums,
+                                 and at each step 2 vectors of B and 14 elements of A
 
 Only what a block's accesses say counts: along which axis results, and what is read, can lie as
 vectors, and which axes move an operand. Operands that do not lie so are packed, results turned.
@@ -148,7 +148,11 @@ class Summed:
     def _of_lanes(
         self, axis: int, lanes: int, packed: tuple[int, ...], target: Target, whole: int
     ) -> Iterator[Tile]:
-        if lanes < 2 or self.extents[axis] % lanes or (lanes < whole and not _is_odd(self, axis, whole)):
+        if (
+            lanes < 2
+            or self.extents[axis] % lanes
+            or (lanes < whole and not _is_odd(self, axis, whole))
+        ):
             return
         chunks = self.extents[axis] // lanes
         turned = not self.result.lies_along(axis)
@@ -222,5 +226,7 @@ def _touch(place: int, region: Any, axes: Sequence[Var]) -> Touch | None:
                 step = parts[0].const if parts is not None and parts[0].is_const else 0
                 moved.append((n, int(step)))
         found.append(tuple(moved))
-        alone.append([n for n, _ in moved] == [n for n, r in enumerate(region.region) if r.min is axis])
+        alone.append(
+            [n for n, _ in moved] == [n for n, r in enumerate(region.region) if r.min is axis]
+        )
     return Touch(place, len(region.region), tuple(found), tuple(alone))

@@ -135,7 +135,9 @@ def test_what_a_program_looks_like_to_a_model():
     names = extractor.names
     programs = np.array([r.sum(axis=0) for r in rows])
     muls = programs[:, names.index("float mul")]
-    assert np.allclose(muls, np.log2(1 + 16**3))  # every candidate multiplies as often
+    # every candidate multiplies as often; tiles at an edge that cuts them count whole
+    assert np.isclose(muls.min(), np.log2(1 + 16**3))
+    assert (muls <= np.log2(1 + 1.25 * 16**3)).all()
     assert len(set(programs[:, names.index("cycles")])) > 1
 
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import ModelError
-from mlcnb.meta_schedule.cost_model.model import CostModel, seconds_of
 from mlcnb.machine.prediction import body_cycles
+from mlcnb.meta_schedule.cost_model.model import CostModel, seconds_of
 from mlcnb.meta_schedule.feature_extractor import FeatureExtractor, PerStoreFeature
 
 #: cycles without a wait for memory, by the fewest among those that are compared: more are too many

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.core.errors import ScheduleError
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.meta_schedule.looking import PREPROC, is_spatial, kinds, layout_free, reuses
 from mlcnb.meta_schedule.register_tiles import Summed, Tile
@@ -26,6 +25,8 @@ from mlcnb.tir.schedule import Schedule
 
 #: a sum of so few steps is written out
 FEW_STEPS = 16
+#: tiles that are tried, by the cost of the cheapest
+CLOSE = 1.25
 
 
 @dataclass(eq=False)
@@ -57,10 +58,12 @@ class RegisterTiling(ScheduleRule):
 
     def _tiled(self, sch: Schedule, block: Any, lanes: int) -> list[Schedule]:
         """A schedule for each of the cheapest tiles that are legal."""
-        summed = Summed.of(sch.get(block))
-        found: list[Schedule] = []
+        summed, found = Summed.of(sch.get(block)), list[Schedule]()
+        if summed is None:
+            return found
         count: dict[Any, int] = {}
-        for tile in summed.tiles(self.target, lanes) if summed else ():
+        tiles = summed.tiles(self.target, lanes)
+        for tile in (t for t in tiles if t.cost <= CLOSE * tiles[0].cost):
             which = tile.axis, tile.packed
             if count.get(which, 0) >= self.max_of_a_kind:
                 continue
@@ -146,8 +149,7 @@ def _packing(summed: Summed, touch: Any, tile: Tile) -> Any:
 def _split(sch: Schedule, block: Any, tile: Tile) -> tuple[list[Any], list[Any], list[Any]]:
     """(loops over tasks and over their tiles, over the steps of the sum, over a tile)."""
     loops = sch.get_loops(block)
-    tasks, own, reduce, rows = [], [], [], []
-    along: list[Any] = []
+    tasks, own, reduce, rows, along = (list[Any]() for _ in range(5))
     for n, (loop, letter) in enumerate(zip(loops, kinds(sch, block, loops), strict=True)):
         if letter != "S":
             reduce.append(loop)
