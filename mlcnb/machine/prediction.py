@@ -150,6 +150,7 @@ def _counted(func: PrimFunc, levels: tuple[Cache, ...], coarse: int = 1) -> Foun
 
 @lru_cache(256)
 def read_nest(func: PrimFunc) -> Nest:
+    """The loops and accesses of a function of any shapes and dtypes, read once."""
     return nest_of(func)
 
 

@@ -2,7 +2,7 @@
 
 | set | rules | beside |
 | --- | --- | --- |
-| llvm | custom, constants, inline, rfactor, "SSRSRS" tiles, notes, compute location | |
+| llvm | custom, constants, inline, rfactor, tiles in registers, "SSRSRS", notes, place | |
 | vnni, avx512, avx2 | the same | tiles around a dot product of bytes |
 | cuda | custom, "SSSRRSRS" tiles in shared memory, constants, inline, threads, notes | |
 | cuda-tensorcore | the same | tiles of 16 x 8 around mma.sync |

@@ -35,7 +35,7 @@ class EvolutionarySearch(SearchStrategy):
     """
 
     kind = "evolutionary"
-    population_size: int = 24
+    population_size: int = 16
     init_measured_ratio: float = 0.2
     init_min_unmeasured: int = 16
     max_fail_count: int = 5
