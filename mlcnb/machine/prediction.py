@@ -89,7 +89,7 @@ def predict(
     """
     machine = _cpu(target)
     levels = caches(machine if cache is None else cache)
-    nest = read_nest(func)
+    nest = nest_of(func)
     misses = tuple(round(n) for n in _counted(func, levels, coarse).misses)
     around = max(places(nest), key=lambda chain: prod(x.trips for x in chain), default=())
     on_gpu = target is not None and not target.is_cpu
@@ -145,13 +145,7 @@ def footprints(func: PrimFunc, target: Target | None = None) -> dict[Var, int]:
 
 @lru_cache(256)
 def _counted(func: PrimFunc, levels: tuple[Cache, ...], coarse: int = 1) -> Found:
-    return found(read_nest(func), levels, coarse)
-
-
-@lru_cache(256)
-def read_nest(func: PrimFunc) -> Nest:
-    """The loops and accesses of a function of any shapes and dtypes, read once."""
-    return nest_of(func)
+    return found(nest_of(func), levels, coarse)
 
 
 def body_cycles(func: PrimFunc, target: Target) -> float:
@@ -171,7 +165,7 @@ def body_cycles(func: PrimFunc, target: Target) -> float:
         target: whose registers and vectors; a CPU, else this machine's.
     """
     machine = _cpu(target)
-    return sum(_bodies(around, machine) for around in places(read_nest(func)))
+    return sum(_bodies(around, machine) for around in places(nest_of(func)))
 
 
 def _bodies(around: tuple[Nest, ...], target: Target) -> float:

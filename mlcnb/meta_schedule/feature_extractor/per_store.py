@@ -17,8 +17,9 @@ import numpy as np
 
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
+from mlcnb.machine.locality import nest_of
 from mlcnb.machine.nest import Addressed, Nest, places
-from mlcnb.machine.prediction import body_cycles, predict, read_nest
+from mlcnb.machine.prediction import body_cycles, predict
 from mlcnb.tir.analysis.structure import work
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -100,7 +101,7 @@ class PerStoreFeature(FeatureExtractor):
         counts += [_log(work(func.body, 64, count)) for count in _COUNTS]
         width = len(PLACE) + self.buffers_per_store * len(BUFFER)
         made = [[*counts, *[0.0] * width]]
-        for around in places(read_nest(func)):
+        for around in places(nest_of(func)):
             made.append([*[0.0] * len(PROGRAM), *self._place(around)])
         return np.array(made, "float64")
 
