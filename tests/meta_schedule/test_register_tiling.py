@@ -81,10 +81,12 @@ def test_a_product_in_registers():
         """
     B_global = T.alloc_buffer((2, 24, 16))
     C_local = T.alloc_buffer((6, 32), scope="local")
-    for ax0, ax1 in T.grid(24, 32):
-        with T.block("B_global"):
-            v0, v1 = T.axis.remap("SS", [ax0, ax1])
-            B_global[v1 // 16, v0, v1 % 16] = B[v0, v1]
+    for ax1_0, ax0 in T.grid(4, 24):
+        for ax1_1 in T.vectorized(8):
+            with T.block("B_global"):
+                v0 = T.axis.spatial(24, ax0)
+                v1 = T.axis.spatial(32, ax1_0 * 8 + ax1_1)
+                B_global[v1 // 16, v0, v1 % 16] = B[v0, v1]
     for i_0_0, j_0_0, j_0_1, i_0_1 in T.grid(1, 2, 1, 1):
         for i_1_init in T.unroll(6):
             for j_1_init in T.unroll(2):

@@ -264,12 +264,7 @@ def tiled(sch: Schedule, block: Any, summed: Summed, tile: Tile) -> None:
     """
     sch.annotate(block, STRUCTURE, "SSRS")
     for place in tile.packed:
-        is_free = sch.get(block).reads[place].buffer in layout_free(sch)
-        copy = sch.cache_read(block, place, "global")
-        if is_free:
-            sch.annotate(copy, PREPROC, True)
-        side = ("read", place)
-        sch.transform_layout(block, side, _packing(summed, summed.read(place), tile))
+        _pack(sch, block, summed, summed.read(place), tile)
     kept = _kept(sch, block)
     stored = [*kept]
     if tile.turned:
@@ -299,6 +294,21 @@ def _kept(sch: Schedule, block: Any) -> list[Any]:
     if len(consumers) != 1 or not is_spatial(sch, consumers[0]):
         return []
     return consumers
+
+
+def _pack(sch: Schedule, block: Any, summed: Summed, touch: Touch, tile: Tile) -> None:
+    """Copy what is read, vector by vector; once before the function runs, where that is allowed."""
+    side = ("read", touch.place)
+    is_free = sch.get(block).reads[touch.place].buffer in layout_free(sch)
+    copy = sch.cache_read(block, touch.place, "global")
+    sch.transform_layout(block, side, _packing(summed, touch, tile))
+    if is_free:
+        sch.annotate(copy, PREPROC, True)
+        return
+    loops = sch.get_loops(copy)
+    vectors, lane = sch.split(loops.pop(touch.dimension(tile.axis)), [None, tile.lanes])
+    sch.reorder(vectors, *loops, lane)
+    sch.vectorize(lane)
 
 
 def _packing(summed: Summed, touch: Any, tile: Tile) -> Any:
