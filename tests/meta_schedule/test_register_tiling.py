@@ -8,7 +8,7 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb import meta_schedule as ms
-from mlcnb import te
+from mlcnb import te, tir
 from mlcnb.meta_schedule import postproc
 from mlcnb.meta_schedule.contest import arguments
 from mlcnb.meta_schedule.schedule_rule import RegisterTiling
@@ -44,6 +44,30 @@ def main(X: T.Buffer(({depth}, {size}, {size}), "float32"),
                 X[{channel}, vy * {stride} + vr, vx * {stride} + vq] * W[vf, {axis}vr, vq]
             )
 """)
+
+
+def padded_relu(inner, outer, size):
+    """A convolution of 3 x 3 with zeros around the image, bias and relu."""
+    x, w = (
+        te.placeholder((inner, size, size), name="X"),
+        te.placeholder((outer, inner, 3, 3), name="W"),
+    )
+    bias, zero = te.placeholder((outer,), name="B"), tir.const(0, "float32")
+
+    def pad(c, i, j):
+        inside = tir.all(i >= 1, i <= size, j >= 1, j <= size)
+        return tir.if_then_else(inside, x[c, i - 1, j - 1], zero)
+
+    wide = te.compute((inner, size + 2, size + 2), pad, name="P")
+    c, r, q = (te.reduce_axis((0, n), name=k) for n, k in ((inner, "c"), (3, "r"), (3, "q")))
+    shape = (outer, size, size)
+    y = te.compute(
+        shape,
+        lambda f, i, j: te.sum(wide[c, i + r, j + q] * w[f, c, r, q], axis=[c, r, q]),
+        name="Y",
+    )
+    z = te.compute(shape, lambda f, i, j: tir.max(y[f, i, j] + bias[f], zero), name="Z")
+    return te.create_prim_func([x, w, bias, z])
 
 
 def product(rows, columns, depth):
@@ -170,9 +194,10 @@ def test_vectors_lie_where_accesses_allow_it():
         convolution(8, 16, 7, 1),
         convolution(None, 16, 10, 3),
         convolution(None, 16, 9, 3, 2),
+        padded_relu(4, 16, 8),
     ],
     ids=["product", "odd product", "relu", "batch", "3x3", "3x3/2", "7x7/2", "1x1", "depthwise",
-         "depthwise/2"],
+         "depthwise/2", "padded, relu"],
 )  # fmt: skip
 def test_every_tile_computes_the_same(func):
     args = arguments(func)
