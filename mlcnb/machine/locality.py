@@ -46,8 +46,9 @@ _Layout = tuple[tuple[e.Var, Array], ...]
 _NUMBERS = count()
 
 
+@lru_cache(256)
 def nest_of(func: PrimFunc) -> Nest:
-    """The loops and accesses of a function."""
+    """The loops and accesses of a function of any shapes and dtypes, read once."""
     func, layout = guessed(func)
     return _Reader(tuple(layout.items())).region(func.body)
 

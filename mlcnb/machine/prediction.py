@@ -76,18 +76,21 @@ class Prediction:
         return f"predicted: {'; '.join(told)}"
 
 
-def predict(func: PrimFunc, target: Target | None = None, cache: Any = None) -> Prediction:
+def predict(
+    func: PrimFunc, target: Target | None = None, cache: Any = None, coarse: int = 1
+) -> Prediction:
     """What caches, vectors and cores of a target will make of a function.
 
     Args:
         func: a loop program in block form; sizes that are not known count as 64.
         target: whose caches, vectors and cores; by default this machine's.
         cache: L1, L2 and L3, where they are not the target's: see `mlcnb.machine.cache.caches`.
+        coarse: so many times fewer places are looked at for misses: sooner, and less exact.
     """
     machine = _cpu(target)
     levels = caches(machine if cache is None else cache)
-    nest = _nest(func)
-    misses = tuple(round(n) for n in _counted(func, levels).misses)
+    nest = nest_of(func)
+    misses = tuple(round(n) for n in _counted(func, levels, coarse).misses)
     around = max(places(nest), key=lambda chain: prod(x.trips for x in chain), default=())
     on_gpu = target is not None and not target.is_cpu
     return _assessed(misses, around, machine, on_gpu)
@@ -141,13 +144,8 @@ def footprints(func: PrimFunc, target: Target | None = None) -> dict[Var, int]:
 
 
 @lru_cache(256)
-def _counted(func: PrimFunc, levels: tuple[Cache, ...]) -> Found:
-    return found(_nest(func), levels)
-
-
-@lru_cache(256)
-def _nest(func: PrimFunc) -> Nest:
-    return nest_of(func)
+def _counted(func: PrimFunc, levels: tuple[Cache, ...], coarse: int = 1) -> Found:
+    return found(nest_of(func), levels, coarse)
 
 
 def body_cycles(func: PrimFunc, target: Target) -> float:
@@ -167,7 +165,7 @@ def body_cycles(func: PrimFunc, target: Target) -> float:
         target: whose registers and vectors; a CPU, else this machine's.
     """
     machine = _cpu(target)
-    return sum(_bodies(around, machine) for around in places(_nest(func)))
+    return sum(_bodies(around, machine) for around in places(nest_of(func)))
 
 
 def _bodies(around: tuple[Nest, ...], target: Target) -> float:

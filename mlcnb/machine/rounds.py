@@ -34,6 +34,7 @@ class Rounds:
     """The lines that a few iterations of a loop touch, or parts that are done one after the other.
 
     Attributes:
+        coarse: so many times fewer places and addresses are looked at.
         outer: the loops around.
         count: rounds that are looked at, one after the other, at each place.
         is_whole: whether these are all rounds.
@@ -49,8 +50,11 @@ class Rounds:
     first: np.ndarray
     last: np.ndarray
 
-    def __init__(self, nest: Nest, ticks: dict[int, int], arrays: int, count: int) -> None:
+    def __init__(
+        self, nest: Nest, ticks: dict[int, int], arrays: int, count: int, coarse: int = 1
+    ) -> None:
         self.nest, self.ticks, self.arrays, self.count = nest, ticks, arrays, count
+        self.coarse = coarse
         self.outer = nest.inside[0].around[: nest.depth] if nest.inside else ()
         self.begin = nest.depth + (nest.level is not None)
         self.limits: dict[int, int] = {}
@@ -71,12 +75,13 @@ class Rounds:
 
     def _shortened(self, access: Addressed) -> int:
         """Addresses of an access in a round, after loops were shortened so that they are few."""
+        most = MOST // self.coarse
         many = prod(len(self._iterations(access, n)) for n in self._inner(access))
         for n in self._inner(access):
             level = access.around[n]
             trips = self.limits.get(level.number, level.trips)
-            if many > MOST and trips > 2:
-                self.limits[level.number] = max(2, trips * MOST // many)
+            if many > most and trips > 2:
+                self.limits[level.number] = max(2, trips * most // many)
                 many = many * self.limits[level.number] // trips
         return many
 
@@ -101,7 +106,7 @@ class Rounds:
     def _choose(self) -> None:
         """Places in the loops around, and the first round and the number of rounds."""
         trips = self.nest.trips
-        room = POINTS * (1 if self.nest.depth else 2) // max(1, self.each)
+        room = POINTS // self.coarse * (1 if self.nest.depth else 2) // max(1, self.each)
         if self.nest.level is None:
             self.count = len(self.nest.parts)
         else:
@@ -109,7 +114,7 @@ class Rounds:
         self.is_whole = self.nest.level is None or self.count == trips
         starts = 1 if self.is_whole else trips - self.count + 1
         sizes = [*(x.trips for x in self.outer), starts]
-        some = min(PLACES, max(room // self.count, 2 if room < 2 else 5))
+        some = min(PLACES // self.coarse, max(room // self.count, 2 if room < 2 else 5))
         if prod(sizes) <= some:
             self.places = np.array(list(product(*map(range, sizes))), np.int64)
         else:
@@ -117,7 +122,7 @@ class Rounds:
 
     def _compose(self) -> None:
         """Parts of a whole program, each of which is enumerated once: a step changes few."""
-        wholes = [_whole(part, self.arrays) for part in self.nest.parts]
+        wholes = [_whole(part, self.arrays, self.coarse) for part in self.nest.parts]
         self.count, self.is_whole = len(wholes), True
         self.places = np.zeros((1, 1), np.int64)
         for name in ("place", "line", "array", "first", "last"):
@@ -338,9 +343,10 @@ class Rounds:
 
 
 @lru_cache(1024)
-def _whole(part: Nest, arrays: int) -> Rounds:
+def _whole(part: Nest, arrays: int, coarse: int) -> Rounds:
     """All that one part of a program touches."""
-    return Rounds(Nest(None, 0, (part,), part.inside, part.ticks), ticks_of(part), arrays, 1)
+    alone = Nest(None, 0, (part,), part.inside, part.ticks)
+    return Rounds(alone, ticks_of(part), arrays, 1, coarse)
 
 
 def ticks_of(nest: Nest) -> dict[int, int]:

@@ -53,23 +53,23 @@ class Found:
         self.lines.update(other.lines)
 
 
-def found(root: Nest, levels: Sequence[Cache]) -> Found:
-    """Misses of one run of a whole program, all caches empty at first."""
+def found(root: Nest, levels: Sequence[Cache], coarse: int = 1) -> Found:
+    """Misses of one run of a whole program, all caches empty at first; `coarse`: see `Rounds`."""
     if not root.inside:
         return Found([0.0] * len(levels))
     whole = root
     if root.level is not None or not root.parts:
         whole = Nest(None, 0, (root,), root.inside, root.ticks)
     arrays = max(x.array for x in root.inside) + 1
-    counter = _Counter(whole, tuple(levels), arrays)
+    counter = _Counter(whole, tuple(levels), arrays, coarse)
     counter.nest(whole, None)
     return counter.found
 
 
 @lru_cache(1024)
-def _of_part(nest: Nest, levels: tuple[Cache, ...], own: tuple[float, ...]) -> Found:
+def _of_part(nest: Nest, levels: tuple[Cache, ...], own: tuple[float, ...], coarse: int) -> Found:
     """What is within a loop that stands in no other, where it touches `own` lines of each array."""
-    counter = _Counter(nest, levels, len(own))
+    counter = _Counter(nest, levels, len(own), coarse)
     counter.nest(nest, np.array(own))
     return counter.found
 
@@ -77,8 +77,8 @@ def _of_part(nest: Nest, levels: tuple[Cache, ...], own: tuple[float, ...]) -> F
 class _Counter:
     """Goes through the loops, outermost first."""
 
-    def __init__(self, root: Nest, levels: tuple[Cache, ...], arrays: int) -> None:
-        self.levels, self.arrays = levels, arrays
+    def __init__(self, root: Nest, levels: tuple[Cache, ...], arrays: int, coarse: int) -> None:
+        self.levels, self.arrays, self.coarse = levels, arrays, coarse
         self.ticks = ticks_of(root)
         self.found = Found([0.0] * len(levels))
 
@@ -102,7 +102,7 @@ class _Counter:
             if rounds.fits[at if nest.level is None else slice(None)].all():
                 self._small(part)  # what one run of it touches stays
             elif own is None and part.level is not None:
-                self.found.add(_of_part(part, self.levels, tuple(touched)))
+                self.found.add(_of_part(part, self.levels, tuple(touched), self.coarse))
             else:
                 self.nest(part, touched)
 
@@ -117,7 +117,7 @@ class _Counter:
     def _rounds(self, nest: Nest, own: np.ndarray | None) -> Rounds:
         """Some rounds of a nest: more of them where lines are taken up from further back."""
         for count in ROUNDS:
-            rounds = Rounds(nest, self.ticks, self.arrays, count)
+            rounds = Rounds(nest, self.ticks, self.arrays, count, self.coarse)
             rounds.judge(self.levels)
             if own is None or rounds.is_whole or own.sum() <= min(x.lines for x in self.levels):
                 break

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlcnb.arith import Analyzer
 from mlcnb.core.node import walk
+from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.record.tree import Tree
 from mlcnb.tir.stmt import Block, For, ForKind, IterType
+
+#: what marks a copy that is made once, before the function runs
+PREPROC = "meta_schedule.layout_rewrite_preproc"
 
 
 def tree(sch: Schedule) -> Tree:
@@ -118,8 +124,57 @@ def wants_partial_sums(sch: Schedule, block: Any, cores: int) -> bool:
     return count.spatial < count.reduce and count.spatial <= cores
 
 
+def layout_free(sch: Schedule) -> list[Buffer]:
+    """The parameters that the function's `layout_free_buffers` names."""
+    func = sch.mod[sch.func_working_on]
+    places = func.attrs.get("layout_free_buffers", ())
+    return [func.buffer_map[func.params[int(n)]] for n in places]
+
+
 def thread_extent(sch: Schedule, axis: str) -> int | None:
     """Iterations of the loops that are bound to a thread axis; None where there are none."""
     found = (n for n in walk(sch.mod[sch.func_working_on].body) if isinstance(n, For))
     sizes = [as_int(n.extent) for n in found if n.thread_binding == axis]
     return max((x for x in sizes if x is not None), default=None)
+
+
+@dataclass(frozen=True)
+class Touch:
+    """How one buffer is touched: of each axis (dimension, step) of the indices that it moves.
+
+    place: among the block's reads; -1: the result; alone: of each axis whether it is all of an
+    index.
+    """
+
+    place: int
+    rank: int
+    moves: tuple[tuple[tuple[int, int], ...], ...]
+    alone: tuple[bool, ...]
+
+    def dimension(self, axis: int) -> int | None:
+        """The dimension that an axis moves, by one; None: none, or otherwise."""
+        found = self.moves[axis]
+        return found[0][0] if len(found) == 1 and found[0][1] == 1 else None
+
+    def lies_along(self, axis: int) -> bool:
+        """True if neighbours along an axis are neighbours in memory."""
+        return self.dimension(axis) == self.rank - 1
+
+
+def touch_of(place: int, region: Any, axes: Sequence[Var]) -> Touch | None:
+    """What moves a buffer; None where more than one element is touched at a time."""
+    if any(as_int(r.extent) != 1 for r in region.region):
+        return None
+    analyzer, found, alone = Analyzer(), [], []
+    for axis in axes:
+        moved = []
+        for n, r in enumerate(region.region):
+            if any(v is axis for v in walk(r.min)):
+                parts = analyzer.normal_form(r.min).coefficient_of(analyzer.context.var(axis))
+                step = parts[0].const if parts is not None and parts[0].is_const else 0
+                moved.append((n, int(step)))
+        found.append(tuple(moved))
+        alone.append(
+            [n for n, _ in moved] == [n for n, r in enumerate(region.region) if r.min is axis]
+        )
+    return Touch(place, len(region.region), tuple(found), tuple(alone))

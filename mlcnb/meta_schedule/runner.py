@@ -149,7 +149,8 @@ class LocalRunner(Runner):
             "mods": mods,
             "target": one.device_type,
             "threads": self.threads or get_num_threads(),
-            "seconds": how.min_repeat_ms / 1e3 * len(mods),
+            "timed": [len(mods) - 1],
+            "seconds": how.min_repeat_ms / 1e3,
             "least": how.number * how.repeat,
         }
 

@@ -24,7 +24,7 @@ from typing import Any
 import mlcnb as mlc
 from mlcnb import meta_schedule as ms
 from mlcnb.meta_schedule.contest import arguments
-from mlcnb.runtime.turns import interleaved
+from mlcnb.runtime.turns import clock_for, interleaved
 from mlcnb.script import from_source
 from tests.benchmarks import conv, gemm, machine, models, singles
 from tests.benchmarks.case import Case
@@ -129,7 +129,8 @@ def _generic_row(name: str, func: Any, case: Case, threads: int) -> None:
     tuned = mlc.compile(best.mod, "llvm", schedule=None)
     args = arguments(func)
     runs = {"default": ready(OURS, case, threads, {}), "tuned": lambda: tuned(*args)}
-    times = {k: statistics.median(v) for k, v in interleaved(runs, 4.0).items()}
+    found = interleaved(runs, 4.0, clock=clock_for(threads, True)[1])
+    times = {k: statistics.median(v) for k, v in found.items()}
     ratio = times["tuned"] / times["default"]
     print(
         f"{name:44}{times['default'] * 1e6:>9.1f} us{times['tuned'] * 1e6:>9.1f} us{ratio:>8.3f}"

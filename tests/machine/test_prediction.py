@@ -162,3 +162,11 @@ def test_parts_of_one_array_add_up_where_they_lie_apart():
     sch.loop_partition(k, [20, None])
     found, real = predict(sch.mod["main"], MACHINE, CACHES), simulated(sch.mod["main"])
     assert found.misses[0] == pytest.approx(real[0], rel=0.05)
+
+
+def test_fewer_places_say_much_the_same():
+    func = matmul(96, 96, 96)
+    found, exact = predict(func, MACHINE, CACHES, coarse=4), predict(func, MACHINE, CACHES)
+    assert found.misses == pytest.approx(exact.misses, rel=0.3)
+    small = matmul(8, 8, 8)
+    assert predict(small, MACHINE, CACHES, coarse=4) == predict(small, MACHINE, CACHES)

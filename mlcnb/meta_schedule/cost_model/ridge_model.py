@@ -9,6 +9,7 @@ Technometrics 1970). Milliseconds for hundreds of measurements.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,12 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import ModelError
+from mlcnb.machine.prediction import body_cycles
 from mlcnb.meta_schedule.cost_model.model import CostModel, seconds_of
 from mlcnb.meta_schedule.feature_extractor import FeatureExtractor, PerStoreFeature
+
+#: cycles without a wait for memory, by the fewest among those that are compared: more are too many
+HOPELESS = 2.0
 
 
 @dataclass(eq=False)
@@ -56,14 +61,21 @@ class RidgeModel(CostModel):
             self._fit()
 
     def predict(self, context: Any, candidates: Sequence[Any]) -> np.ndarray:
-        """Predicted best time / time, float64 of shape (n,)."""
-        rows = self._seen(context, candidates)
-        if not rows:
+        """Predicted best time / time, float64 of shape (n,).
+
+        What would be too slow if nothing waited for memory is not looked at any closer.
+        """
+        if not candidates:
             return np.zeros(0)
-        x = np.stack(rows)
-        if self.weights is None:
-            return -x[:, 0]  # the first feature: the cycles that the machine's model predicts
-        return np.asarray(self._expanded(x) @ self.weights + self._middle)
+        at_best = np.log2([_at_best(context, x) for x in candidates])
+        beyond = at_best - at_best.min()
+        near = [n for n, more in enumerate(beyond) if more <= math.log2(HOPELESS)]
+        x = np.stack(self._seen(context, [candidates[n] for n in near]))
+        # before there is enough to learn from: the cycles that the machine's model predicts
+        known = -x[:, 0] if self.weights is None else self._expanded(x) @ self.weights
+        scores = (0.0 if self.weights is None else self._middle) + known.min() - beyond
+        scores[near] = known + (0.0 if self.weights is None else self._middle)
+        return np.asarray(scores)
 
     def save(self, path: str) -> None:
         """The measurements, as JSON: what is learned follows from them."""
@@ -112,3 +124,9 @@ class RidgeModel(CostModel):
         """Features and their squares, standardised."""
         z = np.clip((x - self._mean) / self._scale, -4, 4)
         return np.concatenate([z, z * z], axis=1)
+
+
+def _at_best(context: Any, candidate: Any) -> float:
+    """Cycles of a candidate where nothing waits for memory."""
+    sch = candidate.sch
+    return 1 + body_cycles(sch.mod[sch.func_working_on], context.target)

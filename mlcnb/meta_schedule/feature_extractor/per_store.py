@@ -37,6 +37,8 @@ _OPERATIONS: tuple[tuple[str, Any], ...] = (
 )
 #: the part of the cycles for misses that is not hidden behind work
 IN_SIGHT = 0.25
+#: places that are looked at for misses: so many times fewer than where one program is shown
+COARSE = 4
 PROGRAM = ("cycles", "cycles of bodies", "misses L1", "misses L2", "misses L3") + tuple(
     f"{kind} {name}" for kind in ("float", "int") for name, _ in _OPERATIONS
 )
@@ -93,7 +95,7 @@ class PerStoreFeature(FeatureExtractor):
 
     def rows(self, func: PrimFunc, target: Any) -> np.ndarray:
         """The features of one function: float64 of shape (1 + stores, len(names))."""
-        found = predict(func, target)
+        found = predict(func, target, coarse=COARSE)
         body = body_cycles(func, target) / max(1, min(found.tasks, target.num_cores))
         counts = [_log(x) for x in (body + IN_SIGHT * found.cycles, body, *found.misses)]
         counts += [_log(work(func.body, 64, count)) for count in _COUNTS]

@@ -12,14 +12,12 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
-from mlcnb.meta_schedule.looking import tree
+from mlcnb.meta_schedule.looking import PREPROC, layout_free, note, tree
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc, leaves
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.analysis import suggest_index_map
-
-PREPROC = "meta_schedule.layout_rewrite_preproc"
 
 
 @dataclass(eq=False)
@@ -30,11 +28,9 @@ class RewriteLayout(Postproc):
 
     def apply(self, sch: Schedule) -> bool:
         """Do it where a map is found and legal; every candidate stays."""
-        func = sch.mod[sch.func_working_on]
-        for place in func.attrs.get("layout_free_buffers", ()):
-            buffer = func.buffer_map.get(func.params[int(place)])
+        for buffer in layout_free(sch):
             readers = [b for b in leaves(sch) if _side(sch, b, buffer) is not None]
-            if len(readers) == 1:
+            if len(readers) == 1 and not note(sch, readers[0], PREPROC):
                 self._lay_out(sch, readers[0], buffer)
         return True
 

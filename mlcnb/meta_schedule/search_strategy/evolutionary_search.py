@@ -35,11 +35,11 @@ class EvolutionarySearch(SearchStrategy):
     """
 
     kind = "evolutionary"
-    population_size: int = 32
+    population_size: int = 16
     init_measured_ratio: float = 0.2
     init_min_unmeasured: int = 16
     max_fail_count: int = 5
-    genetic_num_iters: int = 2
+    genetic_num_iters: int = 1
     genetic_mutate_prob: float = 0.85
     genetic_max_fail_count: int = 10
     eps_greedy: float = 0.05
