@@ -97,3 +97,21 @@ class Traits:
     def clamps(self, *args: Any) -> tuple[float, float] | None:
         """(low, high), where the result is min(max(x, low), high) of the first argument."""
         return None
+
+
+class Measured:
+    """Of a result whose size depends on data: loops that find the sizes, and loops that then make
+    it. A declaration that is one of these has them in place of `compute`.
+    """
+
+    __slots__ = ()
+
+    def measure(self, *args: Any) -> Any:
+        """Tensor expressions: what `fill` reads, and last one of one dimension, int64, of the sizes
+        that only a run knows.
+        """
+        raise NotImplementedError
+
+    def fill(self, sizes: Any, found: Any, *args: Any) -> Any:
+        """The result, or a tuple of them, by its sizes and by what else `measure` found."""
+        raise NotImplementedError
