@@ -83,6 +83,8 @@ class Executable(display.Shown):
         self._machine = VirtualMachine(self)
         self._plans: dict[str, Any] = {}
         self._native: Callable[..., Any] = _no_entry
+        #: Python functions that `call_py_func` finds before those that are registered
+        self.python: Mapping[str, Callable[..., Any]] = {}
         #: whether a GPU replays a graph's launches as one CUDA graph
         self.replays = bool(PassContext.current().get_config("relax.backend.use_cuda_graph"))
         #: versions for sizes that are met often (`mlcnb.runtime.versions`); None: there are none
