@@ -158,10 +158,9 @@ class OpDecl(Traits, Node):
 _declared: dict[str, type[OpDecl]] = {}
 #: names that TVM has for a form of an operator -> the operator's name
 _also: dict[str, str] = {}
-_LISTED = (Integral, tuple)
 #: annotation of an attribute that is one number, True or False, or a list -> what it may be
 _NUMBERS: dict[str, Any] = {"int": Integral, "float": Real, "bool": (Integral, np.bool_)}
-_NUMBERS["int | tuple[int, ...]"] = _LISTED
+_NUMBERS["int | tuple[int, ...]"] = _LISTED = (Integral, tuple)
 
 
 def operator(

@@ -15,6 +15,7 @@ from mlcnb.script import ir as I
 from mlcnb.script import relax as R
 from mlcnb.tir import Var
 
+OP_ADD = relax.Op("relax.add")
 X = relax.Var("x", R.Tensor((2, 3), "float32"))
 
 
@@ -36,9 +37,7 @@ def test_a_result_is_what_the_function_says(target):
     x, y = np.zeros((1, 2), "int32"), np.ones((2, 1), "float32")
     for _ in range(3):
         np.testing.assert_array_equal(ex["foo"](x, y), y)
-        with pytest.raises(
-            RuntimeInputError, match="the result of foo: dimension 0 is 1, expected 2"
-        ):
+        with pytest.raises(RuntimeInputError, match="the result of foo: dimension 0 is 1"):
             ex["foo"](x, y.T.copy())
     tensor = mlc.runtime.tensor(y)
     assert relax.VirtualMachine(ex)["foo"](mlc.runtime.tensor(x), tensor).shape == (2, 1)
@@ -102,7 +101,7 @@ class Nested:
 
 def test_functions_in_the_place_of_their_calls():
     once = Nested["main"].inline_functions({"twice": Nested["twice"]})
-    assert [str(b.value.op) for b in once.body.bindings] == ["cls.more", "relax.add"]
+    assert [b.value.op for b in once.body.bindings] == [relax.GlobalVar("more"), OP_ADD]
     made = Nested["main"].inline_functions(
         {Nested.get_global_var("more"): Nested["more"], "twice": Nested["twice"]}
     )
