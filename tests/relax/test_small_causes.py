@@ -13,6 +13,7 @@ from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax.analysis import erase_to_well_defined
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
+from mlcnb.script import tir as T
 from mlcnb.tir import Var
 
 OP_ADD = relax.Op("relax.add")
@@ -109,8 +110,7 @@ def test_functions_in_the_place_of_their_calls():
     np.testing.assert_array_equal(mlc.compile(IRModule.from_expr(made))(x), 2 * x + 1)
     assert Nested["main"].inline_functions({"other": Nested["more"]}) is Nested["main"]
     with pytest.raises(PassError, match="inline_functions: main call each other"):
-        around = Nested.with_function("more", Nested["main"])["main"]
-        around.inline_functions({"main": _calls_itself()})
+        _calls_itself().inline_functions({"main": _calls_itself()})
 
 
 def _calls_itself():
@@ -127,3 +127,55 @@ def test_a_pipeline_that_is_one_pass():
         "tests.one", lambda **options: relax.transform.LegalizeOps(), override=True
     )
     assert "call_tir" in relax.get_pipeline("tests.one")(Nested).script()
+
+
+def test_a_layout_by_its_place():
+    by_place = op.layout_transform(X, lambda i, j: (j, i))
+    assert structural_equal(by_place, op.layout_transform(X, index_map=lambda i, j: (j, i)))
+    padded = op.layout_transform(X, lambda i, j: (j, i // 4, i % 4), 0.0)
+    assert padded.attrs.pad_value == 0.0
+    assert BlockBuilder().normalize(padded).struct_info.dims == (3, 1, 4)
+    blocked = op.layout_transform(X, src="KN", dst="NK")
+    assert BlockBuilder().normalize(blocked).struct_info.dims == (3, 2)
+
+
+@pytest.mark.parametrize("target", ["llvm", "interp"])
+def test_literals_among_results(target):
+    """A function that is straight gave up on them."""
+
+    @R.function
+    def main(x: R.Tensor((2,), "float32"), s: R.Shape(["n"])):
+        n = T.int64()
+        y = R.exp(x)
+        return (R.str("hello"), R.dtype("int8"), R.prim_value(n + 1), R.prim_value(0.5), y)
+
+    ex = mlc.compile(main, target)
+    for _ in range(2):
+        *found, y = ex(np.zeros(2, "float32"), (4,))
+        assert found == ["hello", "int8", 5, 0.5]
+        np.testing.assert_array_equal(y, 1)
+
+
+def test_separators_for_too_few_buffers():
+    names = {"relax.add": [[]]}
+    change = relax.transform.AlterOpImpl(
+        {"relax.add": Altered["add"]}, {"relax.add": [lambda i: (i,)] * 3}, names
+    )
+    with pytest.raises(PassError, match="relax.add has more than 1 buffers, for which separators"):
+        change(Altered)
+
+
+@I.ir_module
+class Altered:
+    @T.prim_func(private=True)
+    def add(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32"), c: T.Buffer((4,))):
+        T.func_attr({"operator_name": "relax.add"})
+        for i in range(4):
+            with T.block("c"):
+                v = T.axis.spatial(4, i)
+                c[v] = a[v] + b[v]
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        y = R.call_tir(Altered.add, (x, x), out_sinfo=R.Tensor((4,), "float32"))
+        return y
