@@ -189,9 +189,11 @@ class Executable(display.Shown):
             function = self.mod[name]
             said = getattr(function, "ret_struct_info", None)
             shown = getattr(getattr(function, "body", None), "struct_info", None)
-            is_shown = said is None or shown is None
-            is_shown = is_shown or struct_info_base_check(said, shown) is BaseCheckResult.PASS
-            self._claimed[name] = None if is_shown else said
+            if said is None or shown is None:
+                self._claimed[name] = None
+            else:
+                is_shown = struct_info_base_check(said, shown) is BaseCheckResult.PASS
+                self._claimed[name] = None if is_shown else said
         return self._claimed[name]
 
     def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
