@@ -16,7 +16,7 @@ CEILINGS = {
     "folders that import islpy": (1, 1),
     "sums outside arith": (0, 0),
     "questions which kernel": (0, 0),
-    "walks by hand": (17, 10),
+    "walks by hand": (9, 9),
     "strings that go up": (0, 0),
     "operators named by passes": (0, 0),
     "modules in the root": (0, 0),

@@ -24,13 +24,12 @@ from mlcnb.arith.evaluate import Frame, Unknown, evaluate
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
-from mlcnb.ir.expr import Var
 from mlcnb.machine.addresses import Placed
 from mlcnb.machine.touching import Toucher, matrix, reads_memory
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.analysis.structure import work
-from mlcnb.tir.functor import RUN_THROUGH, bodies
+from mlcnb.tir.functor import RUN_THROUGH, StmtFunctor, bodies
 
 #: accesses that are made at once
 CHUNK = 1 << 18
@@ -174,7 +173,7 @@ class _Outer:
         """The accesses of a statement, in stretches."""
         match n:
             case _ if self.size(n) <= CHUNK:
-                yield self.inner.stmt(n, frame, 1)
+                yield self.inner.visit_stmt(n, frame, 1)
             case s.For() if not is_left_early(n.body):
                 yield from self.loop(n, frame)
             case s.BlockRealize() if not n.block.iter_vars and n.block.init is None:
@@ -184,7 +183,7 @@ class _Outer:
                 for part in bodies(n):
                     yield from self.pieces(part, frame)
             case _:
-                yield self.inner.stmt(n, frame, 1)
+                yield self.inner.visit_stmt(n, frame, 1)
 
     def loop(self, n: s.For, frame: Frame) -> Iterator[Piece]:
         """A loop that is too long to be run at once."""
@@ -207,47 +206,50 @@ def _scalar(x: Any) -> int:
     return int(x) if np.ndim(x) == 0 else int(np.asarray(x).reshape(-1)[0])
 
 
-class _Inner:
+class _Inner(StmtFunctor):
     """Statements for many iterations at once."""
 
     def __init__(self, program: Placed) -> None:
         self.toucher = Toucher(program)
 
-    def stmt(self, n: Any, frame: Frame, count: int) -> Piece:
+    def visit_stmt(self, n: Any, frame: Frame, count: int) -> Piece:
         """The accesses of a statement that runs for `count` iterations."""
-        if count == 0:
-            return NOTHING
-        match n:
-            case s.For():
-                return self.loop(n, frame, count)
-            case s.IfThenElse(condition, yes, no):
-                return self.branch(evaluate(condition, frame), yes, no, frame, count)
-            case s.BlockRealize():
-                return self.block(n, frame, count)
-            case s.BufferStore():
-                return self._piece([*self.toucher.store(n, frame)], count)
-            case s.Evaluate(value):
-                if isinstance(value, e.Call) and value.op == "tir.ret":
-                    raise Unknown("a return")
-                return self._piece([*self.toucher.value(value, frame)], count)
-            case s.LetStmt(var, value, body):
-                return self.let(var, value, body, frame, count)
-            case s.AssertStmt(condition, _, body):
-                if not np.all(evaluate(condition, frame)):
-                    raise Unknown("an assertion that fails")
-                return self.stmt(body, frame, count)
-            case _ if isinstance(n, RUN_THROUGH):
-                found = [self.stmt(part, frame, count) for part in bodies(n)]
-                return _side_by_side(found, count)
-        raise Unknown(type(n).__name__)
+        return super().visit_stmt(n, frame, count) if count else NOTHING
 
-    def let(self, var: Var, value: Any, body: s.Stmt, frame: Frame, count: int) -> Piece:
+    def visit_inside(self, n: Any, frame: Frame, count: int) -> Piece:
+        """Statements that only run what stands in them; others are unknown."""
+        if not isinstance(n, RUN_THROUGH):
+            raise Unknown(type(n).__name__)
+        return _side_by_side([self.visit_stmt(part, frame, count) for part in bodies(n)], count)
+
+    def visit_if_then_else_(self, n: s.IfThenElse, frame: Frame, count: int) -> Piece:
+        """A test."""
+        return self.branch(evaluate(n.condition, frame), n.then_case, n.else_case, frame, count)
+
+    def visit_buffer_store_(self, n: s.BufferStore, frame: Frame, count: int) -> Piece:
+        """A store, and what it reads."""
+        return self._piece([*self.toucher.store(n, frame)], count)
+
+    def visit_evaluate_(self, n: s.Evaluate, frame: Frame, count: int) -> Piece:
+        """A call, and what it reads."""
+        if isinstance(n.value, e.Call) and n.value.op == "tir.ret":
+            raise Unknown("a return")
+        return self._piece([*self.toucher.value(n.value, frame)], count)
+
+    def visit_assert_stmt_(self, n: s.AssertStmt, frame: Frame, count: int) -> Piece:
+        """What holds is passed."""
+        if not np.all(evaluate(n.condition, frame)):
+            raise Unknown("an assertion that fails")
+        return self.visit_stmt(n.body, frame, count)
+
+    def visit_let_stmt_(self, n: s.LetStmt, frame: Frame, count: int) -> Piece:
         """A variable; one that is read from memory is unknown, which matters only in an index."""
-        own = self._piece([*self.toucher.value(value, frame)], count)
-        bound = {**frame, var: None if reads_memory(value) else evaluate(value, frame, None)}
-        return _side_by_side([own, self.stmt(body, bound, count)], count)
+        own = self._piece([*self.toucher.value(n.value, frame)], count)
+        known = None if reads_memory(n.value) else evaluate(n.value, frame, None)
+        inner = self.visit_stmt(n.body, {**frame, n.var: known}, count)
+        return _side_by_side([own, inner], count)
 
-    def block(self, n: s.BlockRealize, frame: Frame, count: int) -> Piece:
+    def visit_block_realize_(self, n: s.BlockRealize, frame: Frame, count: int) -> Piece:
         """A block whose axes are gone."""
         if n.block.iter_vars or n.block.init is not None:
             raise Unknown("a block with axes")
@@ -257,9 +259,9 @@ class _Inner:
         """Two branches, each for the iterations that take it."""
         if np.ndim(condition) == 0 or np.size(condition) == 1 != count:
             chosen = yes if _scalar(condition) else no
-            return NOTHING if chosen is None else self.stmt(chosen, frame, count)
+            return NOTHING if chosen is None else self.visit_stmt(chosen, frame, count)
         if condition.all():
-            return self.stmt(yes, frame, count)
+            return self.visit_stmt(yes, frame, count)
         found = [self.some(condition, yes, frame)]
         if no is not None:
             found.append(self.some(~condition, no, frame))
@@ -268,12 +270,12 @@ class _Inner:
     def some(self, mask: np.ndarray, body: s.Stmt, frame: Frame) -> Piece:
         """A statement that runs in some of the iterations only."""
         at = np.flatnonzero(mask)
-        piece = self.stmt(body, _taken(frame, at), len(at)).ragged(len(at))
+        piece = self.visit_stmt(body, _taken(frame, at), len(at)).ragged(len(at))
         counts = np.zeros(len(mask), np.int64)
         counts[at] = piece.counts
         return Piece(counts, piece.addresses, piece.sites)
 
-    def loop(self, n: s.For, frame: Frame, count: int) -> Piece:
+    def visit_for_(self, n: s.For, frame: Frame, count: int) -> Piece:
         """A loop in each of the iterations."""
         if is_left_early(n.body):
             raise Unknown("a loop that is left early")
@@ -286,7 +288,7 @@ class _Inner:
         inside = np.arange(len(outer)) - np.repeat(ends - extent, extent)
         begin = first if np.ndim(first) == 0 else first[outer]
         inner = {**_taken(frame, outer), n.loop_var: begin + inside}
-        piece = self.stmt(n.body, inner, len(outer)).ragged(len(outer))
+        piece = self.visit_stmt(n.body, inner, len(outer)).ragged(len(outer))
         counts = np.bincount(outer, piece.counts, count).astype(np.int64)
         return Piece(counts, piece.addresses, piece.sites)
 
@@ -299,7 +301,7 @@ class _Inner:
             v: x if np.ndim(x) == 0 else np.repeat(x, extent, axis=0) for v, x in frame.items()
         }
         inner[n.loop_var] = begin + np.tile(np.arange(extent), count)
-        piece = self.stmt(n.body, inner, count * extent)
+        piece = self.visit_stmt(n.body, inner, count * extent)
         if isinstance(piece.counts, int):
             return Piece(piece.counts * extent, piece.addresses, np.tile(piece.sites, extent))
         counts = piece.counts.reshape(count, extent).sum(axis=1)

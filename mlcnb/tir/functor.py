@@ -186,20 +186,22 @@ def mutator(cls: C) -> C:
     return cls
 
 
-class _Functor:
-    """Finds the method for a node."""
+class StmtFunctor:
+    """Finds the method for a node: `visit_for_` for a loop, and gives it what else was given.
 
-    def visit_stmt(self, stmt: Any) -> Any:
+    A subclass says in `visit_inside` what is done with nodes for which it has no method.
+    """
+
+    def visit_stmt(self, stmt: Any, *given: Any) -> Any:
         """Visit any statement."""
-        return self._visit(stmt)
+        method = _METHODS.get(type(stmt))
+        if method is None:
+            return self.visit_inside(stmt, *given)
+        return getattr(self, method)(stmt, *given)
 
-    def visit_expr(self, expr: Any) -> Any:
+    def visit_expr(self, expr: Any, *given: Any) -> Any:
         """Visit any expression."""
-        return self._visit(expr)
-
-    def _visit(self, n: Any) -> Any:
-        method = _METHODS.get(type(n))
-        return self.visit_inside(n) if method is None else getattr(self, method)(n)
+        return StmtFunctor.visit_stmt(self, expr, *given)
 
     def _part(self, n: Node) -> Any:
         """A node that stands in another one."""
@@ -207,7 +209,7 @@ class _Functor:
             return self.visit_stmt(n)
         return self.visit_expr(n) if isinstance(n, e.PrimExpr) else self.visit_inside(n)
 
-    def visit_inside(self, n: Any) -> Any:
+    def visit_inside(self, n: Any, *given: Any) -> Any:
         """What is inside of a node, part by part."""
         raise NotImplementedError
 
@@ -219,7 +221,7 @@ def _bound(n: Node) -> set[int]:
     return {id(v) for v in flat if isinstance(v, e.Var)}
 
 
-class PyStmtExprVisitor(_Functor):
+class PyStmtExprVisitor(StmtFunctor):
     """Walks statements and expressions; a subclass overrides `visit_…_` methods."""
 
     def visit_inside(self, n: Any) -> Any:
@@ -230,7 +232,7 @@ class PyStmtExprVisitor(_Functor):
                 self._part(part)
 
 
-class PyStmtExprMutator(_Functor):
+class PyStmtExprMutator(StmtFunctor):
     """Rebuilds a program from what its `visit_…_` methods return; itself where nothing changes."""
 
     def visit_inside(self, n: Any) -> Any:
@@ -244,9 +246,9 @@ class PyStmtExprMutator(_Functor):
         return map_children(n, part)
 
 
-def _default(kind: type) -> Callable[[Any, Any], Any]:
-    def visit(self: Any, op: Any) -> Any:
-        return self.visit_inside(op)
+def _default(kind: type) -> Callable[..., Any]:
+    def visit(self: Any, op: Any, *given: Any) -> Any:
+        return self.visit_inside(op, *given)
 
     visit.__name__ = _METHODS[kind]
     visit.__doc__ = f"A {kind.__name__}: goes on into what is inside."
@@ -254,4 +256,4 @@ def _default(kind: type) -> Callable[[Any, Any], Any]:
 
 
 for _kind, _name in _METHODS.items():
-    setattr(_Functor, _name, _default(_kind))
+    setattr(StmtFunctor, _name, _default(_kind))

@@ -12,6 +12,7 @@ const KINDS = {
 // which version of which page this is: its style sheet holds for no other (base.py fills it in)
 const PAGE = "";
 const ANSWER_WITHIN = 120000; // ms
+const LEVELS_AFTER = 300; // ms: a notebook that is drawn changes thousands of times
 const HELLOS = 8; // while a cell runs, the first ones may wait for its end
 
 /** An anywidget `render` around `draw(root, view)`; what `draw` returns is called at the end. */
@@ -24,8 +25,7 @@ export function panel(draw) {
     host.append(frame);
     const room = new ResizeObserver(() => { frame.dataset.room = roomOf(frame.clientWidth); });
     room.observe(frame);
-    const order = new MutationObserver(() => level(frame));
-    order.observe(frame, { childList: true, subtree: true });
+    const stopLevels = levels(frame);
     const view = connect(model, (text) => { status.textContent = text; });
     view.data = await unpack(model.get("packed"));
     let finish = null;
@@ -36,15 +36,27 @@ export function panel(draw) {
       console.error(error);
     }
     view.hello();
-    return () => { view.close(); room.disconnect(); order.disconnect(); if (finish) finish(); frame.remove(); };
+    return () => { view.close(); room.disconnect(); stopLevels(); if (finish) finish(); frame.remove(); };
   };
 }
 
 /** How much room a page has, for its style sheet: what is beside and what below, which columns. */
 function roomOf(width) { return width < 620 ? "narrow" : width < 1000 ? "medium" : "wide"; }
 
+/** Keep the headings of a page one step below the notebook's, which may be rendered after the page,
+ * moved or edited; the function that ends it. */
+function levels(frame) {
+  let timer = null;
+  const soon = () => { timer ??= setTimeout(() => { timer = null; level(frame); }, LEVELS_AFTER); };
+  const own = new MutationObserver(() => level(frame)), around = new MutationObserver(soon);
+  own.observe(frame, { childList: true, subtree: true });
+  around.observe(document.body, { childList: true, subtree: true });
+  return () => { own.disconnect(); around.disconnect(); clearTimeout(timer); };
+}
+
 /** Headings one step deeper than the last one before the page: it may lie anywhere in a notebook. */
 function level(frame) {
+  if (!frame.isConnected) return; // out of the document nothing lies above
   let above = 2;
   for (const h of document.querySelectorAll("h1, h2, h3, h4, h5, h6")) {
     if (frame.compareDocumentPosition(h) & Node.DOCUMENT_POSITION_FOLLOWING) break;

@@ -27,9 +27,16 @@ function draw(root, view) {
     el("div", { class: "mlc-row" }, whole, search, hits, opener, closer, el("label", { class: "mlc-row" }, "colour by", colours)), legend, problem,
     el("div", { class: "mlc-model" }, pane.node, side));
   show(drawn);
-  view.onLive((is) => { live = is; folds(); });
-  requestAnimationFrame(() => {
+  view.onLive((is) => {
+    const changes = is !== live;
+    live = is;
+    folds();
+    if (changes && at >= 0) pick(at); // what is picked offers more, or less
+  });
+  requestAnimationFrame(() => { // in the page now, with a width; one may have been picked already
+    const picked = pane.at;
     show(drawn);
+    if (picked >= 0) pane.pick(picked, true);
     tellSelection = view.shared("selection", (name) => {
       const i = drawn.members.findIndex((m) => m.some((n) => data.nodes[n].name === name));
       if (i >= 0 && i !== at) pane.pick(i, true);

@@ -74,6 +74,12 @@ def test_with_a_kernel(lab, axe):
         expect(page.get_by_role("status")).to_have_text("step 4: tile")
 
 
+#: the first text of a notebook, edited after its pages were drawn
+DEEPER = """([path]) => {
+  panels[path].content.widgets[1].model.sharedModel.setSource("# one\\n## two\\n### more");
+}"""
+
+
 def test_headings_go_on_from_those_of_the_notebook(lab, axe):
     """A page under a heading of level 2 has one of level 3; under one of level 4 one of level 5."""
     notebook = notebook_of([CELLS[0], "kit = Kit(); kit", "kit"])
@@ -85,6 +91,8 @@ def test_headings_go_on_from_those_of_the_notebook(lab, axe):
         title = nb.output(cell).locator(".mlcnb h3")
         expect(title).to_have_attribute("aria-level", wanted)
         axe(nb.output(cell).locator(".mlcnb"))
+    nb.call(DEEPER)
+    expect(nb.output(2).locator(".mlcnb h3")).to_have_attribute("aria-level", "4")
 
 
 def test_after_a_reload(lab):

@@ -64,6 +64,30 @@ def test_a_fold_opens_with_a_kernel(lab):
     assert root.locator(".mlc-node").count() > few
 
 
+def test_a_fold_picked_while_a_cell_still_runs_opens_after_it(lab):
+    nb = lab.open([*CELLS, "import time; time.sleep(8)"], trusted=True)
+    nb.start()
+    root = nb.output(1).locator(".mlcnb")
+    root.locator(".mlc-node:has(.mlc-several)").first.click()
+    opens = root.get_by_role("button", name="open this fold")
+    expect(root.locator(".mlc-detail h4").first).to_contain_text("operators, folded")
+    expect(opens).to_have_count(0)
+    expect(opens).to_be_visible(timeout=60_000)
+    expect(root.locator(".mlc-node[aria-selected=true]")).to_have_count(1)
+
+
+def test_what_is_picked_before_the_first_frame_stays_picked(browser, tmp_path):
+    page = browser.new_page(offline=True)
+    page.add_init_script("window.held = []; window.requestAnimationFrame = (f) => held.push(f);")
+    page.goto(mlc.export(mlc.explore(layered(60)), tmp_path / "page.html").as_uri())
+    root = page.locator(".mlcnb")
+    root.locator(".mlc-node").first.click()
+    page.evaluate("held.splice(0).forEach((f) => f(0))")
+    expect(root.locator(".mlc-node[aria-selected=true]")).to_have_count(1)
+    expect(root.locator(".mlc-detail h4.mlc-none")).to_have_count(0)
+    page.close()
+
+
 def test_a_network_of_images_shows_its_stages_first(page_of):
     root = page_of(mlc.explore(image_network())).locator(".mlcnb")
     nodes = root.locator(".mlc-node")

@@ -238,3 +238,19 @@ def test_a_large_file_cut_short_or_changed_is_a_miss(tmp_path):
     kept = store.view("key")
     path.unlink()
     assert kept == blob, "what was read stays"
+
+
+def test_what_is_mapped_stays_as_it_was(tmp_path):
+    """A file is replaced or removed whole, so who holds a view of it keeps what it had."""
+    store, blob = Store(tmp_path), bytes(range(256)) * 8192
+    store.put("key", blob)
+    held = store.view("key")
+    store.put("key", blob[::-1])
+    newer = store.view("key")
+    newer[0] ^= 255  # a copy of the one who writes to it
+    store.clear()
+    assert bytes(held) == blob
+    assert bytes(newer[1:]) == blob[::-1][1:]
+    assert store.get("key") is None
+    store.put("key", blob[::-1])
+    assert store.get("key") == blob[::-1]

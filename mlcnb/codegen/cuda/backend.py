@@ -24,9 +24,9 @@ from mlcnb.codegen.kernel import Kernel, scheduled_by, signature_of
 from mlcnb.core.errors import CodegenError, DeviceError, ExecutionError
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import Var
-from mlcnb.ir.structural import structural_text
 from mlcnb.target import Target
 from mlcnb.tir.analysis.escapes import written_memory
+from mlcnb.tir.analysis.meaning import meaning_of
 from mlcnb.tir.analysis.verify_gpu_code import DEFAULT_ARCH, GpuLimits, assert_gpu_code
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
@@ -283,7 +283,7 @@ def build(
     made: dict[str, CudaKernel] = {}
     known: dict[str, CudaKernel] = {}
     for name, func in funcs.items():
-        meaning = structural_text(func.without_attr("global_symbol"))[0]
+        meaning = meaning_of(func)[0]
         if meaning in known:
             made[name] = known[meaning].named(name, func)
         else:

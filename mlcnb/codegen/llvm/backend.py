@@ -28,8 +28,8 @@ from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.codegen.llvm.workers import WORTHWHILE, Task, Work, Workers
 from mlcnb.core.errors import MLCError, TargetError
 from mlcnb.core.garbage import collect_young
-from mlcnb.ir.structural import structural_text
 from mlcnb.target import PLAIN_CPUS, Target
+from mlcnb.tir.analysis.meaning import meaning_of
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import Lowering, lower
 
@@ -168,7 +168,7 @@ def build(
     Raises:
         CodegenError: a function that cannot become code.
     """
-    texts = {name: structural_text(f.without_attr("global_symbol")) for name, f in funcs.items()}
+    texts = {name: meaning_of(func) for name, func in funcs.items()}
     first: dict[str, str] = {}
     for name, (meaning, _) in texts.items():
         first.setdefault(meaning, name)
@@ -225,7 +225,7 @@ def _of_triple(triple: str, target: Target) -> Cpu:
     return found
 
 
-#: a function by name, and its whole content (`structural_text`)
+#: a function by name, and its whole content (`meaning_of`)
 Entry = tuple[str, PrimFunc, tuple[str, str]]
 Made = tuple[Compiled, int, tuple[str, ...]]
 #: IR, bytes of workspace, texts of assertions

@@ -1,9 +1,10 @@
 """Blobs on disk, found by the whole of what they were made from.
 
-    file = magic | length of key | length of blob | blake2b of all the rest | key | gap | blob
+    file = magic | length of key | length of blob | digest of all the rest | key | gap | blob
 
-The blob begins at a multiple of 64 bytes, as what it holds may (`pack`): a large file is read into
-pages of its own, and its arrays are used where they lie.
+The blob begins at a multiple of 64 bytes, as what it holds may (`pack`): a large file is
+mapped, not read, and its arrays are used where they lie: files here are replaced whole and never
+written to again, so what is mapped stays as it was.
 
 The file's name is a hash of the key, but the key itself is stored and compared byte for byte: two
 keys of one hash are a miss, never a mix-up. A file that is cut short, altered, or owned by somebody
@@ -16,6 +17,7 @@ because of the disk.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import struct
 import tempfile
@@ -25,16 +27,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from mlcnb.codegen.llvm import sources
-from mlcnb.core.errors import ExecutionError
+from mlcnb.core.digests import tree_digest
 from mlcnb.core.files import kept_folder
-from mlcnb.ir.memory import ALIGNMENT, MAPPED, mapped_empty
+from mlcnb.ir.memory import ALIGNMENT, MAPPED
 
 Blob = TypeVar("Blob", bytes, memoryview)
 
-_MAGIC = b"mlcnb-2\n"
+_MAGIC = b"mlcnb-3\n"
 _HEAD = struct.Struct("<8sQQ32s")
 _GIB = 1 << 30
 
@@ -139,7 +139,7 @@ class Store:
 
 
 def _frame(key: bytes, blob: bytes) -> bytes:
-    head = _HEAD.pack(_MAGIC, len(key), len(blob), _digest(key, blob)) + key
+    head = _HEAD.pack(_MAGIC, len(key), len(blob), tree_digest(key, blob)) + key
     return head.ljust(_start(key), b"\0") + blob
 
 
@@ -153,13 +153,6 @@ def up_to(n: int, step: int) -> int:
     return -(-n // step) * step
 
 
-def _digest(key: bytes, blob: bytes | memoryview) -> bytes:
-    hasher = hashlib.blake2b(struct.pack("<QQ", len(key), len(blob)), digest_size=32)
-    hasher.update(key)
-    hasher.update(blob)
-    return hasher.digest()
-
-
 def _blob_for(key: bytes, data: memoryview | None) -> memoryview | None:
     """The blob in a file's bytes if they are whole and were written for this very key."""
     if data is None or len(data) < _HEAD.size:
@@ -171,7 +164,7 @@ def _blob_for(key: bytes, data: memoryview | None) -> memoryview | None:
     gap, blob = data[_HEAD.size + len(key) : start], data[start:]
     if data[_HEAD.size : _HEAD.size + len(key)] != key or any(gap):
         return None
-    return blob if _digest(key, blob) == digest else None
+    return blob if tree_digest(key, blob) == digest else None
 
 
 def _read(path: Path) -> memoryview | None:
@@ -183,12 +176,8 @@ def _read(path: Path) -> memoryview | None:
                 return None
             if stat.st_size < MAPPED:
                 return memoryview(file.readall())
-            data = mapped_empty((stat.st_size,), np.dtype(np.uint8)).data
-            read = 0
-            while read < len(data) and (more := file.readinto(data[read:])):
-                read += more
-            return data[:read]
-    except (OSError, ExecutionError):  # not there, not readable, a folder, or more than there is
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    except (OSError, ValueError):  # not there, not readable, a folder, or more than there is
         return None
 
 

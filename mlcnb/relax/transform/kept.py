@@ -11,11 +11,10 @@ instrument that watches, no setting of a PassContext, no pipeline or operator of
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ import numpy as np
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm import sources
 from mlcnb.core import options
+from mlcnb.core.digests import digests
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.memory import ALIGNMENT, aligned
@@ -35,6 +35,7 @@ from mlcnb.relax.operator import declaration
 from mlcnb.relax.transform.pipeline import get_pipeline, is_own
 from mlcnb.target import Target
 from mlcnb.tir.analysis.made import is_declared, is_made, note_declared, note_made
+from mlcnb.tir.analysis.meaning import meaning_of, note_meaning
 from mlcnb.tir.function import PrimFunc
 
 #: bytes of constants above which a module is not kept: the store is for more than one
@@ -105,7 +106,7 @@ class Lowering:
             "host": str(self.target.host),
             "machine": _machine(self.target),
             "largest": options.get("max_tensor_bytes"),
-            "weights": [_digest(a) for a in arrays],
+            "weights": _digests(arrays),
         }
         return f"module\n{json.dumps(settings)}\n{text}"
 
@@ -146,14 +147,13 @@ def _machine(target: Target) -> list[Any]:
     return [target.mcpu, *map(str, facts + units), ",".join(sorted(target.features))]
 
 
-def _digest(array: np.ndarray) -> str:
-    content: Any = _bytes_of(array)
-    found = hashlib.sha256(content).hexdigest()
-    return f"{array.dtype.name} {array.shape} {found}"
+def _digests(arrays: Sequence[np.ndarray]) -> list[str]:
+    found = digests([_bytes_of(a).data for a in arrays])
+    return [f"{a.dtype.name} {a.shape} {d.hex()}" for a, d in zip(arrays, found, strict=True)]
 
 
 def _written(mod: IRModule) -> bytes:
-    """A module as one blob: its text, then its arrays; b"" where they are too large."""
+    """A module as one blob: its texts, then its arrays; b"" where they are too large."""
     text, arrays = pack(mod)
     if sum(a.nbytes for a in arrays) > LARGEST:
         return b""
@@ -162,8 +162,10 @@ def _written(mod: IRModule) -> bytes:
         "arrays": [[a.dtype.name, list(a.shape)] for a in arrays],
         "made": [[is_made(f), is_declared(f)] for f in loops],
     }
-    texts = (json.dumps(head).encode(), text.encode(errors="surrogatepass"))
-    return disk.pack([*texts, *map(_bytes_of, arrays)], ALIGNMENT)
+    meanings = json.dumps([meaning_of(f) for f in loops])
+    texts = (json.dumps(head), text, meanings)
+    parts = (x.encode(errors="surrogatepass") for x in texts)
+    return disk.pack([*parts, *map(_bytes_of, arrays)], ALIGNMENT)
 
 
 def _bytes_of(array: np.ndarray) -> np.ndarray:
@@ -176,14 +178,17 @@ def _read(blob: memoryview) -> IRModule | None:
     parts = disk.unpack(blob, ALIGNMENT)
     if parts is None:
         return None
-    head = json.loads(bytes(parts[0]))
+    texts = [bytes(x).decode(errors="surrogatepass") for x in parts[:3]]
+    head = json.loads(texts[0])
     arrays = [
         aligned(np.frombuffer(data, dtype(kind).numpy, math.prod(shape)).reshape(shape))
-        for (kind, shape), data in zip(head["arrays"], parts[2:], strict=True)
+        for (kind, shape), data in zip(head["arrays"], parts[3:], strict=True)
     ]
-    mod: IRModule = unpack(bytes(parts[1]).decode(errors="surrogatepass"), arrays)
+    mod: IRModule = unpack(texts[1], arrays)
     loops = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
-    for func, (made, declared) in zip(loops, head["made"], strict=True):
+    meanings = json.loads(texts[2])
+    for func, (made, declared), meaning in zip(loops, head["made"], meanings, strict=True):
+        note_meaning(func, tuple(meaning))
         if made:
             note_made(func)
         if declared:

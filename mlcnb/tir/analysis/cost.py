@@ -24,6 +24,7 @@ from mlcnb.tir.analysis.access import AccessDetector
 from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of, statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import StmtFunctor, bodies
 
 _COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max)
 _FREE_CALLS = ("tir.likely", "tir.reinterpret", "tir.address_of", "tir.tvm_access_ptr")
@@ -42,7 +43,7 @@ def flops(func: PrimFunc | IRModule) -> Any:
     if isinstance(func, IRModule):
         inside = [f for f in func.functions.values() if isinstance(f, PrimFunc)]
         return sum((flops(f) for f in inside), 0)
-    return plain(_Flops().stmt(func.body, number(1)))
+    return plain(_Flops().visit_stmt(func.body, number(1)))
 
 
 def tensor_flops(func: PrimFunc) -> Any:
@@ -64,7 +65,7 @@ def block_flops(func: PrimFunc) -> dict[s.Block, Any]:
 def nested_flops(body: s.Stmt) -> dict[s.Stmt, Any]:
     """Loop or block -> operations of all its runs in one run of `body`, inner ones included."""
     counter = _Flops()
-    counter.stmt(body, number(1))
+    counter.visit_stmt(body, number(1))
     return {n: plain(count) for n, count in counter.nested.items()}
 
 
@@ -93,7 +94,7 @@ def plain(x: PrimExpr) -> Any:
     return x if value is None else value
 
 
-class _Flops:
+class _Flops(StmtFunctor):
     """Counts statement by statement, each as often as it runs."""
 
     def __init__(self) -> None:
@@ -104,32 +105,40 @@ class _Flops:
         #: how often the block around runs
         self.outer = number(1)
 
-    def stmt(self, n: Any, runs: PrimExpr) -> PrimExpr:
-        """Operations of a statement that runs that often."""
-        match n:
-            case s.For():
-                return self.loop(n, runs)
-            case s.SeqStmt(parts):
-                return self.total(self.stmt(part, runs) for part in parts)
-            case s.BlockRealize():
-                return self.block(n, runs)
-            case s.IfThenElse(_, then_case, else_case):
-                other = number(0) if else_case is None else self.stmt(else_case, runs)
-                return self.analyzer.simplify(p.maximum(self.stmt(then_case, runs), other))
-            case s.BufferStore():
-                return self.repeated(number(value_flops(n.value)), runs)
-            case s.LetStmt(_, value, body):
-                own = self.repeated(number(value_flops(value)), runs)
-                return self.total([own, self.stmt(body, runs)])
-            case s.Evaluate(value):
-                own = number(_mma_flops(value) if isinstance(value, e.Call) else value_flops(value))
-                return self.repeated(own, runs)
-            case s.AttrStmt(node, "thread_extent", value, body) if isinstance(node, s.IterVar):
-                return self.stmt(body, self.repeated(value, runs))
-        inner = getattr(n, "body", None)
-        return number(0) if inner is None else self.stmt(inner, runs)
+    def visit_inside(self, n: Any, runs: PrimExpr) -> PrimExpr:
+        """Operations of what stands in a statement that runs that often."""
+        return self.total(self.visit_stmt(part, runs) for part in bodies(n))
 
-    def loop(self, n: s.For, runs: PrimExpr) -> PrimExpr:
+    def visit_block_(self, n: s.Block, runs: PrimExpr) -> PrimExpr:
+        """A block by itself: what starts a reduction does not count."""
+        return self.visit_stmt(n.body, runs)  # type: ignore[no-any-return]
+
+    def visit_if_then_else_(self, n: s.IfThenElse, runs: PrimExpr) -> PrimExpr:
+        """The dearer side counts."""
+        found = [self.visit_stmt(side, runs) for side in bodies(n)]
+        return self.analyzer.simplify(p.maximum(*found, *[number(0)] * (2 - len(found))))
+
+    def visit_buffer_store_(self, n: s.BufferStore, runs: PrimExpr) -> PrimExpr:
+        """The value that is stored."""
+        return self.repeated(number(value_flops(n.value)), runs)
+
+    def visit_let_stmt_(self, n: s.LetStmt, runs: PrimExpr) -> PrimExpr:
+        """The value, and the body."""
+        own = self.repeated(number(value_flops(n.value)), runs)
+        return self.total([own, self.visit_stmt(n.body, runs)])
+
+    def visit_evaluate_(self, n: s.Evaluate, runs: PrimExpr) -> PrimExpr:
+        """A call."""
+        of: Any = _mma_flops if isinstance(n.value, e.Call) else value_flops
+        return self.repeated(number(of(n.value)), runs)
+
+    def visit_attr_stmt_(self, n: s.AttrStmt, runs: PrimExpr) -> PrimExpr:
+        """Threads are as many runs."""
+        if n.attr_key == "thread_extent" and isinstance(n.node, s.IterVar):
+            runs = self.repeated(n.value, runs)
+        return self.visit_inside(n, runs)
+
+    def visit_for_(self, n: s.For, runs: PrimExpr) -> PrimExpr:
         """A loop; an extent that depends on outer loops counts as large as it gets."""
         extent = n.extent
         if any(isinstance(v, Var) and v in self.loops for v in walk(extent)):
@@ -137,10 +146,10 @@ class _Flops:
             extent = number(int(high)) if high != float("inf") else extent
         self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
         self.loops.add(n.loop_var)
-        found = self.nested[n] = self.stmt(n.body, self.repeated(extent, runs))
+        found = self.nested[n] = self.visit_stmt(n.body, self.repeated(extent, runs))
         return found
 
-    def block(self, n: s.BlockRealize, runs: PrimExpr) -> PrimExpr:
+    def visit_block_realize_(self, n: s.BlockRealize, runs: PrimExpr) -> PrimExpr:
         """A block; where it has a predicate, its axes say how often it runs."""
         if not p.is_const(n.predicate, 1):
             once_each = self.outer
@@ -148,7 +157,7 @@ class _Flops:
                 once_each = self.repeated(axis.dom.extent, once_each)
             runs = self.analyzer.simplify(p.minimum(runs, once_each))
         before, self.outer = self.outer, runs
-        found = self.nested[n.block] = self.stmt(n.block.body, runs)
+        found = self.nested[n.block] = self.visit_stmt(n.block.body, runs)
         self.outer = before
         return found
 

@@ -29,8 +29,9 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.inside import check_bounds
+from mlcnb.tir.analysis.structure import allocations, statements
 from mlcnb.tir.analysis.wrapping import may_wrap
-from mlcnb.tir.buffer import Buffer, BufferLoad, MatchBufferRegion
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.constants import refuse_stores_to_constants
 from mlcnb.tir.function import PrimFunc
 
@@ -99,13 +100,12 @@ class _Memory:
         self.sizes: dict[e.Var, e.PrimExpr] = {b.data: _bytes(b) for b in func.buffers}
         #: pointers of match_buffers, whose accesses are accesses of the buffer outside
         self.matched: set[e.Var] = set()
-        for n in walk(func.body):
+        for n in statements(func.body):
             if isinstance(n, s.Block):
                 self.sizes.update({b.data: self.allocated(b) for b in n.alloc_buffers})
-            elif isinstance(n, s.Allocate):
-                self.sizes[n.buffer_var] = _product(n.extents, n.dtype.nbytes)
-            elif isinstance(n, MatchBufferRegion):
-                self.matched.add(n.buffer.data)
+                self.matched.update(match.buffer.data for match in n.match_buffers)
+        sizes = {n.buffer_var: _product(n.extents, n.dtype.nbytes) for n in allocations(func.body)}
+        self.sizes.update(sizes)
 
     def allocated(self, buffer: Buffer) -> e.PrimExpr:
         """The bytes of a buffer that a block allocates: as many as its strides need."""

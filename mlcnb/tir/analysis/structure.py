@@ -23,6 +23,11 @@ def statements(n: Node) -> Iterator[s.Stmt]:
         yield from statements(x)
 
 
+def allocations(n: Node) -> list[s.Allocate]:
+    """The allocations below and including `n`, in order."""
+    return [x for x in walk(n) if isinstance(x, s.Allocate)]
+
+
 def work(n: s.Stmt, unknown: float, of: Callable[[s.Stmt], float] = lambda _n: 1) -> float:
     """How many statements run, about: each as often as the loops around it have rounds.
 

@@ -25,9 +25,10 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.escapes import Escape, escapes
 from mlcnb.tir.analysis.kernels import VIRTUAL_AXES, bound_axis, is_collective
+from mlcnb.tir.analysis.structure import allocations
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import bodies, heads, map_bodies
+from mlcnb.tir.functor import PyStmtExprMutator, bodies, heads, map_bodies
 
 
 def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
@@ -40,9 +41,9 @@ def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
     def visit(n: Any) -> Any:
         new = map_bodies(n, visit)
         if isinstance(new, s.AttrStmt) and is_virtual(new):
-            return _FlatInjector(func, _as_loop(new)).stmt(new.body)
+            return _FlatInjector(func, _as_loop(new)).visit_stmt(new.body)
         if isinstance(new, s.For) and bound_axis(new) in VIRTUAL_AXES:
-            return _Injector(func, new).stmt(new.body)
+            return _Injector(func, new).visit_stmt(new.body)
         return s.flattened(new) or new
 
     return func.with_body(visit(func.body))
@@ -62,7 +63,7 @@ def _as_loop(n: s.AttrStmt) -> s.For:
     return s.For(var, p.const(0, var.dtype), extent, kind, n.body, VIRTUAL_AXES[0])
 
 
-class _Injector:
+class _Injector(PyStmtExprMutator):
     """Rewrites the body of one virtual thread loop."""
 
     def __init__(self, func: PrimFunc, loop: s.For) -> None:
@@ -70,7 +71,7 @@ class _Injector:
         self.loop = loop
         if p.as_int(loop.extent) is None:
             raise self.refusal("has no fixed number of iterations", loop)
-        self.allocated = {n.buffer_var for n in walk(loop.body) if isinstance(n, s.Allocate)}
+        self.allocated = {n.buffer_var for n in allocations(loop.body)}
         #: variables, and memory by its pointer, that differ between virtual threads
         self.differing: set[Var] = {loop.loop_var}
         self.buffers: dict[Buffer, Buffer] = {}
@@ -118,21 +119,34 @@ class _Injector:
 
     # rewriting
 
-    def stmt(self, n: s.Stmt) -> s.Stmt:
+    def visit_stmt(self, n: s.Stmt) -> s.Stmt:
         """The statement for all virtual threads, a loop around it where it differs."""
-        if any(map(self.differs, heads(n))):
-            return self.looped(n)
-        match n:
-            case s.SeqStmt():
-                return s.seq(*map(self.stmt, n.seq))
-            case s.BufferStore() if self.differs(n.buffer):
-                return self.looped(n)
-            case s.Allocate() if n.buffer_var in self.differing:
-                return replace(n, extents=(self.count, *n.extents), body=self.stmt(n.body))
-            case s.DeclBuffer():
-                return replace(n, buffer=self.wide(n.buffer), body=self.stmt(n.body))
-            case _:
-                return map_bodies(n, self.stmt)
+        return self.looped(n) if any(map(self.differs, heads(n))) else super().visit_stmt(n)
+
+    def visit_inside(self, n: s.Stmt) -> s.Stmt:
+        """The statements in one."""
+        return map_bodies(n, self.visit_stmt)
+
+    def visit_seq_stmt_(self, n: s.SeqStmt) -> s.Stmt:
+        """One after the other, in one row."""
+        return s.seq(*map(self.visit_stmt, n.seq))
+
+    def visit_buffer_store_(self, n: s.BufferStore) -> s.Stmt:
+        """A store to memory that each has of its own."""
+        return self.looped(n) if self.differs(n.buffer) else n
+
+    def visit_allocate_(self, n: s.Allocate) -> s.Stmt:
+        """Memory, with a place for each that has its own."""
+        made = replace(n, body=self.visit_stmt(n.body))
+        return replace(made, extents=self.extents(n)) if n.buffer_var in self.differing else made
+
+    def extents(self, n: s.Allocate) -> tuple[PrimExpr, ...]:
+        """The size of the memory of all virtual threads."""
+        return (self.count, *n.extents)
+
+    def visit_decl_buffer_(self, n: s.DeclBuffer) -> s.Stmt:
+        """A view of such memory."""
+        return replace(n, buffer=self.wide(n.buffer), body=self.visit_stmt(n.body))
 
     @property
     def count(self) -> PrimExpr:
@@ -187,17 +201,13 @@ class _FlatInjector(_Injector):
         super().__init__(func, loop)
         self.sizes = {
             n.buffer_var: p.fitted(loop.loop_var.dtype, n.extents[0])
-            for n in walk(loop.body)
-            if isinstance(n, s.Allocate) and len(n.extents) == 1
+            for n in allocations(loop.body)
+            if len(n.extents) == 1
         }
 
-    def stmt(self, n: s.Stmt) -> s.Stmt:
-        """As of the base; an allocation holds the parts of all virtual threads."""
-        heads_differ = any(map(self.differs, heads(n)))
-        if isinstance(n, s.Allocate) and n.buffer_var in self.differing and not heads_differ:
-            extents = (p.multiply(self.size(n.buffer_var), self.count),)
-            return replace(n, extents=extents, body=self.stmt(n.body))
-        return super().stmt(n)
+    def extents(self, n: s.Allocate) -> tuple[PrimExpr, ...]:
+        """As of the base: the parts of all virtual threads, one behind the other."""
+        return (p.multiply(self.size(n.buffer_var), self.count),)
 
     def size(self, data: Var) -> PrimExpr:
         """The elements of one virtual thread."""

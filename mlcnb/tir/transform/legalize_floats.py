@@ -30,6 +30,7 @@ from mlcnb.ir.expr import Call, PrimExpr, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.escapes import escapes
+from mlcnb.tir.analysis.structure import allocations
 from mlcnb.tir.buffer import Buffer, BufferLoad, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.device_regions import target_of
@@ -121,9 +122,9 @@ class _Compute(_Walker):
     def __init__(self, func: PrimFunc, family: str, wide: str) -> None:
         super().__init__(func, family)
         self.wide = dtype(wide)
-        made = [n for n in walk(func.body) if isinstance(n, s.Allocate | s.Block)]
-        own = {n.buffer_var for n in made if isinstance(n, s.Allocate) and n.data is None}
-        own |= {b.data for n in made if isinstance(n, s.Block) for b in n.alloc_buffers}
+        own = {n.buffer_var for n in allocations(func.body) if n.data is None}
+        blocks = (n for n in walk(func.body) if isinstance(n, s.Block))
+        own |= {b.data for n in blocks for b in n.alloc_buffers}
         self.own = own - self._pinned()
 
     def _pinned(self) -> set[Var]:

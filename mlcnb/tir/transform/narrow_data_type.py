@@ -25,6 +25,7 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.kernels import is_launch
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import PyStmtExprMutator
 from mlcnb.tir.stmt import AttrStmt, BlockRealize, BufferStore, For, IterVar, LetStmt, Stmt
 
 _ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Div, e.Mod, e.Min, e.Max)
@@ -55,7 +56,7 @@ def narrow_static(func: PrimFunc) -> PrimFunc:
     return func if is_open else narrow_data_type(func)
 
 
-class _Narrower:
+class _Narrower(PyStmtExprMutator):
     """Rewrites from the outside in; loops tell the bounds of their variables."""
 
     def __init__(self, bits: int) -> None:
@@ -64,28 +65,34 @@ class _Narrower:
         self.narrow: dict[Var, Var] = {}
 
     def visit(self, n: Any) -> Any:
-        """A node, whose value keeps its dtype."""
-        if isinstance(n, Buffer):
-            return n
-        if isinstance(n, For):
-            return self.loop(n)
-        if isinstance(n, LetStmt):
-            return self.let(n)
-        if isinstance(n, BlockRealize):
-            return self.block(n)
+        """Whatever stands in a program; a value keeps its dtype."""
+        if isinstance(n, Stmt):
+            return self.visit_stmt(n)
+        if isinstance(n, PrimExpr):
+            return self.visit_expr(n)
         if isinstance(n, Range):
             return self.region(n)
-        if isinstance(n, AttrStmt) and is_launch(n):
-            return self.launch(n)
-        if isinstance(n, BufferLoad | BufferStore):
+        return n if isinstance(n, Buffer) else self.visit_inside(n)
+
+    def visit_inside(self, n: Any) -> Any:
+        """A node with what is inside visited, its variables too."""
+        return map_children(n, self.visit)
+
+    def visit_expr(self, n: Any) -> Any:
+        """A value, in its dtype."""
+        if isinstance(n, BufferLoad):
             return self.access(n)
         if isinstance(n, _COMPARISONS) and self.is_wide(n.a):
             return self.comparison(n)
         if isinstance(n, Var):
             return p.cast(n.dtype, self.narrow[n]) if n in self.narrow else n
-        if isinstance(n, PrimExpr) and self.is_wide(n) and not isinstance(n, e.IntImm):
+        if self.is_wide(n) and not isinstance(n, e.IntImm):
             return self.value(n)
-        return map_children(n, self.visit)
+        return self.visit_inside(n)
+
+    def visit_buffer_store_(self, n: BufferStore) -> Stmt:
+        """A store, its indices narrow where they fit."""
+        return self.access(n)  # type: ignore[no-any-return]
 
     def access(self, n: Any) -> Any:
         """A load or store: its indices, and the value that is stored."""
@@ -97,7 +104,7 @@ class _Narrower:
                 changes[name] = self.visit(getattr(n, name))
         return replace(n, **changes)
 
-    def loop(self, n: For) -> Stmt:
+    def visit_for_(self, n: For) -> Stmt:
         """A loop, with a narrow variable if it fits."""
         self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
         last = n.min + n.extent
@@ -107,7 +114,7 @@ class _Narrower:
         start, extent = self.forced(n.min), self.forced(n.extent)
         return replace(n, loop_var=fresh, min=start, extent=extent, body=self.visit(n.body))
 
-    def block(self, n: BlockRealize) -> Stmt:
+    def visit_block_realize_(self, n: BlockRealize) -> Stmt:
         """A block: its axes are narrow where they fit, as what they are bound to is then."""
         values: list[PrimExpr] = []
         axes: list[IterVar] = []
@@ -132,8 +139,10 @@ class _Narrower:
         inside = map_children(block, lambda x: x if x in axes else self.visit(x))
         return replace(n, iter_values=kept, predicate=predicate, block=inside)
 
-    def launch(self, n: AttrStmt) -> Stmt:
+    def visit_attr_stmt_(self, n: AttrStmt) -> Stmt:
         """A thread axis: one variable in the whole function."""
+        if not is_launch(n):
+            return self.visit_inside(n)  # type: ignore[no-any-return]
         axis = n.node
         self.analyzer.bind(axis.var, axis.dom)
         wide = self.is_wide(axis.var) and self.fits(axis.dom.min + axis.dom.extent)
@@ -151,7 +160,7 @@ class _Narrower:
             return n if not self.narrow else map_children(n, self.visit)
         return n if start is n.min and extent is n.extent else Range(start, extent)
 
-    def let(self, n: LetStmt) -> Stmt:
+    def visit_let_stmt_(self, n: LetStmt) -> Stmt:
         """A variable for a value that fits is narrow too."""
         if not (self.is_wide(n.var) and self.fits(n.value)):
             return map_children(n, self.visit)

@@ -33,7 +33,7 @@ _SIMPLE = (SeqStmt, For, IfThenElse, BufferStore, Evaluate)
 def reduce_branching(func: PrimFunc, follow_contents: bool = False) -> PrimFunc:
     """`func` with tests gone that only spare work; with what buffers hold, if that is followed."""
     finder = _Finder(follow_contents)
-    finder.stmt(func.body)
+    finder.visit_stmt(func.body)
     for place, taken in finder.found.items():
         func = _without(func, place, taken)
     return func
@@ -56,7 +56,7 @@ class _Finder(ContentsSimplifier):
         self.found: dict[IfThenElse, Stmt] = {}
         self.trying = False
 
-    def branch(self, n: IfThenElse) -> Stmt | None:
+    def visit_if_then_else_(self, n: IfThenElse) -> Stmt | None:
         """Notes a test whose one side does for both; simplifies as the base does."""
         if not self.follows:
             self.facts = []
@@ -68,7 +68,7 @@ class _Finder(ContentsSimplifier):
                 if self.does_for_both(n, n.else_case, n.then_case, n.condition):
                     self.found[n] = n.else_case
             self.trying = False
-        return super().branch(n)
+        return super().visit_if_then_else_(n)
 
     def does_for_both(
         self, n: IfThenElse, one: Stmt, other: Stmt | None, where: e.PrimExpr
@@ -82,8 +82,8 @@ class _Finder(ContentsSimplifier):
         """What a statement comes to where a condition holds."""
         before = self.facts
         self.facts = [*before, *(self.said(condition) if self.follows else ())]
-        with self.given(self.expr(condition)):
-            done = None if n is None else self.stmt(n)
+        with self.given(self.visit_expr(condition)):
+            done = None if n is None else self.visit_stmt(n)
         self.facts = before
         return done
 

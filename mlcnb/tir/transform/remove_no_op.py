@@ -23,7 +23,15 @@ from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import NOTHING, heads, is_nothing, map_bodies, substitute, taken
+from mlcnb.tir.functor import (
+    NOTHING,
+    PyStmtExprMutator,
+    heads,
+    is_nothing,
+    map_bodies,
+    substitute,
+    taken,
+)
 from mlcnb.tir.transform.overwritten import remove_overwritten
 
 
@@ -98,37 +106,45 @@ def stores_what_it_read(n: s.BufferStore) -> bool:
     return not has_effect(load) and all(structural_equal(a, b) for a, b in indices)
 
 
-class _Rewrites:
+class _Rewrites(PyStmtExprMutator):
     """Takes out stores of what was just read, equal where they stand: under tests, after lets."""
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()
         self.lets: dict[e.Var, e.PrimExpr] = {}
 
-    def visit(self, n: Any) -> Any:
-        """A statement without such stores."""
-        match n:
-            case s.BufferStore():
-                return NOTHING if self.is_rewrite(n) else n
-            case s.For():
-                self.analyzer.bind(n.loop_var, e.Range(n.min, n.extent))
-            case s.LetStmt(var, value) if not has_effect(value) and not _reads(value):
-                self.lets[var] = value
-            case s.IfThenElse(condition, then, other):
-                condition = substitute(condition, self.lets)
-                made = self.under(condition, then)
-                if other is not None:
-                    opposite = self.analyzer.simplify(p.logical_not(condition))
-                    other = self.under(opposite, other)
-                same = made is then and other is n.else_case
-                return n if same else replace(n, then_case=made, else_case=other)
-        return map_bodies(n, self.visit)
+    def visit_inside(self, n: Any) -> Any:
+        """The statements in one: expressions are not looked into."""
+        return map_bodies(n, self.visit_stmt)
+
+    def visit_buffer_store_(self, n: s.BufferStore) -> s.Stmt:
+        """None of a value that is there."""
+        return NOTHING if self.is_rewrite(n) else n
+
+    def visit_for_(self, n: s.For) -> s.Stmt:
+        """A loop, whose variable is in bounds."""
+        self.analyzer.bind(n.loop_var, e.Range(n.min, n.extent))
+        return self.visit_inside(n)
+
+    def visit_let_stmt_(self, n: s.LetStmt) -> s.Stmt:
+        """A variable, of whose value something is known."""
+        if not has_effect(n.value) and not _reads(n.value):
+            self.lets[n.var] = n.value
+        return self.visit_inside(n)
+
+    def visit_if_then_else_(self, n: s.IfThenElse) -> s.Stmt:
+        """Each side where it is taken."""
+        condition = substitute(n.condition, self.lets)
+        then, other = self.under(condition, n.then_case), n.else_case
+        if other is not None:
+            other = self.under(self.analyzer.simplify(p.logical_not(condition)), other)
+        return replace(n, then_case=then, else_case=other)
 
     def under(self, condition: e.PrimExpr, n: s.Stmt) -> Any:
         """A statement where a condition holds."""
         parts = [c for c in conjuncts(condition) if isinstance(c, e.CmpOp) and not _reads(c)]
         with self.analyzer.constraint(*parts):
-            return self.visit(n)
+            return self.visit_stmt(n)
 
     def is_rewrite(self, n: s.BufferStore) -> bool:
         """Whether a store's value is the element that it stores."""
@@ -159,4 +175,4 @@ class RemoveNoOp(PrimFuncPass):
         """See `remove_no_op`, and `remove_overwritten`; facts of the place count too."""
         if ctx.get_config("tir.RemoveNoOp")["use_dataflow_analysis"]:
             func = remove_overwritten(func)
-        return remove_no_op(func.with_body(_Rewrites().visit(func.body)))
+        return remove_no_op(func.with_body(_Rewrites().visit_stmt(func.body)))

@@ -36,7 +36,7 @@ def _visited(simplifier: Simplifier, n: Any) -> Any:
     if isinstance(n, AttrStmt) and bound_axis(n) is not None:
         simplifier.analyzer.bind(n.node.var, n.node.dom)
     if isinstance(n, PrimExpr) and n.dtype.is_integer and _divides(n):
-        return simplifier.expr(n)
+        return simplifier.visit_expr(n)
     return map_children(n, lambda child: _visited(simplifier, child))
 
 

@@ -17,7 +17,7 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import PyStmtExprMutator, is_nothing, substitute
 from mlcnb.tir.stmt import (
     BufferStore,
     Evaluate,
@@ -33,69 +33,65 @@ from mlcnb.tir.stmt import (
 
 def simplify_stmt(func: PrimFunc) -> PrimFunc:
     """`func` with integer expressions simplified, decided branches taken, empty loops removed."""
-    body = Simplifier().stmt(func.body)
+    body = Simplifier().visit_stmt(func.body)
     return func.with_body(body if body is not None else Evaluate(p.const(0)))
 
 
-class Simplifier:
+class Simplifier(PyStmtExprMutator):
     """One walk over a function; statements that come to nothing are None."""
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()
 
-    def stmt(self, n: Any) -> Any:
-        """The simplified statement, or None where nothing is left of it."""
-        if isinstance(n, For):
-            return self.loop(n)
-        if isinstance(n, IfThenElse):
-            return self.branch(n)
-        if isinstance(n, SeqStmt):
-            parts = [part for part in map(self.stmt, n.seq) if part is not None]
-            same = len(parts) == len(n.seq) and all(
-                a is b for a, b in zip(parts, n.seq, strict=True)
-            )
-            return n if same else (seq(*parts) if parts else None)
-        if isinstance(n, Evaluate) and isinstance(n.value, e.IntImm):
-            return None
-        if isinstance(n, LetStmt):
-            return self.let(n)
+    def visit_inside(self, n: Any) -> Any:
+        """A node with what is inside simplified."""
         return map_children(n, self.child)
+
+    def visit_seq_stmt_(self, n: SeqStmt) -> Stmt | None:
+        """What is left of the statements, in order."""
+        parts = [part for part in map(self.visit_stmt, n.seq) if part is not None]
+        same = len(parts) == len(n.seq) and all(a is b for a, b in zip(parts, n.seq, strict=True))
+        return n if same else (seq(*parts) if parts else None)
+
+    def visit_evaluate_(self, n: Evaluate) -> Stmt | None:
+        """A constant does nothing."""
+        return None if is_nothing(n) else self.visit_inside(n)
 
     def child(self, n: Any) -> Any:
         """Whatever stands in a node, simplified."""
         if isinstance(n, Stmt):
-            done = self.stmt(n)
+            done = self.visit_stmt(n)
             return Evaluate(p.const(0)) if done is None else done
         if isinstance(n, e.PrimExpr):
-            return self.expr(n)
+            return self.visit_expr(n)
         return n if isinstance(n, Buffer) else map_children(n, self.child)
 
-    def expr(self, n: e.PrimExpr) -> e.PrimExpr:
+    def visit_expr(self, n: e.PrimExpr) -> e.PrimExpr:
         """An expression in its short form; of floats, the indices and tests inside."""
         if n.dtype.is_float or n.dtype.is_handle:
             return chosen(map_children(n, self.child)) if not isinstance(n, e.Var) else n
         return self.analyzer.simplify(n)
 
-    def loop(self, n: For) -> Stmt | None:
+    def visit_for_(self, n: For) -> Stmt | None:
         """A loop, its variable in bounds; none where it never runs, its body where it runs once."""
-        start, extent = self.expr(n.min), self.expr(n.extent)
+        start, extent = self.visit_expr(n.min), self.visit_expr(n.extent)
         if p.as_int(extent) == 0:
             return None
         if p.as_int(extent) == 1 and n.kind is not ForKind.THREAD_BINDING and not n.annotations:
             if not is_left_early(n.body):
-                return self.stmt(substitute(n.body, {n.loop_var: start}))
+                return self.visit_stmt(substitute(n.body, {n.loop_var: start}))
         self.analyzer.bind(n.loop_var, e.Range(start, extent))
-        body = self.stmt(n.body)
+        body = self.visit_stmt(n.body)
         return None if body is None else replace(n, min=start, extent=extent, body=body)
 
-    def branch(self, n: IfThenElse) -> Stmt | None:
+    def visit_if_then_else_(self, n: IfThenElse) -> Stmt | None:
         """The side that is taken, where that is known."""
-        condition = self.expr(n.condition)
+        condition = self.visit_expr(n.condition)
         if isinstance(condition, e.IntImm):
             taken = n.then_case if condition.value else n.else_case
-            return None if taken is None else self.stmt(taken)
-        then = self.stmt(n.then_case)
-        other = None if n.else_case is None else self.stmt(n.else_case)
+            return None if taken is None else self.visit_stmt(taken)
+        then = self.visit_stmt(n.then_case)
+        other = None if n.else_case is None else self.visit_stmt(n.else_case)
         if then is None and other is None:
             return None
         if then is None:
@@ -103,12 +99,12 @@ class Simplifier:
             return IfThenElse(p.logical_not(condition), other, span=n.span)
         return replace(n, condition=condition, then_case=then, else_case=other)
 
-    def let(self, n: LetStmt) -> Stmt | None:
+    def visit_let_stmt_(self, n: LetStmt) -> Stmt | None:
         """A variable of a constant is replaced by it."""
         value = self.child(n.value)
         if isinstance(value, e.IntImm | e.FloatImm):
-            return self.stmt(substitute(n.body, {n.var: value}))
-        body = self.stmt(n.body)
+            return self.visit_stmt(substitute(n.body, {n.var: value}))
+        body = self.visit_stmt(n.body)
         return None if body is None else replace(n, value=value, body=body)
 
 
@@ -162,5 +158,5 @@ class Simplify(PrimFuncPass):
 
         simplifier = simplifier_of(ctx.get_config("tir.Simplify"))
         with simplifier.analyzer.constraint(*sizes_of(func)):
-            body = simplifier.stmt(func.body)
+            body = simplifier.visit_stmt(func.body)
         return func.with_body(body if body is not None else Evaluate(p.const(0)))

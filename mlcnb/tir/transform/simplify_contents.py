@@ -52,27 +52,38 @@ class ContentsSimplifier(KnowingSimplifier):
 
     # statements, in the order in which they run
 
-    def stmt(self, n: Any) -> Any:
+    def visit_stmt(self, n: Any) -> Any:
         """A statement; afterwards `facts` are those that hold behind it."""
-        if isinstance(n, s.SeqStmt):
-            return self.sequence(n)
-        if _is_opaque(n):
-            self.forget(n)
-            done = self.apart(n) if isinstance(n, s.Block) else super().stmt(n)
-            self.forget(n)
-            return done
-        if isinstance(n, s.LetStmt) and n.var.dtype.is_handle:
+        if not _is_opaque(n):
+            return super().visit_stmt(n)
+        self.forget(n)
+        done = super().visit_stmt(n)
+        self.forget(n)
+        return done
+
+    def visit_let_stmt_(self, n: s.LetStmt) -> s.Stmt | None:
+        """As of the base; nothing is said of the variable behind it."""
+        if n.var.dtype.is_handle:
             self.is_blind, self.facts = True, []
-        done = super().stmt(n)
-        if isinstance(n, s.LetStmt):
-            self.facts = [x for x in self.facts if not x.uses(n.var)]
-        elif isinstance(done, s.BufferStore):
+        done = super().visit_let_stmt_(n)
+        self.facts = [x for x in self.facts if not x.uses(n.var)]
+        return done
+
+    def visit_buffer_store_(self, n: s.BufferStore) -> s.Stmt | None:
+        """As of the base; the element has another value behind it."""
+        done = super().visit_buffer_store_(n)
+        if isinstance(done, s.BufferStore):
             self.stored(done)
-        elif isinstance(done, s.Evaluate):
+        return done
+
+    def visit_evaluate_(self, n: s.Evaluate) -> s.Stmt | None:
+        """As of the base; a call is a promise, or may do anything."""
+        done = super().visit_evaluate_(n)
+        if isinstance(done, s.Evaluate):
             self.evaluated(done)
         return done
 
-    def apart(self, n: s.Block) -> s.Block:
+    def visit_block_(self, n: s.Block) -> s.Block:
         """A block, of whose parts none knows what another one did."""
 
         def part(child: Any) -> Any:
@@ -81,12 +92,12 @@ class ContentsSimplifier(KnowingSimplifier):
 
         return map_children(n, part)
 
-    def sequence(self, n: s.SeqStmt) -> s.Stmt | None:
+    def visit_seq_stmt_(self, n: s.SeqStmt) -> s.Stmt | None:
         """One after the other; what is assumed holds until the end."""
         parts: list[s.Stmt] = []
         with ExitStack() as stack:
             for one in n.seq:
-                part = self.stmt(one)
+                part = self.visit_stmt(one)
                 if part is not None:
                     parts.append(part)
                     for condition in facts.assumed(part):
@@ -97,7 +108,7 @@ class ContentsSimplifier(KnowingSimplifier):
 
     def stored(self, n: s.BufferStore) -> None:
         """An element has another value now."""
-        value = self.expr(self.with_contents(n.value))
+        value = self.visit_expr(self.with_contents(n.value))
         self.facts = [x for x in self.facts if not self.may_touch(n, x)]
         if self.is_blind or n.predicate is not None or value.dtype.is_handle:
             return
@@ -111,7 +122,7 @@ class ContentsSimplifier(KnowingSimplifier):
         if n.buffer is not fact.buffer or fact.ranges or n.predicate is not None:
             return True
         return not any(
-            a.dtype == b.dtype and p.as_int(self.expr(p.equal(a, b))) == 0
+            a.dtype == b.dtype and p.as_int(self.visit_expr(p.equal(a, b))) == 0
             for a, b in zip(n.indices, fact.indices, strict=True)
             if a.dtype.lanes == b.dtype.lanes == 1
         )
@@ -129,15 +140,15 @@ class ContentsSimplifier(KnowingSimplifier):
         gone = facts.stored_in(n)
         self.facts = [] if gone is None else [x for x in self.facts if x.buffer.data not in gone]
 
-    def loop(self, n: s.For) -> s.Stmt | None:
+    def visit_for_(self, n: s.For) -> s.Stmt | None:
         """Nothing that the body changes is known in it; what it says is known behind it."""
-        if p.as_int(self.expr(n.extent)) == 1:
-            return super().loop(n)
+        if p.as_int(self.visit_expr(n.extent)) == 1:
+            return super().visit_for_(n)
         restricted = self.not_yet_written(n)
         self.forget(n.body)
         before = self.facts
         self.facts = [*before, *restricted]
-        done = super().loop(n)
+        done = super().visit_for_(n)
         kept = [x for x in before if any(x is y for y in self.facts)]
         made = [x for x in self.facts if not any(x is y for y in before)]
         general = [self.over_all(x, n) for x in made] if n.kind in _IN_ORDER else []
@@ -164,26 +175,26 @@ class ContentsSimplifier(KnowingSimplifier):
             return None
         var = loop.loop_var
         if not fact.uses(var):
-            runs = self.expr(p.greater(loop.extent, p.const(0, loop.extent.dtype)))
+            runs = self.visit_expr(p.greater(loop.extent, p.const(0, loop.extent.dtype)))
             return fact if p.as_int(runs) == 1 else None
         places = (facts.own_place(stores, fact.buffer, axis, var) for axis in fact.axes)
         if stores and all(place is None for place in places):
             return None
         return changed(fact, ranges={**fact.ranges, var: Range(loop.min, loop.extent)})
 
-    def branch(self, n: s.IfThenElse) -> s.Stmt | None:
+    def visit_if_then_else_(self, n: s.IfThenElse) -> s.Stmt | None:
         """Behind a test stands what holds behind both sides, and what one side says under it."""
-        condition = self.expr(n.condition)
+        condition = self.visit_expr(n.condition)
         decided = self.decided(condition)
         if decided is not None:
             taken = n.then_case if decided else n.else_case
-            return None if taken is None else self.stmt(taken)
+            return None if taken is None else self.visit_stmt(taken)
         before, ends = self.facts, []
         sides: list[s.Stmt | None] = []
         for test, side in ((condition, n.then_case), (p.logical_not(condition), n.else_case)):
             self.facts = [*before, *self.said(test)]
             with self.given(test):
-                sides.append(None if side is None else self.stmt(side))
+                sides.append(None if side is None else self.visit_stmt(side))
             ends.append((test, self.facts))
         self.facts = [x for x in before if all(any(x is y for y in end) for _, end in ends)]
         for test, end in ends:
@@ -203,7 +214,7 @@ class ContentsSimplifier(KnowingSimplifier):
                 pure, other = (part.a, part.b) if facts.is_pure(part.a) else (part.b, part.a)
                 if not facts.is_pure(pure):
                     break
-                when.append(self.expr(p.logical_not(pure)))
+                when.append(self.visit_expr(p.logical_not(pure)))
                 part = other
             if isinstance(part, e.EQ):
                 sides = ((part.a, part.b), (part.b, part.a))
@@ -216,7 +227,7 @@ class ContentsSimplifier(KnowingSimplifier):
         if found is not None or not self.facts:
             return found
         filled = self.with_contents(condition)
-        return None if filled is condition else super().decided(self.expr(filled))
+        return None if filled is condition else super().decided(self.visit_expr(filled))
 
     def with_contents(self, n: PrimExpr) -> PrimExpr:
         """An expression with the values of the elements that are known."""
@@ -234,7 +245,7 @@ class ContentsSimplifier(KnowingSimplifier):
             if fact.buffer is n.buffer and fact.value.dtype == n.dtype:
                 values = self.matched(fact, n.indices)
                 if values is not None:
-                    return self.expr(substitute(fact.value, values))
+                    return self.visit_expr(substitute(fact.value, values))
         return None
 
     def matched(
@@ -261,7 +272,8 @@ class ContentsSimplifier(KnowingSimplifier):
             asked.append(p.less_equal(rng.min, values[var]))
             asked.append(p.less(values[var], p.add(rng.min, rng.extent)))
         asked += [substitute(x, values) for x in fact.when]
-        return values if all(KnowingSimplifier.decided(self, self.expr(x)) for x in asked) else None
+        decided = (KnowingSimplifier.decided(self, self.visit_expr(x)) for x in asked)
+        return values if all(decided) else None
 
     def child(self, n: Any) -> Any:
         """As of the base; with `propagate_knowns_to_simplify_expressions` values are put in."""

@@ -40,29 +40,32 @@ class KnowingSimplifier(Simplifier):
         self.lets: dict[e.Var, e.PrimExpr] = {}
         self.equalities: list[e.PrimExpr] = []
 
-    def stmt(self, n: Any) -> Any:
-        """As of the base; thread axes are bound, and a store of what was just read is nothing."""
-        if isinstance(n, AttrStmt) and bound_axis(n) is not None:
-            extent = self.expr(n.value) if isinstance(n.value, e.PrimExpr) else n.value
+    def visit_attr_stmt_(self, n: AttrStmt) -> Stmt:
+        """As of the base; a thread axis is bound."""
+        if bound_axis(n) is not None:
+            known = isinstance(n.value, e.PrimExpr)
+            extent = self.visit_expr(n.value) if known else n.value
             self.analyzer.bind(n.node.var, e.Range(p.const(0, extent.dtype), extent))
-        done = super().stmt(n)
-        if isinstance(done, BufferStore) and stores_what_it_read(done):
-            return None
-        return done
+        return self.visit_inside(n)
 
-    def branch(self, n: IfThenElse) -> Stmt | None:
+    def visit_buffer_store_(self, n: BufferStore) -> Stmt | None:
+        """As of the base; a store of what was just read is nothing."""
+        done = self.visit_inside(n)
+        return None if stores_what_it_read(done) else done
+
+    def visit_if_then_else_(self, n: IfThenElse) -> Stmt | None:
         """Each side is simplified under its condition."""
-        condition = self.expr(n.condition)
+        condition = self.visit_expr(n.condition)
         decided = self.decided(condition)
         if decided is not None:
             taken = n.then_case if decided else n.else_case
-            return None if taken is None else self.stmt(taken)
+            return None if taken is None else self.visit_stmt(taken)
         with self.given(condition):
-            then = self.stmt(n.then_case)
+            then = self.visit_stmt(n.then_case)
         other = None
         if n.else_case is not None:
             with self.given(p.logical_not(condition)):
-                other = self.stmt(n.else_case)
+                other = self.visit_stmt(n.else_case)
         if then is None and other is None:
             return None
         if then is None:
@@ -73,15 +76,15 @@ class KnowingSimplifier(Simplifier):
     def decided(self, condition: e.PrimExpr) -> bool | None:
         """Whether a condition holds, where that can be told, also from the values of variables."""
         if not isinstance(condition, e.IntImm) and self.lets:
-            condition = self.expr(substitute(condition, self.lets))
+            condition = self.visit_expr(substitute(condition, self.lets))
         return bool(condition.value) if isinstance(condition, e.IntImm) else None
 
-    def let(self, n: LetStmt) -> Stmt | None:
+    def visit_let_stmt_(self, n: LetStmt) -> Stmt | None:
         """A variable that stays is remembered with its value."""
         value = self.child(n.value)
         if not has_effect(value) and not _reads(value):
             self.lets[n.var] = value
-        done = super().let(replace(n, value=value))
+        done = super().visit_let_stmt_(replace(n, value=value))
         self.lets.pop(n.var, None)
         return done
 
@@ -108,10 +111,10 @@ class KnowingSimplifier(Simplifier):
         if not self.equalities or not isinstance(n, e.CmpOp):
             return None
         with self.analyzer.constraint(*self.equalities):
-            found = super().expr(n)
+            found = super().visit_expr(n)
         return found if isinstance(found, e.IntImm) else None
 
-    def expr(self, n: e.PrimExpr) -> e.PrimExpr:
+    def visit_expr(self, n: e.PrimExpr) -> e.PrimExpr:
         """As of the base, with tests that are known put in; a choice's sides under its test."""
         if n.dtype.is_bool:
             n = self.with_known(n) if self.known else n
@@ -125,18 +128,18 @@ class KnowingSimplifier(Simplifier):
             return self.comparison(n)
         match n:
             case e.And() | e.Or() if self.options["apply_constraints_to_boolean_branches"]:
-                return self.either(super().expr(n))
+                return self.either(super().visit_expr(n))
             case e.And() | e.Or() if self.options["convert_boolean_to_and_of_ors"]:
-                return as_and_of_ors(super().expr(n), super().expr)
+                return as_and_of_ors(super().visit_expr(n), super().visit_expr)
             case e.Call(_, "tir.if_then_else", (test, yes, no)):
                 return self.choice(n, test, yes, no)
             case e.BinaryOp() if self.known and any(map(_chooses, (n.a, n.b))):
-                n = map_children(n, self.expr)
-        return super().expr(n)
+                n = map_children(n, self.visit_expr)
+        return super().visit_expr(n)
 
     def comparison(self, n: Any) -> e.PrimExpr:
         """A comparison, strict where it was; `a <= b` where `b <= a` is known says `a == b`."""
-        found = as_strict_as(n, super().expr(n))
+        found = as_strict_as(n, super().visit_expr(n))
         for fact, held in self.known:
             narrower = narrowed(found, fact) if held else None
             if narrower is not None:
@@ -154,14 +157,14 @@ class KnowingSimplifier(Simplifier):
 
     def choice(self, n: Any, test: e.PrimExpr, yes: e.PrimExpr, no: e.PrimExpr) -> e.PrimExpr:
         """`if_then_else`: each value under its test."""
-        condition = self.expr(test)
+        condition = self.visit_expr(test)
         decided = self.decided(condition)
         if decided is not None:
-            return self.expr(yes if decided else no)
+            return self.visit_expr(yes if decided else no)
         with self.given(condition):
-            one = self.expr(yes)
+            one = self.visit_expr(yes)
         with self.given(p.logical_not(condition)):
-            two = self.expr(no)
+            two = self.visit_expr(no)
         made = map_children(n, {test: condition, yes: one, no: two}.get)
         return chosen(made)
 
@@ -171,9 +174,9 @@ class KnowingSimplifier(Simplifier):
             return n
         build = p.logical_and if isinstance(n, e.And) else p.logical_or
         with self.given(n.a if isinstance(n, e.And) else p.logical_not(n.a)):
-            b = self.expr(n.b)
+            b = self.visit_expr(n.b)
         with self.given(b if isinstance(n, e.And) else p.logical_not(b)):
-            a = self.expr(n.a)
+            a = self.visit_expr(n.a)
         return n if a is n.a and b is n.b else build(a, b)
 
 

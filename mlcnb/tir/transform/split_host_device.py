@@ -23,6 +23,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import is_launch, launch_of
+from mlcnb.tir.analysis.structure import allocations
 from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -96,7 +97,7 @@ def _launched(kernel: PrimFunc, symbol: str, n: s.Stmt) -> s.Stmt:
 
 def dynamic_shared_bytes(body: s.Stmt) -> PrimExpr | None:
     """Bytes of a kernel's `shared.dyn` memory, each part a multiple of 16; None: it has none."""
-    parts = [n for n in walk(body) if isinstance(n, s.Allocate) and is_dynamic(n.buffer_var)]
+    parts = [n for n in allocations(body) if is_dynamic(n.buffer_var)]
     if not parts:
         return None
     total: PrimExpr = p.const(0)

@@ -22,6 +22,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.target import Target
 from mlcnb.tir import op
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.structure import allocations
 from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -87,7 +88,7 @@ def _kernel(region: Any) -> PrimFunc:
 
 def _foreign_buffers(body: s.Stmt) -> list[Buffer]:
     declared = {n.buffer for n in walk(body) if isinstance(n, s.DeclBuffer)}
-    own = {n.buffer_var for n in walk(body) if isinstance(n, s.Allocate)}
+    own = {n.buffer_var for n in allocations(body)}
     used = dict.fromkeys(n.buffer for n in walk(body) if isinstance(n, BufferLoad | s.BufferStore))
     found = [b for b in used if b not in declared and b.data not in own]
     return sorted(found, key=lambda b: b.data.name)

@@ -29,6 +29,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import THREAD_AXES, bound_axis
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.constants import is_plain
+from mlcnb.tir.functor import StmtFunctor
 
 #: statements that open a scope: what is in them may run more than once, or not at all
 SCOPES = (s.For, s.While, s.IfThenElse)
@@ -122,7 +123,7 @@ def makes_threads(n: s.Stmt) -> bool:
     )
 
 
-class Lives:
+class Lives(StmtFunctor):
     """The allocations of a body and what touches them, in order."""
 
     def __init__(self, body: s.Stmt) -> None:
@@ -132,22 +133,22 @@ class Lives:
         self.clock = 0
         self.pending: dict[s.Stmt, list[Life]] = {}
         self.lets: set[Any] = {x.var for x in walk(body) if isinstance(x, s.LetStmt)}
-        self.visit(body, ())
+        self.visit_stmt(body, ())
 
-    def visit(self, n: Any, path: tuple[s.Stmt, ...]) -> None:
+    def visit_stmt(self, n: Any, path: tuple[s.Stmt, ...]) -> None:
         """Statements in order, `path` the scopes around them."""
-        if isinstance(n, s.Allocate):
-            self.allocate(n, path)
-        elif isinstance(n, SCOPES) or makes_threads(n):
+        if isinstance(n, SCOPES) or makes_threads(n):
             self.scope(n, path)
-        elif isinstance(n, s.DeclBuffer):
-            if n.buffer.axis_separators and n.buffer.data in self.of:
-                self.of[n.buffer.data].is_flat = False
-            self.visit(n.body, path)
         else:
-            self.plain(n, path)
+            super().visit_stmt(n, path)
 
-    def allocate(self, n: s.Allocate, path: tuple[s.Stmt, ...]) -> None:
+    def visit_decl_buffer_(self, n: s.DeclBuffer, path: tuple[s.Stmt, ...]) -> None:
+        """A view of memory."""
+        if n.buffer.axis_separators and n.buffer.data in self.of:
+            self.of[n.buffer.data].is_flat = False
+        self.visit_stmt(n.body, path)
+
+    def visit_allocate_(self, n: s.Allocate, path: tuple[s.Stmt, ...]) -> None:
         """An allocation; it stays where it is if its size is not known further out."""
         if n.buffer_var in self.of or not is_plain(n) or not p.is_const(n.condition, 1):
             self.fixed.add(n.buffer_var)
@@ -157,7 +158,7 @@ class Lives:
         if any(v in bound for extent in n.extents for v in walk(extent)):
             self.fixed.add(n.buffer_var)
         self.of[n.buffer_var] = life
-        self.visit(n.body, path)
+        self.visit_stmt(n.body, path)
 
     def scope(self, n: Any, path: tuple[s.Stmt, ...]) -> None:
         """A scope: what it holds touches what was made outside all the while."""
@@ -166,7 +167,7 @@ class Lives:
         found: dict[Var, None] = {}
         for child in children(n):
             if isinstance(child, s.Stmt):
-                self.visit(child, inner)
+                self.visit_stmt(child, inner)
             else:
                 found.update(dict.fromkeys(_mentioned(child)))
         for var in found:
@@ -175,7 +176,7 @@ class Lives:
             life.touches.append(Touch(n, start, self.clock))
         self.clock += 1
 
-    def plain(self, n: Any, path: tuple[s.Stmt, ...]) -> None:
+    def visit_inside(self, n: Any, path: tuple[s.Stmt, ...]) -> None:
         """Any other statement; a pointer that it keeps, or marks, is fixed."""
         inner = [c for c in children(n) if isinstance(c, s.Stmt)]
         if not isinstance(n, s.SeqStmt):
@@ -187,7 +188,7 @@ class Lives:
                 ):
                     self.fixed.add(var)
         for child in inner:
-            self.visit(child, path)
+            self.visit_stmt(child, path)
 
     def touch(self, var: Var, n: s.Stmt, path: tuple[s.Stmt, ...], now: int) -> None:
         """Something touches `var`: noted of the statement next to its allocation."""

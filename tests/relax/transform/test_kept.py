@@ -20,12 +20,14 @@ from mlcnb.core.node import walk
 from mlcnb.ir.instrument import PassTimingInstrument
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.pass_context import PassContext
+from mlcnb.ir.structural import structural_text
 from mlcnb.ir.transform import Sequential
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax.expr import const, tensor_info
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 from mlcnb.relax.transform import kept, pipeline
 from mlcnb.target import Target
+from mlcnb.tir.analysis import meaning
 from mlcnb.tir.analysis.made import is_declared, is_made
 from mlcnb.tir.function import PrimFunc
 
@@ -72,6 +74,18 @@ def test_the_second_time_it_is_read_and_is_the_same(store: disk.Store) -> None:
         for mod in (first, second)
     ]
     assert names[0] == names[1]
+
+
+def test_what_functions_mean_is_kept_with_them(store: disk.Store, monkeypatch: Any) -> None:
+    lower(model())
+    mod, was_kept = lower(model())
+    assert was_kept
+    loops = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
+    with monkeypatch.context() as patch:
+        patch.setattr(meaning, "structural_text", None)  # nothing is written down again
+        kept_texts = [meaning.meaning_of(func) for func in loops]
+    assert loops
+    assert kept_texts == [structural_text(f.without_attr("global_symbol")) for f in loops]
 
 
 def test_answers_are_the_same_bytes(store: disk.Store, monkeypatch: Any) -> None:

@@ -21,6 +21,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, Launch, kernels_in, launch_of
+from mlcnb.tir.analysis.structure import allocations
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
@@ -71,7 +72,7 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
         writer.do(f"const {ctype(axis.var.dtype)} {writer.name(axis.var)} = {tag};")
     writer.current = None
     start = len(writer.lines)
-    allocated = Counter(n.buffer_var for n in walk(launch.body) if isinstance(n, s.Allocate))
+    allocated = Counter(n.buffer_var for n in allocations(launch.body))
     writer.repeated = {v for v, count in allocated.items() if count > 1}
     try:
         writer.stmt(launch.body)
@@ -106,7 +107,7 @@ def warps_in_registers(body: s.Stmt, launch: Launch) -> s.Stmt:
     Raises:
         CodegenError: a thread touches the row of another, or a warp is not the threads of an x.
     """
-    shared = [n for n in walk(body) if isinstance(n, s.Allocate) and _is_of_warp(n.buffer_var)]
+    shared = [n for n in allocations(body) if _is_of_warp(n.buffer_var)]
     if not shared:
         return body
     lane = launch.in_block.get("threadIdx.x")

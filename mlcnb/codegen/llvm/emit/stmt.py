@@ -17,7 +17,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
-from mlcnb.tir.analysis.structure import statements, work
+from mlcnb.tir.analysis.structure import allocations, statements, work
 from mlcnb.tir.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ def held_by_chunks(body: s.Stmt) -> list[s.Allocate]:
     """What the rounds of a parallel loop need from the heap, of known size: a chunk of rounds
     acquires it once.
     """
-    found = [n for n in statements(body) if isinstance(n, s.Allocate) and n.data is None]
+    found = [n for n in allocations(body) if n.data is None]
     sizes = [[p.as_int(extent) for extent in x.extents] for x in found]
     return [
         x
