@@ -176,14 +176,16 @@ def _map_loops(op: OpDecl, x: Any, index_map: IndexMap, pad_value: Any) -> Any:
 @sugar("layout_transform")
 def layout_transform(x: Any, index_map: Any = None, *more: Any, **options: Any) -> Call:
     """LayoutTransform of a map, TVM's form (`index_map, pad_value, axis_separators,
-    input_axis_separators`), or of `shape, src, dst`.
+    input_axis_separators`), or of `shape, src, dst`; of any dtype.
+
+    Raises:
+        OperatorArgumentError: it has no such argument.
     """
     if index_map is None:
         return make_call(LayoutTransform, x, *more, **options)
     if isinstance(index_map, IndexMap) or callable(index_map) and not isinstance(index_map, Expr):
         names = ("pad_value", "axis_separators", "input_axis_separators")
         named = dict(zip(names, more, strict=False))
-        listed = {k: v or () for k, v in {**named, **options}.items() if k != "pad_value"}
-        pad = {**named, **options}.get("pad_value")
-        return make_call(LayoutTransform, x, index_map=index_map, pad_value=pad, **listed)
+        said = {k: v for k, v in {**named, **options}.items() if v is not None}
+        return make_call(LayoutTransform, x, index_map=index_map, **said)
     return make_call(LayoutTransform, x, index_map, *more, **options)
