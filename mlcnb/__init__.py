@@ -56,11 +56,12 @@ __getattr__, __dir__, __all__ = attach(
     elsewhere={
         "mlcnb": "tirx=tir s_tir=tir",
         "mlcnb.compat": "contrib transform error nd topi onnx_backend",
+        "mlcnb.ir": "instrument",
         "mlcnb.observe": "image peers",
     },
     aside=(
         "DType DataType Device GlobalVar TVMError load_ipython_extension tirx s_tir arith codegen "
-        "contrib core driver error machine nd onnx_backend op peak peers "
+        "contrib core driver error instrument machine nd onnx_backend op peak peers "
         "register_global_func runtime testing topi view widgets"
     ).split(),
 )
@@ -89,6 +90,7 @@ above.answer(
         ),
         "bind_params": "mlcnb.relax.transform.bind_params:bind_params",
         "bind_symbolic_vars": "mlcnb.relax.transform.bind_symbolic_vars:bind_named",
+        "inline_functions": "mlcnb.relax.transform.inline_private_functions:inline_functions",
         "get_pipeline": "mlcnb.relax.transform:get_pipeline",
         "load library": "mlcnb.relax.backend:load",
         "MetaScheduleApplyDatabase": "mlcnb.meta_schedule.database.apply:MetaScheduleApplyDatabase",

@@ -35,7 +35,12 @@ _BITS = {
 
 
 class DType(str):
-    """A dtype string with its parts `code`, `bits`, `lanes`; `dtype()` makes one per spelling."""
+    """A dtype string with its parts `code`, `bits`, `lanes`; there is one object a spelling, which
+    `dtype()` and `DType()` give.
+
+    Raises:
+        UnsupportedDtypeError: the spelling names no dtype.
+    """
 
     code: str
     bits: int
@@ -43,6 +48,10 @@ class DType(str):
     #: smallest and largest integer that one lane holds; of what holds none, no limits
     limits: tuple[float, float]
     __slots__ = ("bits", "code", "lanes", "limits")
+
+    def __new__(cls, spelling: str = "") -> DType:
+        """As `dtype(spelling)`."""
+        return dtype(spelling)
 
     @property
     def is_float(self) -> bool:
@@ -142,7 +151,7 @@ def dtype(spelling: str) -> DType:
     code, bits, lanes = _parts(name)
     if name.split("x")[0] in ("int", "uint", "float", "bfloat"):  # short for the usual width
         return dtype(f"{code}{bits}" if lanes == 1 else f"{code}{bits}x{lanes}")
-    made = DType(name)
+    made = str.__new__(DType, name)
     made.code, made.bits, made.lanes = code, bits, lanes
     counts = made.is_integer or made.is_bool
     made.limits = (made.min_value, made.max_value) if counts else (-math.inf, math.inf)

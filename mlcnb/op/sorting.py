@@ -1,11 +1,7 @@
 """Order: sort, argsort, topk.
 
-A few of the first are kept in order while a row is read. All others stand on argsort, a merge sort
-of positions, bottom up and stable, row by row:
-
-    order = 0 1 2 … n-1
-    width = 1, 2, 4, … while width < n:
-        each two neighbouring runs of that width are merged into one, through `work`
+A few of the first are kept in order while a row is read. All others stand on a merge sort of
+positions (`_merge_sort`).
 
 NaN counts as larger than all numbers: last where the order rises, first where it falls.
 """
@@ -21,7 +17,7 @@ from mlcnb import te
 from mlcnb.core.node import replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
-from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.expr import Var
 from mlcnb.op._accumulate import wide
 from mlcnb.op._convert import convert
 from mlcnb.op._dims import as_int, axis_at, refuse, tell, tensor
@@ -39,6 +35,7 @@ from mlcnb.op._loops import (
     store,
     with_scratch,
 )
+from mlcnb.op._merge_sort import Before, falling, order_of, rising
 from mlcnb.op._spell import scalar_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
@@ -49,7 +46,6 @@ from mlcnb.tir.stmt import IfThenElse, Stmt, While
 
 #: so many of the first elements are found by insertion, which costs more for each the more they are
 INSERTED = 128
-Before = Callable[[PrimExpr, PrimExpr], PrimExpr]
 
 
 def positions(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
@@ -60,86 +56,6 @@ def positions(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     return x.shape[axis] - 1 - np.flip(back, axis)
 
 
-def order_of(x: te.Tensor, axis: int, descending: bool) -> te.Tensor:
-    """The stable order of the elements along an axis, as loops."""
-
-    def loops(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-        return _merge_sort(ins[0], outs[0], axis, _falling if descending else _rising)
-
-    kind = "int32" if all(as_int(d) is not None for d in x.shape) else "int64"
-    return te.extern(x.shape, [x], loops, "order", kind)
-
-
-def _rising(v: PrimExpr, w: PrimExpr) -> PrimExpr:
-    """v comes before w: it is smaller, or w is NaN and v is not."""
-    if not v.dtype.is_float:
-        return p.less(v, w)
-    return p.logical_or(p.less(v, w), p.logical_and(te.isnan(w), p.logical_not(te.isnan(v))))
-
-
-def _falling(v: PrimExpr, w: PrimExpr) -> PrimExpr:
-    """v comes before w: it is larger."""
-    return _rising(w, v)
-
-
-def _merge_sort(data: Buffer, order: Buffer, axis: int, before: Before) -> Stmt:
-    index, count = index_dtype(data), data.shape[axis]
-    work = scratch("work", order.dtype, count)
-    names = ("width", "left", "right")
-    width, left, right = (scratch(name, order.dtype) for name in names)
-
-    def row(*others: Var) -> Stmt:
-        def place(k: Any) -> tuple[Any, ...]:
-            return (*others[:axis], k, *others[axis:])
-
-        def merge_to(k: Var) -> Stmt:
-            """work[k]: the next of the two runs that k lies in."""
-            begin = k - p.floormod(k, held(width) * 2)
-            middle = p.minimum(begin + held(width), count)
-            end = p.minimum(begin + held(width) * 2, count)
-            first, second = (
-                load(order, *place(p.minimum(held(run), count - 1))) for run in (left, right)
-            )
-            return let(
-                lambda *bounds: seq(
-                    IfThenElse(
-                        p.equal(k, bounds[0]),
-                        seq(hold(left, bounds[0]), hold(right, bounds[1])),
-                    ),
-                    let(lambda *both: next_to(k, bounds, both), first=first, second=second),
-                ),
-                begin=begin,
-                middle=middle,
-                end=end,
-            )
-
-        def next_to(k: Var, bounds: tuple[Var, ...], both: tuple[Var, ...]) -> Stmt:
-            """work[k]: the head of the left run, or of the right one if that comes before it."""
-            _, middle, end = bounds
-            first, second = both
-            smaller = before(load(data, *place(second)), load(data, *place(first)))
-            waiting = p.logical_and(p.less(held(right), end), smaller)
-            return IfThenElse(
-                p.logical_or(p.greater_equal(held(left), middle), waiting),
-                seq(store(work, [k], second), hold(right, held(right) + 1)),
-                seq(store(work, [k], first), hold(left, held(left) + 1)),
-            )
-
-        merge = seq(
-            loop("k", count, merge_to, index),
-            loop("k", count, lambda k: store(order, place(k), load(work, k)), index),
-            hold(width, held(width) * 2),
-        )
-        return seq(
-            loop("k", count, lambda k: store(order, place(k), k), index),
-            hold(width, 1),
-            While(p.less(held(width), count), merge),
-        )
-
-    others = [*data.shape[:axis], *data.shape[axis + 1 :]]
-    return with_scratch([work, width, left, right], nest(others, row, index), name="merge_sort")
-
-
 def first_of(x: te.Tensor, axis: int, count: Any, descending: bool) -> te.Tensor:
     """The first `count` of that order: by insertion where they are few, else of the whole order."""
     few, size = as_int(count), as_int(x.shape[axis])
@@ -147,7 +63,7 @@ def first_of(x: te.Tensor, axis: int, count: Any, descending: bool) -> te.Tensor
         return order_of(x, axis, descending)
 
     def loops(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-        return _insertion(ins[0], outs[0], axis, few, _falling if descending else _rising)
+        return _insertion(ins[0], outs[0], axis, few, falling if descending else rising)
 
     kind = "int32" if all(as_int(d) is not None for d in x.shape) else "int64"
     shape = [*x.shape[:axis], few, *x.shape[axis + 1 :]]

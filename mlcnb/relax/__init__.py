@@ -37,6 +37,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.runtime.vm_calls": "VMInstrumentReturnKind",
         "mlcnb.relax.transform.pipeline": ("get_pipeline get_default_pipeline register_pipeline"),
         "mlcnb.driver": "build",
+        "mlcnb.relax.base_py_module": "BasePyModule",
     },
     submodules=(
         "transform",
@@ -46,6 +47,7 @@ __getattr__, __dir__, __all__ = attach(
         "op",
         "dpl",
         "backend",
+        "base_py_module",
         "binding_rewrite",
         "expr_functor",
         "expr",

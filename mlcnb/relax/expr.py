@@ -167,6 +167,9 @@ class Tuple(Expr):
         """
         return _item("Tuple", self.fields, index)
 
+    def __len__(self) -> int:
+        return len(self.fields)
+
 
 @node
 class TupleGetItem(Expr):
@@ -332,6 +335,11 @@ class Call(Expr):
     def __post_init__(self) -> None:
         if type(self.args) is not tuple or type(self.sinfo_args) is not tuple:
             _as_tuples(self, "args", "sinfo_args")
+        if isinstance(self.op, int | float | str):
+            raise ArgumentError(
+                f"Call: {self.op!r} is no function",
+                hint="an Op, a GlobalVar, a variable or a function",
+            )
 
     @property
     def ty_args(self) -> tuple[StructInfo, ...]:
@@ -433,6 +441,8 @@ class Function(BaseFunc):
 
     def __post_init__(self) -> None:
         _as_tuples(self, "params")
+        if self.attrs is None:
+            object.__setattr__(self, "attrs", EMPTY)
         if self.attrs.get("Primitive", True) is not True:  # TVM's passes write 1, their tests too
             marked = {**self.attrs, "Primitive": bool(self.attrs["Primitive"])}
             object.__setattr__(self, "attrs", FrozenDict(marked))
@@ -453,6 +463,15 @@ class Function(BaseFunc):
     def bind_params(self, params: Mapping[Any, Any]) -> Function:
         """This function with constants in place of parameters, by name or Var (`BindParams`)."""
         made: Function = above.ask("bind_params")(self, params)
+        return made
+
+    def inline_functions(self, function_map: Mapping[Any, Function]) -> Function:
+        """This function with the bodies of others in place of their calls, by name or GlobalVar.
+
+        Raises:
+            PassError: those call each other in a circle.
+        """
+        made: Function = above.ask("inline_functions")(self, function_map)
         return made
 
     def bind_symbolic_vars(self, binding_map: Mapping[Any, Any]) -> Function:

@@ -158,8 +158,9 @@ class OpDecl(Traits, Node):
 _declared: dict[str, type[OpDecl]] = {}
 #: names that TVM has for a form of an operator -> the operator's name
 _also: dict[str, str] = {}
-#: annotation of an attribute that is one number, or True or False -> what it may be
+#: annotation of an attribute that is one number, True or False, or a list -> what it may be
 _NUMBERS: dict[str, Any] = {"int": Integral, "float": Real, "bool": (Integral, np.bool_)}
+_NUMBERS["int | tuple[int, ...]"] = _LISTED = (Integral, tuple)
 
 
 def operator(
@@ -301,9 +302,8 @@ def attributes_of(decl: type[OpDecl], given: Mapping[str, Any]) -> OpDecl:
     """
     unknown = next((n for n in given if n not in decl.node_fields), None)
     if unknown is not None:
-        raise OperatorArgumentError(
-            f"{decl.sugar}: no attribute {unknown!r}", hint=signature_text(decl)
-        )
+        message = f"{decl.sugar}: no attribute {unknown!r}"
+        raise OperatorArgumentError(message, hint=signature_text(decl))
     made = decl(**{n: _attribute(decl, n, v) for n, v in given.items()})
     made.validate()
     return made
@@ -319,27 +319,29 @@ def signature_text(decl: type[OpDecl]) -> str:
 
 
 def _attribute(decl: type[OpDecl], name: str, value: Any) -> Any:
-    """An attribute as a call holds it: TVM's "void" says of an `out_dtype` that none is given, and
-    a whole number will do for a float.
-    """
+    """An attribute as a call holds it, as TVM does: no `out_dtype` "void", one axis as a list of
+    one, and a whole number as the float that is declared."""
     if name == "out_dtype" and value in ("void", ""):
         return None
     kind, found = decl.numbers.get(name), _frozen(value)
-    if kind is None or found is None:
+    if kind is _LISTED and type(found) is int and name in ("axis", "repeats"):
+        return (found,)
+    if kind in (None, _LISTED) or found is None:
         return found
     if not isinstance(found, kind):
         what = "one number" if kind in (Integral, Real) else "True or False"
-        raise OperatorArgumentError(
-            f"{decl.sugar}: {name} is {what}, not {value!r}", hint=signature_text(decl)
-        )
+        message = f"{decl.sugar}: {name} is {what}, not {value!r}"
+        raise OperatorArgumentError(message, hint=signature_text(decl))
     return float(found) if kind is Real and type(found) is int else found
 
 
 def _frozen(value: Any) -> Any:
-    """Lists as tuples, and constants of the loop level (`T.float32(0)`) as the numbers they are."""
+    """Lists as tuples, constants (`T.float32(0)`, `R.prim_value(1)`) as the numbers they are."""
     if isinstance(value, list | tuple):
         return tuple(map(_frozen, value))
-    return value.value if isinstance(value, IntImm | FloatImm) else value
+    if isinstance(value, IntImm) and value.dtype.is_bool:
+        return bool(value.value)
+    return _frozen(value.value) if isinstance(value, IntImm | FloatImm | rx.PrimValue) else value
 
 
 #: stands in a call for an optional argument that is left out before one that is given

@@ -108,8 +108,16 @@ class TensorStructInfo(StructInfo):
         known = getattr(getattr(self.shape, "struct_info", None), "values", None)
         if known is not None and getattr(self.shape, "values", None) is None:
             object.__setattr__(self, "shape", _shape(known))
-        if self.ndim < 0 and self.shape is not None:
-            object.__setattr__(self, "ndim", getattr(self.shape.struct_info, "ndim", -1))
+        if self.shape is None:
+            return
+        count = getattr(self.shape.struct_info, "ndim", -1)
+        if self.ndim < 0:
+            object.__setattr__(self, "ndim", count)
+        elif count not in (-1, self.ndim):
+            raise ArgumentError(
+                f"TensorStructInfo: a shape of {count} dimensions with ndim={self.ndim}",
+                hint="leave out ndim where there is a shape",
+            )
 
     @property
     def dims(self) -> tuple[PrimExpr, ...] | None:

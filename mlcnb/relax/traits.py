@@ -12,13 +12,52 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from mlcnb.core.errors import ArgumentError
+from mlcnb.core.text import suggestion
 from mlcnb.relax.expr import Call, Var
 
 #: the order in which dimensions lie: (0, 2, 3, 1) of NCHW is NHWC
 Order = tuple[int, ...]
 
 
-class Traits:
+class Readable:
+    """Attributes read by their names, as those of TVM: `call.attrs["axis"]`, `attrs.get_int(…)`."""
+
+    __slots__ = ()
+    #: the names of the attributes, in order
+    node_fields: ClassVar[tuple[str, ...]]
+
+    def keys(self) -> list[str]:
+        """The names."""
+        return list(self.node_fields)
+
+    def __getitem__(self, name: str) -> Any:
+        """One attribute.
+
+        Raises:
+            ArgumentError: there is none of that name.
+        """
+        if name not in self.node_fields:
+            raise ArgumentError(
+                f"{type(self).__name__} has no attribute {name!r}",
+                hint=suggestion(name, self.node_fields),
+            )
+        return getattr(self, name)
+
+    def get_int(self, name: str) -> int:
+        """One attribute that is a number."""
+        return int(self[name])
+
+    def get_int_tuple(self, name: str) -> tuple[int, ...]:
+        """One attribute that is several numbers."""
+        return tuple(map(int, self[name]))
+
+    def get_str(self, name: str) -> str:
+        """One attribute as text."""
+        return str(self[name])
+
+
+class Traits(Readable):
     """Base of `OpDecl`: each trait, with what holds of any operator."""
 
     __slots__ = ()
@@ -97,3 +136,21 @@ class Traits:
     def clamps(self, *args: Any) -> tuple[float, float] | None:
         """(low, high), where the result is min(max(x, low), high) of the first argument."""
         return None
+
+
+class Measured:
+    """Of a result whose size depends on data: loops that find the sizes, and loops that then make
+    it. A declaration that is one of these has them in place of `compute`.
+    """
+
+    __slots__ = ()
+
+    def measure(self, *args: Any) -> Any:
+        """Tensor expressions: what `fill` reads, and last one of one dimension, int64, of the sizes
+        that only a run knows.
+        """
+        raise NotImplementedError
+
+    def fill(self, sizes: Any, found: Any, *args: Any) -> Any:
+        """The result, or a tuple of them, by its sizes and by what else `measure` found."""
+        raise NotImplementedError

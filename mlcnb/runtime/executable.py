@@ -22,14 +22,17 @@ from mlcnb.core import display
 from mlcnb.core.errors import MLCError, RuntimeInputError
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.pass_context import PassContext
+from mlcnb.relax.analysis.struct_info import BaseCheckResult, struct_info_base_check
 from mlcnb.relax.expr import Function
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.device_graph import DevicePlans
 from mlcnb.runtime.direct_call import DirectCalls
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.graph_call import GraphPlans
+from mlcnb.runtime.shapes import match
 from mlcnb.runtime.tensor import Tensor, as_array, like_input, on_the_gpu
 from mlcnb.runtime.vm import Frame, Step, VirtualMachine, bind_arguments
+from mlcnb.runtime.vm_calls import contiguous
 from mlcnb.target import Target
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
@@ -82,7 +85,10 @@ class Executable(display.Shown):
         self.vm = VirtualMachine(self, native=False)
         self._machine = VirtualMachine(self)
         self._plans: dict[str, Any] = {}
+        self._claimed: dict[str, Any] = {}
         self._native: Callable[..., Any] = _no_entry
+        #: Python functions that `call_py_func` finds before those that are registered
+        self.python: Mapping[str, Callable[..., Any]] = {}
         #: whether a GPU replays a graph's launches as one CUDA graph
         self.replays = bool(PassContext.current().get_config("relax.backend.use_cuda_graph"))
         #: versions for sizes that are met often (`mlcnb.runtime.versions`); None: there are none
@@ -128,7 +134,7 @@ class Executable(display.Shown):
                 return None
         found = self.run(self.entry, args, named)
         plans = self._plans.get(self.entry)
-        if plans is not None:
+        if plans is not None and self._claims(self.entry) is None:
             self._native = plans.native or _no_entry
         return found
 
@@ -151,8 +157,9 @@ class Executable(display.Shown):
 
     def run(self, name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """Run one function of the module by name."""
+        claims = self._claims(name)
         plans = self._plans.get(name)
-        if plans is not None and not named:
+        if plans is not None and not named and claims is None:
             known = plans.known(args)
             if known is not None:
                 return plans.run_known(known, args)
@@ -169,7 +176,25 @@ class Executable(display.Shown):
         else:
             machine = self._machine.handing(ordered)
             result = machine.result(Frame(machine, function, values, dims))
+        if claims is not None:
+            match(contiguous(result), claims, dims, f"the result of {name}")
         return like_input(result, ordered)
+
+    def _claims(self, name: str) -> Any:
+        """What a graph function says of its result that its body does not show; None: nothing.
+
+        Such a result is checked as it is given, as an argument is.
+        """
+        if name not in self._claimed:
+            function = self.mod[name]
+            said = getattr(function, "ret_struct_info", None)
+            shown = getattr(getattr(function, "body", None), "struct_info", None)
+            if said is None or shown is None:
+                self._claimed[name] = None
+            else:
+                is_shown = struct_info_base_check(said, shown) is BaseCheckResult.PASS
+                self._claimed[name] = None if is_shown else said
+        return self._claimed[name]
 
     def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """Inputs of `entry` in the order of its parameters."""

@@ -27,6 +27,7 @@ from mlcnb.runtime.shapes import (
     check_sizes,
     evaluate,
     is_size_check,
+    literal,
     match,
     match_all,
 )
@@ -224,14 +225,8 @@ def _shape(frame: Frame, x: rx.ShapeExpr) -> Any:
     return tuple(evaluate(d, frame.dims) for d in x.values)
 
 
-def _scalar(frame: Frame, x: rx.PrimValue) -> Any:
-    if x.value.dtype.is_float:
-        return float(x.value)  # type: ignore[arg-type]
-    return evaluate(x.value, frame.dims)
-
-
 def _literal(frame: Frame, x: Any) -> Any:
-    return x.value
+    return literal(x, frame.dims)
 
 
 def _function_value(frame: Frame, x: Any) -> Any:
@@ -387,7 +382,7 @@ _VALUES: dict[type, Callable[[Frame, Any], Any]] = {
     rx.Tuple: _tuple,
     rx.TupleGetItem: _item,
     rx.ShapeExpr: _shape,
-    rx.PrimValue: _scalar,
+    rx.PrimValue: _literal,
     rx.StringImm: _literal,
     rx.DataTypeImm: _literal,
     rx.Function: _function_value,

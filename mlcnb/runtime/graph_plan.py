@@ -42,13 +42,7 @@ from mlcnb.relax.analysis.memory_plan import MemoryPlan, plan_memory
 from mlcnb.relax.analysis.variables import free_vars, uses
 from mlcnb.relax.struct_info import TupleStructInfo
 from mlcnb.runtime.kernel_call import checked_number
-from mlcnb.runtime.shapes import (
-    Dims,
-    check_sizes,
-    evaluate,
-    match_shapes,
-    shape_of,
-)
+from mlcnb.runtime.shapes import Dims, check_sizes, evaluate, literal, match_shapes, shape_of
 from mlcnb.runtime.whole import Scope
 
 
@@ -323,8 +317,8 @@ class _Planner:
             return self.value(x.tuple_value, None)[x.index]
         if isinstance(x, rx.ShapeExpr):
             return tuple(evaluate(d, self.dims) for d in x.values)
-        if isinstance(x, rx.PrimValue):
-            return evaluate(x.value, self.dims)
+        if isinstance(x, rx.PrimValue | rx.StringImm | rx.DataTypeImm):
+            return literal(x, self.dims)
         assert var is not None
         if x.op.name == "relax.reshape":
             source = self.value(x.args[0], None)

@@ -58,6 +58,14 @@ def evaluate(x: Any, dims: Mapping[e.Var, int]) -> int:
     return _binary(x, dims)
 
 
+def literal(x: Any, dims: Mapping[e.Var, int]) -> Any:
+    """The value of a PrimValue, of a StringImm or of a DataTypeImm."""
+    value = x.value
+    if not isinstance(value, PrimExpr):
+        return value
+    return float(value) if value.dtype.is_float else evaluate(value, dims)  # type: ignore[arg-type]
+
+
 def _binary(x: PrimExpr, dims: Mapping[e.Var, int]) -> int:
     function = NUMBERS.get(type(x))
     if function is None:

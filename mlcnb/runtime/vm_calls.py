@@ -167,8 +167,15 @@ def _indices(given: Any) -> tuple[int, ...]:
 
 
 def _call_py_func(frame: Frame, x: rx.Call) -> Any:
-    """A Python function by its name, of the registry: its value is what the call says of it."""
+    """A Python function by its name, of the module or of the registry: its value is what the call
+    says of it.
+    """
     name: str = x.args[0].value  # type: ignore[attr-defined]
+    own = frame.vm.executable.python.get(name)
+    if own is not None:
+        frame.kernel = f"python: {name}"
+        result = contiguous(own(*handed(frame, name, map(frame.value, _operands(x.args[1])))))
+        return as_said(frame, result, x.sinfo_args, f"the result of {name}")
     if registry.get_global_func(name, allow_missing=True) is None:
         raise ExecutionError(
             f"call_py_func of {name!r}: no Python function of that name is registered",

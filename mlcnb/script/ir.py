@@ -15,11 +15,11 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.external import ExternalModule
 from mlcnb.ir.global_info import DummyGlobalInfo, VDevice
 from mlcnb.script.frames import GlobalInfos, Meta, ModuleAttrs, named_values
-from mlcnb.script.parser.decorators import ir_module
+from mlcnb.script.parser.decorators import ir_module, pyfunc
 
 __all__ = [
     "GlobalVar", "dummy_global_info", "external_module", "ir_module", "meta_var", "module_attrs",
-    "module_global_infos", "vdevice",
+    "module_global_infos", "pyfunc", "vdevice",
 ]  # fmt: skip
 
 

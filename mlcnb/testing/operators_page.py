@@ -21,6 +21,7 @@ from mlcnb.op import load_all, onnx, torch
 from mlcnb.op.grad.rules import differentiable
 from mlcnb.relax.operator import OpDecl, declarations, signature_text
 from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.transform.legalize_ops import has_loops
 
 _KINDS = {
     "bool": "bool",
@@ -105,7 +106,7 @@ def _spelled(families: Mapping[str, list[type[OpDecl]]]) -> dict[str, dict[str, 
 
 def _row(decl: type[OpDecl]) -> str:
     text = (inspect.getdoc(decl) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-    loops = "yes" if decl.compute is not OpDecl.compute else ""
+    loops = "yes" if has_loops(decl) else ""
     gradient = "yes" if _has_gradient(decl) else ""
     types = ", ".join(map(_type, decl.arguments.values())) or "-"
     signature = f"`{signature_text(decl)}`"

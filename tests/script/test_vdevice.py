@@ -109,7 +109,7 @@ def test_shape_dtype_and_rank_of_a_tensor_in_text():
     )
     assert main.script(header=False).split("\n")[3:] == [
         '    a: R.Tensor((n, 3), dtype="float16") = R.zeros(R.shape([n, 3]), dtype="float16")',
-        '    b: R.Tensor((n, 3, 1), dtype="float16") = R.expand_dims(x, axis=2)',
+        '    b: R.Tensor((n, 3, 1), dtype="float16") = R.expand_dims(x, axis=[2])',
         "    c: R.Shape(ndim=2) = R.shape_of(y)",
         "    return (a, b, c, R.prim_value(2))",
     ]

@@ -11,7 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import as_int, maximum, minimum, select
+from mlcnb.core.errors import ExecutionError, UnsupportedOpError
+from mlcnb.ir.prim_ops import (
+    as_int,
+    cast,
+    floordiv,
+    less,
+    maximum,
+    minimum,
+    neg,
+    not_equal,
+    select,
+)
+from mlcnb.ir.prim_ops import const as const_of
 from mlcnb.ir.rules import rule
 from mlcnb.op._dims import (
     axes_at,
@@ -23,6 +35,8 @@ from mlcnb.op._dims import (
     unlike,
     want_rank,
 )
+from mlcnb.op._elementwise import INTEGERS, want_kinds
+from mlcnb.op._loops import let, load, seq, store
 from mlcnb.op._spell import axes_of, call, ints_of, shape_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.analysis.struct_info import same_known
@@ -36,6 +50,14 @@ from mlcnb.relax.operator import (
     make_call,
     operator,
 )
+from mlcnb.relax.traits import Measured
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.stmt import AssertStmt, Stmt
+
+#: no index and no size is so large
+FAR = 2**62
+#: what is said of a stride of 0
+STILL = "dynamic_strided_slice: a stride is 0"
 
 
 class Cut(NamedTuple):
@@ -241,10 +263,10 @@ def _brought_inside(n: OnnxNode, bound: Expr, extent: Expr) -> Expr:
 
 
 @operator("relax.dynamic_strided_slice")
-class DynamicStridedSlice(OpDecl):
+class DynamicStridedSlice(Measured, OpDecl):
     """As strided_slice over all dimensions, where begin, end and strides are integer tensors.
 
-    The shape of the result is known at run time only, so there is no loop nest of fixed shape.
+    The shape of the result is known at run time only: one loop finds it, another copies.
     """
 
     follows = True
@@ -258,11 +280,77 @@ class DynamicStridedSlice(OpDecl):
         """As many dimensions as x, of unknown size."""
         for name, info in (("begin", begin), ("end", end), ("strides", strides)):
             want_rank(self, name, info, 1)
+            want_kinds(self, INTEGERS, **{name: info})
             if info.dims is not None and x.ndim != -1 and differ(info.dims[0], x.ndim):
                 refuse(self, f"{name} is {tell(info)}, not one number a dimension of {tell(x)}")
         return tensor(None, x.dtype, x.ndim)
 
     def numpy(self, x: Any, begin: Any, end: Any, strides: Any) -> Any:
         """NumPy's basic slicing, copied"""
-        bounds = zip(begin.tolist(), end.tolist(), strides.tolist(), x.shape, strict=True)
+        bounds = list(zip(begin.tolist(), end.tolist(), strides.tolist(), x.shape, strict=True))
+        if any(stride == 0 for _, _, stride, _ in bounds):
+            raise ExecutionError(f"{STILL}: {strides.tolist()}")
         return np.array(x[tuple(_python_slice(cut(*b)) for b in bounds)])
+
+    def measure(self, x: Any, begin: Any, end: Any, strides: Any) -> Any:
+        """Of each dimension: where it begins, the step, and how many are taken."""
+        if not x.shape:
+            raise UnsupportedOpError("a tensor without dimensions has no bounds")
+
+        def loops(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+            cuts = [
+                _cut_by_data([load(b, i) for b in ins], [(b, i) for b in outs], extent)
+                for i, extent in enumerate(x.shape)
+            ]
+            return seq(*cuts)
+
+        shapes, kinds = [(len(x.shape),)] * 3, ["int64"] * 3
+        return te.extern(shapes, [begin, end, strides], loops, "cuts", kinds)
+
+    def fill(self, sizes: Any, found: Any, x: Any, *bounds: Any) -> Any:
+        """One copy: out[i] = x[begin + i * step]."""
+        first, step = found
+
+        def source(*index: Any) -> Any:
+            return x(*(first(d) + i * step(d) for d, i in enumerate(index)))
+
+        return te.compute(tuple(sizes), source, name="dynamic_strided_slice")
+
+
+def _cut_by_data(given: Sequence[Any], places: Sequence[tuple[Buffer, int]], extent: Any) -> Stmt:
+    """Python's `begin:end:stride`, of numbers that a run knows, brought inside and stored: where it
+    begins, the step, no longer than the dimension, and how many elements there are.
+    """
+    extent = cast("int64", extent)
+    zero, one = (const_of(v, "int64") for v in (0, 1))
+    begin, end, stride = map(_near, given)
+    longest = maximum(extent, one)
+    step = maximum(minimum(stride, longest), neg(longest))
+
+    def inside(bound: Any, step: Any) -> Any:
+        """Between the first and what lies behind the last, as the step goes."""
+        moved = select(less(bound, zero), bound + extent, bound)
+        low, high = (select(less(zero, step), a, a - one) for a in (zero, extent))
+        return maximum(low, minimum(high, moved))
+
+    def counted(first: Any, last: Any, step: Any) -> Stmt:
+        span = select(less(zero, step), last - first, first - last)
+        size = maximum(maximum(step, neg(step)), one)
+        many = select(less(zero, span), floordiv(span - one, size) + one, zero)
+        values = zip(places, (first, step, many), strict=True)
+        stored = seq(*(store(buffer, [i], value) for (buffer, i), value in values))
+        return AssertStmt(not_equal(step, zero), STILL, stored)
+
+    def cut_with(begin: Any, end: Any, step: Any) -> Stmt:
+        ends = {"first": inside(begin, step), "last": inside(end, step)}
+        return let(lambda first, last: counted(first, last, step), **ends)
+
+    return let(cut_with, begin=begin, end=end, step=step)
+
+
+def _near(value: Any) -> Any:
+    """A bound as int64, near enough to 0 to count with: what lies beyond means no other slice."""
+    if value.dtype.is_uint and value.dtype.bits == 64:
+        value = minimum(value, const_of(FAR, value.dtype))
+    value = cast("int64", value)
+    return minimum(maximum(value, const_of(-FAR, "int64")), const_of(FAR, "int64"))

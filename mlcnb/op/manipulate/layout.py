@@ -17,7 +17,9 @@ from mlcnb.core.errors import MLCError
 from mlcnb.ir.prim_ops import all_of, as_int, cast, const
 from mlcnb.op import _layout
 from mlcnb.op._dims import differ, refuse, same, tell, tell_dims, tensor, tidy
-from mlcnb.relax.operator import OpDecl, OptionalShape, Tensor, operator
+from mlcnb.op._sugar import sugar
+from mlcnb.relax.expr import Call, Expr
+from mlcnb.relax.operator import OpDecl, OptionalShape, Tensor, make_call, operator
 from mlcnb.tir.index_map import IndexMap
 
 
@@ -169,3 +171,21 @@ def _map_loops(op: OpDecl, x: Any, index_map: IndexMap, pad_value: Any) -> Any:
         return te.if_then_else(inside, x(*place), const(pad_value or 0, x.dtype))
 
     return te.compute(dims, source, name="layout_transform")
+
+
+@sugar("layout_transform")
+def layout_transform(x: Any, index_map: Any = None, *more: Any, **options: Any) -> Call:
+    """LayoutTransform of a map, TVM's form (`index_map, pad_value, axis_separators,
+    input_axis_separators`), or of `shape, src, dst`; of any dtype.
+
+    Raises:
+        OperatorArgumentError: it has no such argument.
+    """
+    if index_map is None:
+        return make_call(LayoutTransform, x, *more, **options)
+    if isinstance(index_map, IndexMap) or callable(index_map) and not isinstance(index_map, Expr):
+        names = ("pad_value", "axis_separators", "input_axis_separators")
+        named = dict(zip(names, more, strict=False))
+        said = {k: v for k, v in {**named, **options}.items() if v is not None}
+        return make_call(LayoutTransform, x, index_map=index_map, **said)
+    return make_call(LayoutTransform, x, index_map, *more, **options)

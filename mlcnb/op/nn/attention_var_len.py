@@ -30,7 +30,7 @@ class AttentionVarLen(Attends):
     """
 
     queries: Tensor
-    keys: Tensor
+    keys: Tensor  # type: ignore[assignment]
     values: Tensor
     seqstart_q: Tensor
     max_seqlen_q: OptionalTensor

@@ -1,26 +1,39 @@
 """Boxes that overlap: vision.non_max_suppression.
 
-How many are left depends on the data: there are no loops, the virtual machine calls the meaning.
+How many are left depends on the data: loops find which, then others write them in rows.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from mlcnb import te
+from mlcnb.core.errors import UnsupportedOpError
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import Var
 from mlcnb.op._dims import refuse, tell, tensor, want_rank, want_same_dtype
 from mlcnb.op._elementwise import FLOATS, want_kinds
+from mlcnb.op._loops import held, hold, let, load, loop, nest, scratch, seq, store, with_scratch
+from mlcnb.op._merge_sort import falling, sorted_rows
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.relax.traits import Measured
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.stmt import IfThenElse, Stmt, While
 
+INT64 = dtype("int64")
 #: boxes that are compared with each other at a time
 TOGETHER = 64
 
 
 @operator("relax.vision.non_max_suppression")
-class NonMaxSuppression(OpDecl):
+class NonMaxSuppression(Measured, OpDecl):
     """Rows (sample, class, box), int64: of each sample and class the boxes that are kept.
 
     boxes (samples, n, 4): two opposite corners (y, x, y, x), or with center_point_box (x, y, width,
@@ -97,6 +110,144 @@ class NonMaxSuppression(OpDecl):
         if self.center_point_box:
             return a - b / 2, a + b / 2
         return np.minimum(a, b), np.maximum(a, b)
+
+    def measure(self, boxes: Any, scores: Any, most: Any, overlap: Any, least: Any) -> Any:
+        """Which boxes of each sample and class are kept, how many, what the loops work in, and how
+        many are kept altogether.
+        """
+        kind = boxes.dtype
+        if kind not in ("float32", "float64"):
+            raise UnsupportedOpError(f"its loops compute with float32 and float64, not {kind}")
+        b, c, n = scores.shape
+        shapes = [(b, c, n), (b, c), (b, c, n), (n,), (b, n, 2), (b, n, 2), (b, n), (1,)]
+        kinds = ["int64"] * 4 + [str(kind)] * 3 + ["int64"]
+        given = [boxes, scores, most, overlap, least]
+        return te.extern(shapes, given, self.loops, "keep", kinds)
+
+    def fill(self, sizes: Any, found: Any, *args: Any) -> Any:
+        """A row for each box that is kept."""
+        return te.extern((*sizes, 3), found[:2], _rows, "non_max_suppression", "int64")
+
+    def loops(self, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        """The order of the boxes, their corners and areas, then which are kept."""
+        boxes, scores, *limits = ins
+        kept, many, order, work, *shapes, total = outs
+        keep = _Keep(scores, order, kept, many, *shapes, *limits)
+
+        def corners(b: Var, i: Var) -> Stmt:
+            return seq(*(self.side(keep, boxes, (b, i), d) for d in range(2)), keep.measure(b, i))
+
+        def count(b: Var, c: Var) -> Stmt:
+            return store(total, [0], load(total, 0) + load(many, b, c))
+
+        return with_scratch(
+            keep.scratches,
+            sorted_rows(scores, order, 2, falling, work),
+            nest(boxes.shape[:2], corners, INT64),
+            nest(many.shape, keep.of_class, INT64),
+            store(total, [0], 0),
+            nest(many.shape, count, INT64),
+            name="keep",
+        )
+
+    def side(self, keep: _Keep, boxes: Buffer, at: Sequence[Any], d: int) -> Stmt:
+        """Where a box begins and ends in direction d."""
+        a, b = load(boxes, *at, d), load(boxes, *at, d + 2)
+        low, high = p.minimum(a, b), p.maximum(a, b)
+        if self.center_point_box:
+            low, high = a - b / 2, a + b / 2
+        return seq(store(keep.low, [*at, d], low), store(keep.high, [*at, d], high))
+
+
+class _Keep:
+    """Loops that find kept[b, c, :many[b, c]]: the boxes of a sample and class, best first.
+
+    order: the boxes by falling score; low, high, area: their corners and areas.
+    """
+
+    def __init__(self, *buffers: Buffer) -> None:
+        self.scores, self.order, self.kept, self.many = buffers[:4]
+        self.low, self.high, self.area = buffers[4:7]
+        limits = [load(b, *([0] * len(b.shape))) for b in buffers[7:]]
+        self.most, self.overlap, self.least = p.cast("int64", limits[0]), *limits[1:]
+        self.gone, self.at = scratch("gone", INT64), scratch("at", INT64)
+        self.scratches = [self.gone, self.at]
+
+    def measure(self, b: Var, i: Var) -> Stmt:
+        """The area of a box."""
+        sides = [load(self.high, b, i, d) - load(self.low, b, i, d) for d in range(2)]
+        return store(self.area, [b, i], sides[0] * sides[1])
+
+    def of_class(self, b: Var, c: Var) -> Stmt:
+        """The boxes that are kept of a sample and class."""
+        count = self.order.shape[2]
+        each = loop("k", count, lambda k: self.candidate(b, c, k), INT64)
+        return seq(store(self.many, [b, c], 0), each)
+
+    def candidate(self, b: Var, c: Var, k: Var) -> Stmt:
+        """The k-th box by its score, if it is good enough and there is room."""
+        room = p.less(load(self.many, b, c), self.most)
+
+        def judged(i: Var) -> Stmt:
+            good = p.greater(load(self.scores, b, c, i), self.least)
+            return IfThenElse(p.logical_and(room, good), self.take(b, c, i))
+
+        return let(judged, i=load(self.order, b, c, k))
+
+    def take(self, b: Var, c: Var, i: Var) -> Stmt:
+        """Keep box i, unless it shares too much with one that is kept."""
+        place, gone, at = load(self.many, b, c), self.gone, self.at
+
+        def next_kept(j: Var) -> Stmt:
+            return seq(self.compare(b, i, j), hold(at, held(at) + 1))
+
+        more = p.logical_and(p.less(held(at), place), p.equal(held(gone), 0))
+        taken = seq(store(self.kept, [b, c, place], i), store(self.many, [b, c], place + 1))
+        return seq(
+            hold(gone, 0),
+            hold(at, 0),
+            While(more, let(next_kept, j=load(self.kept, b, c, held(at)))),
+            IfThenElse(p.equal(held(gone), 0), taken),
+        )
+
+    def compare(self, b: Var, i: Var, j: Var) -> Stmt:
+        """gone: two boxes share more than they may."""
+        sides = [
+            p.minimum(load(self.high, b, i, d), load(self.high, b, j, d))
+            - p.maximum(load(self.low, b, i, d), load(self.low, b, j, d))
+            for d in range(2)
+        ]
+        zero = p.const(0, self.area.dtype)
+        areas = [load(self.area, b, i), load(self.area, b, j)]
+
+        def judge(both: Var, joint: Var) -> Stmt:
+            positive = [p.greater(v, zero) for v in (*areas, joint, both)]
+            sound = functools.reduce(p.logical_and, positive)
+            share = p.if_then_else(sound, p.div(both, joint), zero)
+            return IfThenElse(p.greater(share, self.overlap), hold(self.gone, 1))
+
+        shared = p.maximum(sides[0], zero) * p.maximum(sides[1], zero)
+        return let(
+            lambda both: let(lambda joint: judge(both, joint), joint=areas[0] + areas[1] - both),
+            both=shared,
+        )
+
+
+def _rows(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+    """(sample, class, box) of each that is kept."""
+    (kept, many), (rows,) = ins, outs
+    at = scratch("at", INT64)
+
+    def row(b: Var, c: Var, k: Var) -> Stmt:
+        values = (b, c, load(kept, b, c, k))
+        return seq(
+            *(store(rows, [held(at), d], v) for d, v in enumerate(values)), hold(at, held(at) + 1)
+        )
+
+    def boxes_of(b: Var, c: Var) -> Stmt:
+        return loop("k", load(many, b, c), lambda k: row(b, c, k), INT64)
+
+    return with_scratch([at], hold(at, 0), nest(many.shape, boxes_of, INT64), name="rows")
 
 
 @onnx("NonMaxSuppression", since=10)

@@ -10,7 +10,8 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.relax.analysis.struct_info": (
             "BaseCheckResult struct_info_base_check struct_info_lca erase_to_well_defined "
             "same_info same_dim symbolic_vars tir_vars_in_struct_info=symbolic_vars "
-            "definable_tir_vars_in_struct_info=definable_vars static_shape nbytes"
+            "definable_tir_vars_in_struct_info=definable_vars static_shape nbytes "
+            "type_lca=struct_info_lca type_base_check=struct_info_base_check"
         ),
         "mlcnb.relax.analysis.variables": (
             "all_vars bound_vars free_vars all_global_vars called_global_vars free_symbolic_vars "

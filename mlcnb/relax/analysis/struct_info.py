@@ -35,8 +35,7 @@ class BaseCheckResult(IntEnum):
     """How sure it is that a value belongs to a struct info.
 
     FAIL_L0: never; FAIL_L1: not by the static part alone; FAIL_L2: only a check at run time can
-    tell; PASS: always.
-    """
+    tell; PASS: always."""
 
     FAIL_L0 = 0
     FAIL_L1 = 1
@@ -330,11 +329,12 @@ class _Substitution:
         return simplify(new)
 
 
-def erase_to_well_defined(info: Any, defined: Iterable[Any]) -> Any:
-    """`info` where whatever mentions a variable outside of `defined` is forgotten: a symbolic one,
-    or one that holds the shape of a tensor.
-    """
-    return _erase(info, set(defined))
+def erase_to_well_defined(info: Any, defined: Any = (), var_map: Any = ()) -> Any:
+    """`info` where what mentions a variable outside of `defined`, a symbolic one or one that holds
+    a shape, is forgotten; of TVM's tables the values take the places of the variables."""
+    kept = _erase(info, {*defined, *var_map})
+    values = {k: v for t in (defined, var_map) if isinstance(t, Mapping) for k, v in t.items()}
+    return substitute(kept, values) if values else kept
 
 
 def _erase(info: Any, known: set[Any]) -> Any:

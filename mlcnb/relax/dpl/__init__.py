@@ -20,7 +20,8 @@ __getattr__, __dir__, __all__ = attach(
             "DFPattern WildcardPattern ExprPattern VarPattern DataflowVarPattern GlobalVarPattern "
             "ExternFuncPattern ConstantPattern CallPattern FunctionPattern TuplePattern "
             "UnorderedTuplePattern TupleGetItemPattern OrPattern AndPattern NotPattern "
-            "StructInfoPattern DataTypePattern ShapePattern PrimArrPattern AttrPattern"
+            "StructInfoPattern TypePattern=StructInfoPattern DataTypePattern ShapePattern "
+            "PrimArrPattern AttrPattern"
         ),
         f"{_HERE}.make": (
             "is_op wildcard is_var is_dfv is_gv is_const is_expr is_tuple is_tuple_get_item "

@@ -25,6 +25,7 @@ __getattr__, __dir__, _ = attach(
         f"{_HERE}.lower_runtime_builtin": "VMBuiltinLower=LowerRuntimeBuiltin",
         f"{_HERE}.choose_convolution": "ConvolutionChoices convolution_choices",
         f"{_HERE}.fuse_ops_by_pattern": "FusionPattern PatternCheckContext",
+        f"{_HERE}.update_param_struct_info": "UpdateParamType=UpdateParamStructInfo",
         "mlcnb.relax.analysis.memory_lives": "PlannedTensor",
         "mlcnb.relax.analysis.memory_plan": "MemoryPlan plan_memory",
         f"{_HERE}.bind_params": "bind_params",

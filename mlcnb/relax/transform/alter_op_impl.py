@@ -141,9 +141,21 @@ class _Changer(Mutator):
         return op.layout_transform(
             x,
             index_map=index_map,
-            axis_separators=tuple(new[name][at]) if new and name in new else (),
-            input_axis_separators=tuple(old[name][at]) if old and name in old else (),
+            axis_separators=_separators(new, name, at),
+            input_axis_separators=_separators(old, name, at),
         )
+
+
+def _separators(given: Any, name: str, at: int) -> Separators:
+    """Those of one buffer; none where nothing is said of the operator's."""
+    listed = (given or {}).get(name) or ()
+    if listed and at >= len(listed):
+        raise PassError(
+            f"AlterOpImpl: {name} has more than {len(listed)} buffers, for which separators are "
+            "given",
+            hint="a list for each buffer, or none at all",
+        )
+    return tuple(listed[at] or ()) if listed else ()
 
 
 def _outputs(info: Any) -> tuple[Any, ...]:

@@ -88,18 +88,26 @@ class _Writer(Mutator):
         return [back.get(id(a), a) for a in call.args]
 
     def _in_place(self, call: rx.Call, place: int) -> rx.Call | None:
-        """call_tir_inplace of the operator's loops with its result in the place of an operand."""
-        try:
-            made = te_call(attrs_of(call).compute, call.args, {})
-        except (CodegenError, UnsupportedOpError):
-            return None
-        if made.tir_vars or len(made.args) != len(call.args):
-            return None
-        self.found += 1
-        func = _writing_over(made.func.without_attr("global_symbol"), place)
-        short = call.op.name.rpartition(".")[2]  # type: ignore[union-attr]
-        key = self.table.add_shared(func, f"{short}_inplace")
-        return rx.call_tir_inplace(key, made.args, [place], call.struct_info)
+        """The call in place; None where it has no such loops."""
+        made = in_place(self.table, call, place)
+        self.found += made is not None
+        return made
+
+
+def in_place(table: FunctionTable, call: rx.Call, place: int) -> rx.Call | None:
+    """call_tir_inplace of an operator's loops, kept in the table, with its result in the place of
+    an operand of its shape and dtype; None where it has no loops of known sizes.
+    """
+    try:
+        made = te_call(attrs_of(call).compute, call.args, {})
+    except (CodegenError, UnsupportedOpError):
+        return None
+    if made.tir_vars or len(made.args) != len(call.args):
+        return None
+    func = _writing_over(made.func.without_attr("global_symbol"), place)
+    short = call.op.name.rpartition(".")[2]  # type: ignore[union-attr]
+    key = table.add_shared(func, f"{short}_inplace")
+    return rx.call_tir_inplace(key, made.args, [place], call.struct_info)
 
 
 def _own_tensors(block: rx.BindingBlock) -> dict[rx.Var, rx.Var]:

@@ -9,8 +9,10 @@ def twice(x): return R.add(x, x)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from mlcnb.core.errors import PassError
 from mlcnb.core.node import replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
@@ -58,6 +60,24 @@ class InlinePrivateFunctions(ModulePass):
         ctx.note(f"inlined {len(private)} functions")
         made = mod.with_functions({k: functions[k] for k in mod if k not in private})
         return remove_unused_functions(made.without_functions(private))
+
+
+def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Function:
+    """A graph function with bodies in place of the calls of others, given by name or GlobalVar.
+
+    Raises:
+        PassError: those call each other in a circle.
+    """
+    functions = {GlobalVar(getattr(k, "name_hint", k)): f for k, f in function_map.items()}
+    names = set(functions)
+    for _ in range(len(names) + 1):
+        if not names.intersection(all_global_vars(func)):
+            return func
+        func = _Inliner(functions, names).rewrite(func)
+    raise PassError(
+        "inline_functions: " + ", ".join(g.name_hint for g in functions) + " call each other",
+        hint="leave out one that calls itself",
+    )
 
 
 def _is_private(func: Function) -> bool:

@@ -22,18 +22,19 @@ from mlcnb.core.errors import CodegenError, IntegerRangeError, UnsupportedOpErro
 from mlcnb.core.node import replace
 from mlcnb.core.text import plural
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import GlobalVar, IntImm
+from mlcnb.ir.expr import GlobalVar, IntImm, Var
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const
 from mlcnb.ir.rules import Rule, declare, declare_family
 from mlcnb.ir.structural import structural_digest
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.op.shape import TensorToShape
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import static_shape, symbolic_vars
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
+from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration, make_call
 from mlcnb.relax.struct_info import (
     PrimStructInfo,
     ShapeStructInfo,
@@ -41,6 +42,7 @@ from mlcnb.relax.struct_info import (
     TupleStructInfo,
 )
 from mlcnb.relax.te_call import TeInputs, finish, te_call
+from mlcnb.relax.traits import Measured
 from mlcnb.te.prim_func import operations
 from mlcnb.tir.analysis.made import note_declared
 
@@ -86,14 +88,20 @@ class LegalizeOps(ModulePass):
         return table.module(mod)
 
 
+def has_loops(decl: type[OpDecl]) -> bool:
+    """Whether a declaration says how it is computed: `compute`, or what `Measured` has."""
+    return decl.compute is not OpDecl.compute or issubclass(decl, Measured)
+
+
 def rule_of(decl: type[OpDecl]) -> Rule:
     """The rewrite rule `LegalizeOps.nn.relu` of a declaration: its loop nest."""
-    return declare(f"LegalizeOps.{decl.op_name.removeprefix('relax.')}", decl.compute)
+    said = decl.measure if issubclass(decl, Measured) else decl.compute
+    return declare(f"LegalizeOps.{decl.op_name.removeprefix('relax.')}", said)
 
 
 def _find_rule(short: str) -> Rule | None:
     decl = declaration(f"relax.{short}", missing_ok=True)
-    return None if decl is None or decl.compute is OpDecl.compute else rule_of(decl)
+    return None if decl is None or not has_loops(decl) else rule_of(decl)
 
 
 declare_family("LegalizeOps", _find_rule)
@@ -126,9 +134,11 @@ class _Legalizer(Mutator):
             self.count += 1
             return custom(self, call)
         decl = declaration(call.op, missing_ok=True)
-        if decl is None or decl.compute is OpDecl.compute:
+        if decl is None or not has_loops(decl):
             self.kept.setdefault(call.op.name.removeprefix("relax."), "it has no loop nest")
             return None
+        if call.struct_info is None:  # its operands are known better now
+            call = self.emitter.value(call)
         narrow = _narrow_dtype((*(a.struct_info for a in call.args), call.struct_info))
         if narrow is not None:
             self.kept.setdefault(decl.sugar, f"no kernel computes with {narrow}")
@@ -138,7 +148,7 @@ class _Legalizer(Mutator):
             self.kept.setdefault(decl.sugar, "its rule is disabled")
             return None
         try:
-            made = self.legalize(call, decl)
+            made = (self.measured if issubclass(decl, Measured) else self.legalize)(call, decl)
         except IntegerRangeError as error:
             raise _too_large(call, decl, error) from error
         except (CodegenError, UnsupportedOpError) as error:
@@ -174,6 +184,47 @@ class _Legalizer(Mutator):
         if key is not None:
             self.known[key] = name, read
         return _call(name, call, list(made.args), made.tir_vars)
+
+    def measured(self, call: rx.Call, decl: type[OpDecl]) -> rx.Call:
+        """Two calls for a result whose size depends on data: sizes are found, and read, before the
+        result is made of them.
+
+        lv = R.nonzero(x)    ->    lv = R.call_tir(cls.nonzero_shape_func, (x,), R.Tensor((1,)))
+                                   lv1 = R.tensor_to_shape(lv)
+                                   lv2 = R.match_cast(lv1, R.Shape([s]))
+                                   lv3 = R.call_tir(cls.nonzero, (x,), R.Tensor((2, s), "int64"))
+        """
+        attrs: Any = attrs_of(call)
+        args = _arguments(call, decl)
+        names = list(decl.arguments)
+        inputs = TeInputs()
+        values = [_te_value(inputs, a, n, k) for (a, k), n in zip(args, names, strict=True)]
+        measured = list(attrs.measure(*values))
+        made = self.called(f"{_name_of(decl)}_shape_func", call, inputs, measured)
+        found = self.emit(made)
+        parts = [found]
+        if len(measured) > 1:
+            parts = [self.emit(rx.TupleGetItem(found, i)) for i in range(len(measured))]
+        read = self.emit(make_call(TensorToShape, parts[-1]))
+        sizes = tuple(Var("s", dtype("int64")) for _ in range(int(measured[-1].shape[0])))
+        self.match_cast(read, ShapeStructInfo(sizes, len(sizes)))
+        inputs = TeInputs()
+        values = [_te_value(inputs, a, n, k) for (a, k), n in zip(args, names, strict=True)]
+        given = [inputs.tensor(part) for part in parts[:-1]]
+        result = attrs.fill([inputs.scalar(v) for v in sizes], given, *values)
+        outputs = list(result) if isinstance(result, tuple | list) else [result]
+        return self.called(_name_of(decl), call, inputs, outputs)
+
+    def called(self, name: str, call: rx.Call, inputs: TeInputs, outputs: list[Any]) -> rx.Call:
+        """The call_tir of a function, kept in the table, that makes `outputs`."""
+        _read(inputs, outputs)
+        made = finish(inputs, outputs, self.index_dtype)
+        note_declared(made.func.body)
+        func = replace(made.func.without_attr("global_symbol"), span=call.span)
+        scalars = rx.ShapeExpr(made.tir_vars) if made.tir_vars else None
+        key = self.table.add_shared(func, name)
+        made_call = rx.call_tir(key, rx.Tuple(made.args), made.out_sinfo, scalars)
+        return replace(made_call, span=call.span)
 
     def opened(self, arg: Any, kind: str) -> Any:
         """An argument with its tuple opened: fields that are not named yet are bound."""

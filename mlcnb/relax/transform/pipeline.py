@@ -88,7 +88,7 @@ def register_pipeline(
 
     Args:
         name: what `get_pipeline` takes.
-        function: `f(target=None, **options)` -> list of passes.
+        function: `f(target=None, **options)` -> list of passes, or one pass.
         override: take the place of one that has the name.
 
     Raises:
@@ -118,7 +118,8 @@ def get_pipeline(name: str = "zero", target: Any = None, **options: Any) -> Sequ
     if name not in _pipelines:
         hint = suggestion(str(name), _pipelines) or f"there are {', '.join(sorted(_pipelines))}"
         raise PassError(f"no pipeline {name!r}", hint=hint)
-    return Sequential(_pipelines[name](target=target, **options), name=name)
+    made = _pipelines[name](target=target, **options)
+    return Sequential([made] if isinstance(made, Pass) else made, name=name)
 
 
 def is_own(name: str) -> bool:

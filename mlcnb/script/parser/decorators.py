@@ -42,6 +42,16 @@ def function(
     return _decorate(func, sys._getframe(1), check_well_formed)
 
 
+def pyfunc(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function of a module be Python's own: `@I.pyfunc` in a `class M(BasePyModule)`.
+
+    Raises:
+        ParseError: at the module, where that is no BasePyModule, or is read from text.
+    """
+    func.is_pyfunc = True  # type: ignore[attr-defined]
+    return func
+
+
 def ir_module(
     cls: type | None = None, *, check_well_formed: bool = True, s_tir: bool = True
 ) -> Any:
@@ -99,7 +109,11 @@ def _function(func: Any, frame: FrameType, check: bool, mark: ast.expr | None = 
 
 
 def module_in(cls: type, frame: FrameType, check: bool) -> Any:
-    """Read a class of functions as an IRModule; `frame` is where it stands."""
+    """Read a class of functions as an IRModule; `frame` is where it stands.
+
+    A base of the class that has `__ir_module__` says what is made of it and of its Python functions
+    (`relax.BasePyModule`).
+    """
     from mlcnb.script.parser.entry import parse_definition
     from mlcnb.script.parser.source import source_of_definition
 
@@ -111,6 +125,15 @@ def module_in(cls: type, frame: FrameType, check: bool) -> Any:
         )
         return parse_definition(source, node, _around(functions, frame), check)
 
+    make: Any = getattr(cls, "__ir_module__", None)
+    python = {f.__name__: f for f in functions if hasattr(f, "is_pyfunc")}
+    if make is not None:
+        return make(_short(read), python)
+    if python:
+        raise ParseError(
+            f"{cls.__name__} has a Python function, {next(iter(python))}, and is no BasePyModule",
+            hint=f"class {cls.__name__}(relax.BasePyModule):",
+        )
     return _short(read)
 
 

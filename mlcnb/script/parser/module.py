@@ -58,7 +58,7 @@ class FunctionReader:
             called = isinstance(decorator, ast.Call)
             target = decorator.func if isinstance(decorator, ast.Call) else decorator
             name = getattr(self.ev.value(target), "__name__", "")
-            if name in ("prim_func", "function"):
+            if name in ("prim_func", "function", "pyfunc"):
                 keywords = decorator.keywords if isinstance(decorator, ast.Call) and called else []
                 return name, {k.arg: self.ev.value(k.value) for k in keywords if k.arg}
         place = node.decorator_list[0] if node.decorator_list else node
@@ -89,6 +89,7 @@ class ModuleReader:
         """The module."""
         self._check_decorator()
         members = [line for line in self.node.body if not _is_remark(line)]
+        members = [line for line in members if not self._is_python(line)]
         names = {line.name for line in members if isinstance(line, ast.FunctionDef)}
         names |= {n for line in members for n in _assigned(line)}
         for name in names:
@@ -117,6 +118,19 @@ class ModuleReader:
             if getattr(self.ev.value(target), "__name__", "") in MODULE_WORDS:
                 return
         raise self.ev.error(self.node, f"class {self.node.name} is no module", "@I.ir_module")
+
+    def _is_python(self, line: ast.stmt) -> bool:
+        """True for `@I.pyfunc`, which the class keeps; a text has no Python that could run."""
+        if (
+            not isinstance(line, ast.FunctionDef)
+            or FunctionReader(self.ev).kind(line)[0] != "pyfunc"
+        ):
+            return False
+        if not self.ev.trusted:
+            raise self.ev.error(
+                line, f"{line.name} is Python, which no text runs", "decorate the class in a cell"
+            )
+        return True
 
     def _rank(self, line: ast.stmt) -> int:
         """Loop functions before graph functions, whose calls need to know them."""

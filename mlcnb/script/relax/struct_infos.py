@@ -14,7 +14,7 @@ from mlcnb.core.text import kind_of
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.dtype import dtype as _dtype
-from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.expr import IntImm, PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.relax import struct_info as si
 from mlcnb.relax.expr import Expr, ShapeExpr
@@ -62,6 +62,7 @@ def _tensor(
     """A tensor: shape (dimensions, or a variable that holds a shape), dtype, or only `ndim`."""
     if isinstance(shape, str | DTypeWord) and dtype is None:
         shape, dtype = None, shape
+    ndim = ndim.value if isinstance(ndim, IntImm) else ndim
     if not isinstance(ndim, int) or ndim < -1:
         raise MLCError(f"ndim is how many dimensions, or -1 (not known), not {ndim!r}")
     if shape is None:

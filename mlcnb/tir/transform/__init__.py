@@ -13,7 +13,9 @@ __getattr__, __dir__, _ = attach(
         "mlcnb.tir.transform.lower_init_block": "lower_init_block",
         "mlcnb.tir.transform.plan_buffer_allocation": "plan_buffer_allocation",
         "mlcnb.tir.transform.convert_blocks_to_opaque": "convert_blocks_to_opaque",
-        "mlcnb.tir.transform.common_subexpr_elim": "eliminate_common_subexpr",
+        "mlcnb.tir.transform.common_subexpr_elim": (
+            "CommonSubexprElim=CommonSubexprElimTIR eliminate_common_subexpr"
+        ),
         "mlcnb.tir.transform.compact_buffer": "compact_buffers",
         "mlcnb.tir.transform.lower_match_buffer": "lower_match_buffer",
         "mlcnb.tir.transform.lower_opaque_block": "lower_opaque_block",

@@ -96,6 +96,13 @@ def test_unit_loop():
     same_numbers(sch.steps[0].mod["main"], sch.mod["main"])
 
 
+def test_loops_that_never_run():
+    """No digit of nothing: this divided by the extent, 0."""
+    for shape in ((4, 0), (0, 4), (0, 0)):
+        sch = Schedule(copy_2d(*shape))
+        assert repr(sch.fuse(*sch.get_loops("B"))) == "loop i_j_fused in 0..0 of block B"
+
+
 def test_refusals():
     sch = Schedule(matmul_relu())
     i, j, k = sch.get_loops("C")

@@ -106,6 +106,9 @@ def _digits(fused: e.Var, loops: tuple[For, ...], known: dict[e.Var, Bounds]) ->
     values: dict[e.Var, Sum] = {}
     step: e.PrimExpr = p.const(1, fused.dtype)
     for x in reversed(loops[1:]):
+        if p.as_int(x.extent) == 0:  # it never runs: any digit will do
+            values[x.loop_var] = of(0, Context(known))
+            continue
         above = simplified(p.multiply(x.extent, step))
         digit: Any = p.floordiv(p.floormod(fused, above), step)
         values[x.loop_var] = of(0 if p.as_int(x.extent) == 1 else digit, Context(known))
