@@ -111,3 +111,43 @@ def test_matrices(matrices, sizes: tuple[int, int, int]):
     n, k, m = sizes
     x, y = drawn(2, n, k), drawn(2, k, m)
     np.testing.assert_allclose(matrices(x, y), np.exp(x @ y), rtol=1e-4)
+
+
+REDUCED = {
+    "GlobalAveragePool": lambda x: x.mean((2, 3), keepdims=True),
+    "GlobalMaxPool": lambda x: x.max((2, 3), keepdims=True),
+    "Softmax": lambda x: np.exp(x) / np.exp(x).sum(3, keepdims=True),
+    "InstanceNormalization": lambda x: (
+        (x - x.mean((2, 3), keepdims=True)) / np.sqrt(x.var((2, 3), keepdims=True) + 1e-5)
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=REDUCED)
+def reduced(request):
+    """One operator that goes along rows, and its meaning."""
+    kind = request.param
+    is_norm = kind == "InstanceNormalization"
+    weights = {"one": np.ones(3, "float32"), "zero": np.zeros(3, "float32")} if is_norm else {}
+    nodes = [(kind, ["x", *weights], "y", {"axis": 3} if kind == "Softmax" else {})]
+    shapes = {"x": ["n", 3, "h", "w"]}, {"y": ["n", 3, "p", "q"]}
+    return mlc.compile(mlc.from_onnx(model(nodes, *shapes, weights))), REDUCED[kind]
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("width", [1, 15, 16, 17, 63, 64, 65, 200])
+def test_rows(reduced, rows: int, width: int):
+    """Whole vectors and what is left of a row, shorter than a vector and longer than all sums."""
+    ex, meaning = reduced
+    x = np.random.default_rng(width).standard_normal((2, 3, rows, width)).astype(np.float32)
+    wanted = meaning(x.astype(np.float64))
+    np.testing.assert_allclose(ex(x), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_are_added_up_by_vectors(reduced):
+    """The main part of a row has no test in it, and takes several elements at a time."""
+    ex, _ = reduced
+    ((_, kernel),) = ex.kernels.items()
+    assert max(facts.looped.vector for facts in kernel.facts.values()) >= 16
+    text = kernel.lowered.script()
+    assert " // T.int64(" in text

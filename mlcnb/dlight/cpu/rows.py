@@ -23,9 +23,12 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import IterType
+from mlcnb.tir.transform.overlap_tiles import PRAGMA as OVERLAP
 
 #: vectors of partial results, so that one addition need not wait for the one before
 WAYS = 4
+#: a length that stands for an open one
+OPEN = 4096
 
 
 def rows(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -63,8 +66,8 @@ def is_along_row(block: BlockInfo, target: Target) -> bool:
 
 
 def elements(extents: list[int | None]) -> int:
-    """How many there are; 0 where that is not known."""
-    return math.prod(e or 0 for e in extents)
+    """How many there are; as if there were many where that is open."""
+    return math.prod(OPEN if e is None else e for e in extents)
 
 
 def lanes_of(node: Any, target: Target) -> int:
@@ -174,14 +177,16 @@ def in_vectors(sch: Schedule, block: Any, depth: int, target: Target) -> None:
         if rest:
             as_vectors(sch, rest, lanes, bool(steps))
     for loop in steps:
-        if as_int(sch.get(loop).extent) <= WAYS:  # type: ignore[operator]
+        if as_int(sch.get(loop).extent) is None:
+            sch.annotate(loop, OVERLAP, True)
+        if (as_int(sch.get(loop).extent) or OPEN) <= WAYS:
             sch.unroll(loop)
 
 
 def as_vectors(sch: Schedule, loops: list[Any], lanes: int, few: bool) -> None:
     """The last two loops as one, by vectors; unrolled where there are few."""
     last = sch.fuse(*loops[-2:]) if len(loops) > 1 else loops[-1]
-    if as_int(sch.get(last).extent) <= lanes:  # type: ignore[operator]
+    if (as_int(sch.get(last).extent) or OPEN) <= lanes:
         sch.vectorize(last)
         return
     outer, lane = sch.split(last, [None, lanes])

@@ -11,8 +11,16 @@ for i in range((n + 3) // 4):               if n >= 4:
 Some results are made twice, the same each time, and no tile has a test; what is shorter than a tile
 keeps its tests. That is asked for by an annotation of the loop over tiles, `pragma_overlap_tiles`,
 and done only where it is sure to change nothing: each place of a tile does by itself
-what its element of the row asks for, and nothing that is stored is read. Where the length is known
-`LoopPartition` gives the rest a tile of its own size.
+what its element of the row asks for, and nothing that is stored is read. A loop that sums comes in
+two parts, in the order that it had:
+
+for i in range((n + 3) // 4):               for i in range(n // 4):
+    for j in T.unroll(4):                       for j in T.unroll(4):
+        S[j] += T.if_then_else(                     S[j] += A[i * 4 + j]
+            i * 4 + j < n, A[i * 4 + j], 0)  -> if n // 4 < (n + 3) // 4:
+                                                for j in T.unroll(4): …    as it was
+
+Where the length is known `LoopPartition` gives the rest a tile of its own size.
 """
 
 from __future__ import annotations
@@ -30,7 +38,7 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.edges import conjuncts, range_of
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import PyStmtExprMutator, map_bodies
+from mlcnb.tir.functor import PyStmtExprMutator, map_bodies, substitute
 from mlcnb.tir.stmt import (
     Allocate,
     BufferStore,
@@ -42,6 +50,7 @@ from mlcnb.tir.stmt import (
     LetStmt,
     SeqStmt,
     Stmt,
+    seq,
 )
 
 #: the annotation of a loop over tiles that may overlap
@@ -85,11 +94,60 @@ def _with_whole_tiles(n: For) -> Stmt | None:
     try:
         body = _Mover(n, tile, start).body()
     except _CannotMoveError:
-        return None
+        return _whole_ones_first(n, tile)
     width, length = p.const(tile.width, start.dtype), tile.length.expr(start.dtype)
     first = p.minimum(n.loop_var * width, length - width)
     whole = replace(n, body=LetStmt(start, first, _overlapped(body)))
     return IfThenElse(length >= width, whole, replace(n, body=_overlapped(n.body)))
+
+
+def _whole_ones_first(n: For, tile: _Tile) -> Stmt | None:
+    """Whole tiles without the test of the row's end, then what is left with it."""
+    if n.kind is not ForKind.SERIAL:
+        return None
+    kind = n.extent.dtype
+    count = p.floordiv(tile.length.expr(kind), p.const(tile.width, kind))
+    free = _Whole(n, tile).visit_stmt(n.body)
+    rest = substitute(n.body, {n.loop_var: p.cast(n.loop_var.dtype, count)})
+    whole = replace(n, extent=count, body=_overlapped(free))
+    return seq(whole, IfThenElse(p.less(count, n.extent), _overlapped(rest)))
+
+
+class _Whole(PyStmtExprMutator):
+    """The body of a loop over tiles where a tile is whole: the test of the row's end holds."""
+
+    def __init__(self, loop: For, tile: _Tile) -> None:
+        self.loop, self.tile = loop, tile
+        self.extents: dict[e.Var, int | None] = {}
+
+    def visit_for_(self, op: For) -> Any:
+        """A loop of its own extent."""
+        self.extents[op.loop_var] = _extent(op)
+        return self.visit_inside(op)
+
+    def visit_if_then_else_(self, op: IfThenElse) -> Any:
+        """A statement under the test."""
+        made = self.visit_inside(op)
+        condition = self.left(op.condition)
+        return made.then_case if p.is_const(condition, 1) else replace(made, condition=condition)
+
+    def visit_call_(self, op: e.Call) -> Any:
+        """A value under the test."""
+        made = self.visit_inside(op)
+        if op.op != "tir.if_then_else":
+            return made
+        condition = self.left(op.args[0])
+        return (
+            made.args[1]
+            if p.is_const(condition, 1)
+            else replace(made, args=(condition, *made.args[1:]))
+        )
+
+    def left(self, condition: e.PrimExpr) -> e.PrimExpr:
+        """What is left of a condition."""
+        found = ((x, _tile_of(x, self.loop.loop_var, self.extents)) for x in conjuncts(condition))
+        kept = [x for x, tile in found if tile is None or not tile[0].is_same(self.tile)]
+        return p.all_of(*kept)
 
 
 class _Tile(NamedTuple):
@@ -97,6 +155,10 @@ class _Tile(NamedTuple):
 
     width: int
     length: Sum
+
+    def is_same(self, other: _Tile) -> bool:
+        """Whether another test is of the same tiles."""
+        return other.width == self.width and other.length.is_same(self.length)
 
 
 def _tiles(n: For) -> Iterator[_Tile]:
@@ -116,6 +178,10 @@ def _tests(n: Any, loops: dict[e.Var, int | None]) -> Iterator[tuple[e.PrimExpr,
         loops = {**loops, n.loop_var: _extent(n)}
     if isinstance(n, IfThenElse):
         yield from ((part, loops) for part in conjuncts(n.condition))
+    if isinstance(n, BufferStore):
+        choices = (x for x in walk(n.value) if isinstance(x, e.Call))
+        tests = (x.args[0] for x in choices if x.op == "tir.if_then_else")
+        yield from ((part, loops) for test in tests for part in conjuncts(test))
     for child in children(n):
         if isinstance(child, Stmt):
             yield from _tests(child, loops)
@@ -223,7 +289,7 @@ class _Mover(PyStmtExprMutator):
         """A test of the row's end is gone; others are moved."""
         parts = list(conjuncts(op.condition))
         found = [_tile_of(c, self.loop.loop_var, self.extents) for c in parts]
-        ends = [f for f in found if f is not None and self.is_same(f[0])]
+        ends = [f for f in found if f is not None and f[0].is_same(self.tile)]
         if not ends:
             return self.visit_inside(op)
         self.require(op.else_case is None and self.steps is None)
@@ -232,10 +298,6 @@ class _Mover(PyStmtExprMutator):
         then = self.visit_stmt(op.then_case)
         self.steps = None
         return replace(op, condition=p.all_of(*kept), then_case=then) if kept else then
-
-    def is_same(self, other: _Tile) -> bool:
-        """Whether a test is of the same tiles."""
-        return other.width == self.tile.width and other.length.is_same(self.tile.length)
 
     def visit_buffer_store_(self, op: BufferStore) -> Any:
         """A store to the tile's own memory, or to an element that follows the place."""

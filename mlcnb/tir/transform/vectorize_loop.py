@@ -283,7 +283,8 @@ def masked(store: s.BufferStore, condition: e.PrimExpr, some_lane: bool = False)
 def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr, some_lane: bool = False) -> e.PrimExpr:
     """The value where only lanes that the condition lets through load, and divide.
 
-    What all lanes share is loaded only where `some_lane` is known to want it.
+    What all lanes share is loaded only where `some_lane` is known to want it, or from a place that
+    is there in any case.
     """
 
     def rule(n: Node) -> Node | None:
@@ -295,10 +296,17 @@ def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr, some_lane: bool = Fals
         if isinstance(n, e.Call) and n.op == "tir.check_index":
             return _masked_check(n, condition, some_lane)
         if isinstance(n, BufferLoad) and n.dtype.lanes == 1 and not some_lane:
-            raise NoVectorForm
+            if not _is_there(n):
+                raise NoVectorForm
         return None
 
     return rewrite(value, rule)
+
+
+def _is_there(n: BufferLoad) -> bool:
+    """True for an element with a number in a buffer of known size."""
+    pairs = [(p.as_int(i), p.as_int(d)) for i, d in zip(n.indices, n.buffer.shape, strict=True)]
+    return all(i is not None and d is not None and 0 <= i < d for i, d in pairs)
 
 
 _DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)

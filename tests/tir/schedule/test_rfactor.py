@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mlcnb as mlc
 from mlcnb import te
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core.errors import ScheduleError
@@ -130,13 +131,79 @@ def test_refusals():
         sch.rfactor(k, 0)
 
 
-def test_refuses_parts_with_nothing_in_them():
+def test_parts_with_nothing_in_them_start_from_the_identity():
+    """What may be nothing at first is a choice in the value, so that each part has its start."""
     sch = Schedule(row_sum(4, 4))
     _k0, k1 = sch.split(sch.get_loops("B")[1], [1, 6])
-    with refuses(
+    sch.rfactor(k1, 0)
+    becomes(
         sch,
-        "rfactor: some iterations of loop k_1 have nothing to reduce",
-    ):
+        """
+        B_rf = T.alloc_buffer((6, 4))
+        for i, k_0, k_1 in T.grid(4, 1, 6):
+            with T.block("B_rf"):
+                v_k_1, v_i, v_k_0 = T.axis.remap("SSR", [k_1, i, k_0])
+                with T.init():
+                    B_rf[v_k_1, v_i] = T.float32(0.0)
+                B_rf[v_k_1, v_i] = B_rf[v_k_1, v_i] + T.if_then_else(v_k_0 * 6 + v_k_1 < 4, A[v_i, v_k_0 * 6 + v_k_1], T.float32(0.0))
+        for i, k_1 in T.grid(4, 6):
+            with T.block("B"):
+                v_k_1, v_i = T.axis.remap("RS", [k_1, i])
+                with T.init():
+                    B[v_i] = T.float32(0.0)
+                B[v_i] = B[v_i] + B_rf[v_k_1, v_i]
+        """,  # noqa: E501
+    )
+    same_numbers(row_sum(4, 4), sch.mod["main"])
+
+
+@pytest.mark.parametrize("length", [1, 3, 16, 17, 40])
+@pytest.mark.parametrize("combine", ["T.max({}, {})", "T.min({}, {})", "{} + {}", "{} * {}"])
+def test_parts_of_an_open_row(length: int, combine: str):
+    start = {"max": "T.min_value", "min": "T.max_value"}.get(combine[2:5])
+    begin = f'{start}("float32")' if start else f"T.float32({int('*' in combine)})"
+    func = parse(f"""
+@T.prim_func
+def main(a: T.handle, B: T.Buffer((2,), "float32")):
+    n = T.int32()
+    A = T.match_buffer(a, (2, n))
+    for i, k in T.grid(2, n):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = {begin}
+            B[vi] = {combine.format("B[vi]", "A[vi, vk]")}
+""")
+    sch = Schedule(func)
+    _, k1 = sch.split(sch.get_loops("B")[1], [None, 16])
+    sch.rfactor(k1, 1)
+    a = np.random.default_rng(length).uniform(0.5, 1.5, (2, length)).astype("float32")
+    found = [np.full(2, np.nan, "float32") for _ in range(3)]
+    run_prim_func(func, [a, found[0]])
+    run_prim_func(sch.mod["main"], [a, found[1]])
+    mlc.compile(sch.mod["main"], schedule=None)(a, found[2])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-5)
+
+
+def test_refuses_parts_with_nothing_in_them():
+    """Where a spatial loop has a say in what there is to reduce, it is no axis of the value."""
+    sch = Schedule(
+        parse("""
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+    for i, k0, k1 in T.grid(4, 2, 4):
+        with T.block("B"):
+            T.where(i + k0 * 4 + k1 < 5)
+            vi = T.axis.spatial(4, i)
+            vk = T.axis.reduce(8, k0 * 4 + k1)
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+""")
+    )
+    k1 = sch.get_loops("B")[2]
+    with refuses(sch, "rfactor: some iterations of loop k1 have nothing to reduce"):
         sch.rfactor(k1, 0)
 
 

@@ -84,32 +84,83 @@ def test_every_length(n: int):
     np.testing.assert_allclose(found[1], wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("* w[k]", "* B[i * 4 + j]"),
-        ("acc[j] + A[i * 4 + j + k]", "acc[3 - j] + A[i * 4 + j + k]"),
-        ("A[i * 4 + j + k]", "A[j + k]"),
-        ("A[i * 4 + j + k]", "A[i * 3 + j + k]"),
-        ('T.Cast("float32", i * 4 + j)', 'T.Cast("float32", i)'),
-        ("serial((n + 3) // 4", "serial(n // 4"),
-        ("acc[j] = T.float32(0)", "B[0] = T.float32(0)"),
-    ],
-    ids=[
-        "what is stored is read",
-        "places of a tile read each other",
-        "the place in the tile matters",
-        "another step",
-        "the number of the tile matters",
-        "tiles do not cover the row",
-        "one place for all",
-    ],
-)
-def test_left_alone(old: str, new: str):
+OTHERS = {
+    "what is stored is read": ("* w[k]", "* B[i * 4 + j]"),
+    "places of a tile read each other": (
+        "acc[j] + A[i * 4 + j + k]",
+        "acc[3 - j] + A[i * 4 + j + k]",
+    ),
+    "the place in the tile matters": ("A[i * 4 + j + k]", "A[j + k]"),
+    "another step": ("A[i * 4 + j + k]", "A[i * 3 + j + k]"),
+    "the number of the tile matters": ('T.Cast("float32", i * 4 + j)', 'T.Cast("float32", i)'),
+    "one place for all": ("acc[j] = T.float32(0)", "B[0] = T.float32(0)"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_tiles_that_may_not_begin_elsewhere(name: str):
+    """Whole ones come first, without a test; then the rest, once, with its tests: in order."""
+    old, new = OTHERS[name]
     assert old in TEXT
-    func, asked = parse(TEXT.replace(old, new)), ', annotations={"pragma_overlap_tiles": True}'
+    func = parse(TEXT.replace(old, new))
+    made = run_pass(OverlapTiles(), func)
+    text = statements(made)
+    whole, rest = text.split("if n // 4 < (n + 3) // 4:")
+    assert "for i in range(n // 4):" in whole
+    assert "if " not in whole
+    assert "for i" not in rest
+    assert rest.count("if n // 4 * 4 + j < n:") == 3
+    for n in range(1, 10):
+        rng = np.random.default_rng(n)
+        a, w = (rng.standard_normal(size).astype(np.float32) for size in (n + 2, 3))
+        found = [np.arange(n, dtype=np.float32) for _ in range(2)]
+        for each, out in zip((func, made), found, strict=True):
+            run_prim_func(each, [a, w, out])
+        np.testing.assert_array_equal(*found)
+
+
+def test_left_alone():
+    """Tiles that do not cover the row."""
+    func = parse(TEXT.replace("serial((n + 3) // 4", "serial(n // 4"))
+    asked = ', annotations={"pragma_overlap_tiles": True}'
     made = run_pass(OverlapTiles(), func)
     assert statements(made) == statements(func).replace(asked, "").replace("T.serial", "range")
+
+
+SUMS = parse("""
+@T.prim_func
+def main(a: T.handle, B: T.Buffer((4,), "float32")):
+    T.func_attr({"tir.noalias": True})
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    for j in range(4):
+        B[j] = T.float32(0)
+    for i in T.serial((n + 3) // 4, annotations={"pragma_overlap_tiles": True}):
+        for j in T.vectorized(4):
+            B[j] = B[j] + T.if_then_else(i * 4 + j < n and A[0] > T.float32(-9), A[i * 4 + j],
+                                         T.float32(0))
+""")
+
+
+def test_tests_in_values_of_whole_tiles_hold():
+    made = run_pass(OverlapTiles(), SUMS)
+    wanted = """
+        n = T.int32()
+        A = T.match_buffer(a, (n,))
+        for j in range(4):
+            B[j] = T.float32(0.0)
+        for i in range(n // 4):
+            for j in T.vectorized(4):
+                B[j] = B[j] + T.if_then_else(A[0] > T.float32(-9.0), A[i * 4 + j], T.float32(0.0))
+        if n // 4 < (n + 3) // 4:
+            for j in T.vectorized(4):
+                B[j] = B[j] + T.if_then_else(n // 4 * 4 + j < n and A[0] > T.float32(-9.0), A[n // 4 * 4 + j], T.float32(0.0))
+        """  # noqa: E501
+    assert statements(made) == dedent(wanted).strip()
+    for n in range(1, 14):
+        a, found = np.arange(n, dtype=np.float32), np.zeros(4, np.float32)
+        run_prim_func(made, [a, found])
+        np.testing.assert_array_equal(found, [a[j::4].sum() for j in range(4)])
 
 
 def test_arguments_that_may_overlap():

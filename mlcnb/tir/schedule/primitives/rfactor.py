@@ -55,6 +55,8 @@ class _Parts:
     step: Step
     starts: tuple[e.PrimExpr, ...]
     axis: int
+    #: conditions under which there is something to reduce, where a part may have nothing at first
+    guard: tuple[e.PrimExpr, ...] = ()
 
 
 def _positions(site: Site) -> range:
@@ -83,7 +85,7 @@ def rfactor(state: State, loop: s.For, factor_axis: int) -> Change:
     new = [_buffer(x.buffer, loop.extent, parts.axis) for x in parts.step.stores]
     top = _top(state, parts.loops)
     _refuse_outside(state, parts, top)
-    _refuse_unstarted(state, parts)
+    parts.guard = _unstarted(state, parts)
     making = _making_block(state, parts, new)
     combining, nest = _combining_nest(state, parts, new, parts.loops[parts.loops.index(top) :])
     edit = state.edit()
@@ -220,13 +222,18 @@ def _making_block(state: State, parts: _Parts, new: Sequence[Buffer]) -> s.Block
         else:
             axes.append(axis)
             values.append(value)  # type: ignore[arg-type]
+    step_values = parts.step.values
+    if parts.guard:
+        held = p.all_of(*(substituted_expr(x, over) for x in parts.guard))
+        pairs = zip(step_values, parts.starts, strict=True)
+        step_values = tuple(p.if_then_else(held, x, start) for x, start in pairs)
     known = {**known_bounds(tree, block), **{v.var: _bounds(v) for v in axes}}
     sums = Context(known, {v: of(x, Context(known)) for v, x in replaced.items()})
     if not any(axis.iter_type is s.IterType.REDUCE for axis in axes):
-        stores = _written(parts, new, factor.var, parts.step.values)
+        stores = _written(parts, new, factor.var, step_values)
         body, init = s.seq(*(_simplified_store(x, sums) for x in stores)), None
     else:
-        body = _updated(parts, new, factor.var, parts.step.values, sums)
+        body = _updated(parts, new, factor.var, step_values, sums)
         starts = _written(parts, new, factor.var, parts.starts)
         init = s.seq(*(_simplified_store(x, sums) for x in starts))
     made = replace(
@@ -238,7 +245,8 @@ def _making_block(state: State, parts: _Parts, new: Sequence[Buffer]) -> s.Block
     )
     fresh = FreshCopy({})
     named = reading_in_order(refreshed(made), [r.buffer for r in block.reads])
-    return fresh.stmt(s.BlockRealize(tuple(values), parts.realize.predicate, named))
+    kept = (x for x in conjuncts(parts.realize.predicate) if x not in parts.guard)
+    return fresh.stmt(s.BlockRealize(tuple(values), p.all_of(*kept), named))
 
 
 def substituted_expr(x: e.PrimExpr, values: dict[e.Var, e.PrimExpr]) -> e.PrimExpr:
@@ -296,19 +304,31 @@ def _inserted(indices: Sequence[e.PrimExpr], factor: e.PrimExpr, axis: int) -> t
     return (*indices[:axis], factor, *indices[axis:])
 
 
-def _refuse_unstarted(state: State, parts: _Parts) -> None:
-    """Each part must have a first step: the predicate holds in it whatever the factored loop."""
+def _unstarted(state: State, parts: _Parts) -> tuple[e.PrimExpr, ...]:
+    """Conditions that may not hold in the first step of a part, which would then have no start.
+
+    They stand in the value that is reduced, the identity where they do not hold, and not around
+    the block. Only conditions of loops of the reduction can: those are axes of the block.
+    """
     tree = state.tree
-    reducing = reduce_variables(tree, parts.block) - {parts.loop.loop_var}
-    first = {x.loop_var: of(x.min) for x in parts.loops if x.loop_var in reducing}
+    reducing = reduce_variables(tree, parts.block)
+    first = {
+        x.loop_var: of(x.min) for x in parts.loops if x.loop_var in reducing and x is not parts.loop
+    }
     context = Context(known_bounds(tree, parts.realize), first)
+    found: list[e.PrimExpr] = []
     for condition in conjuncts(parts.realize.predicate):
         at_first = simplified(condition, context)
-        if parts.loop.loop_var in variables_of(condition) and not p.is_const(at_first, 1):
-            raise state.refusal(
-                f"rfactor: some iterations of {name_of(parts.loop)} have nothing to reduce",
-                parts.loop,
-            )
+        used = variables_of(condition)
+        if parts.loop.loop_var in used and not p.is_const(at_first, 1):
+            loops = {x.loop_var for x in parts.loops}
+            if len(parts.starts) > 1 or (used & loops) - reducing:
+                raise state.refusal(
+                    f"rfactor: some iterations of {name_of(parts.loop)} have nothing to reduce",
+                    parts.loop,
+                )
+            found.append(condition)
+    return tuple(found)
 
 
 def _top(state: State, loops: list[s.For]) -> s.For:
