@@ -9,7 +9,7 @@ mlcnb compiles where no graph is wanted. FLOPs are those of convolutions and mat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -112,13 +112,15 @@ def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
 
 def model_of(
     nodes: Sequence[onnx.NodeProto],
-    inputs: dict[str, tuple[int, ...]],
+    inputs: Mapping[str, Sequence[Any]],
     output: str | Sequence[str],
     weights: dict[str, np.ndarray] | None = None,
     opset: int = 17,
     dtypes: dict[str, np.dtype] | None = None,
 ) -> onnx.ModelProto:
-    """A model of a few nodes, its outputs inferred; inputs are float32 unless `dtypes` says."""
+    """A model of a few nodes, its outputs inferred; inputs are float32 unless `dtypes` says, and a
+    size that has a name is open.
+    """
     outputs = [output] if isinstance(output, str) else list(output)
     kinds = {n: helper.np_dtype_to_tensor_dtype(d) for n, d in (dtypes or {}).items()}
     given = [

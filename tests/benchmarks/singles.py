@@ -9,7 +9,7 @@ PyTorch's spelling beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ class Single:
         torch: the same in PyTorch, from torch.nn.functional and the inputs; None: no contestant.
         attributes, weights: of the node; weights follow the inputs, None leaves one out.
         outputs: how many.
+        opened: axes of the first input whose sizes the model leaves open.
     """
 
     op: str
@@ -38,6 +39,7 @@ class Single:
     weights: tuple[np.ndarray | None, ...] = ()
     outputs: int = 1
     opset: int = 18
+    opened: tuple[int, ...] = ()
 
 
 def case(suite: str, name: str, single: Single) -> Case:
@@ -54,9 +56,12 @@ def case(suite: str, name: str, single: Single) -> Case:
         helper.make_node(first, names, ["t"] if rest else outputs, **single.attributes),
         *(helper.make_node(op, ["x0", "t"], outputs) for op in rest),
     ]
+    shapes: dict[str, Any] = {n: list(x.shape) for n, x in inputs.items()}
+    for axis in single.opened:
+        shapes["x0"][axis] = f"d{axis}"
     model = model_of(
         nodes,
-        {n: x.shape for n, x in inputs.items()},
+        shapes,
         outputs,
         weights,
         single.opset,
@@ -337,6 +342,62 @@ MOVES = {
     "cast to int, 128x3072": Single("Cast", [FFN], lambda f, x: x.int(), {"to": 6}),
 }
 
+
+def _transposed(shape: Any, outer: int, size: int, stride: int, pad: int, more: int = 0) -> Single:
+    """A transposed convolution of images."""
+    weight = random(shape[1], outer, size, size, seed=8, scale=0.05)
+    attributes = _window("", size, stride, pad, output_padding=[more] * 2)
+    return Single(
+        "ConvTranspose",
+        [shape],
+        lambda f, x: f.conv_transpose2d(
+            x, _torch().from_numpy(weight), None, stride, pad, output_padding=more
+        ),
+        attributes,
+        (weight,),
+    )
+
+
+TRANSPOSED = {
+    "2x2/2, 128x64 -> 64": _transposed((1, 128, 64, 64), 64, 2, 2, 0),
+    "2x2/2, 64x128 -> 32": _transposed((1, 64, 128, 128), 32, 2, 2, 0),
+    "4x4/2, 256x8 -> 128": _transposed((1, 256, 8, 8), 128, 4, 2, 1),
+    "4x4/2, 64x32 -> 3": _transposed((1, 64, 32, 32), 3, 4, 2, 1),
+    "3x3/2, 128x64 -> 64": _transposed((1, 128, 64, 64), 64, 3, 2, 1, 1),
+    "3x3, 64x56 -> 64": _transposed((1, 64, 56, 56), 64, 3, 1, 1),
+}
+
+_FILTERS = random(64, 64, 3, 3, seed=8, scale=0.05)
+
+
+def _opened(single: Single, *axes: int) -> Single:
+    return replace(single, opened=axes)
+
+
+OPEN = {
+    "3x3, no border, 64x28 -> 64": Single(
+        "Conv",
+        [(1, 64, 28, 28)],
+        lambda f, x: f.conv2d(x, _torch().from_numpy(_FILTERS)),
+        _window("", 3, 1, 0),
+        (_FILTERS,),
+        opened=(0, 2, 3),
+    ),
+    "transposed 2x2/2, 128x64 -> 64": _opened(TRANSPOSED["2x2/2, 128x64 -> 64"], 0, 2, 3),
+    "transposed 4x4/2, 256x8 -> 128": _opened(TRANSPOSED["4x4/2, 256x8 -> 128"], 0, 2, 3),
+    "global average, 2048x7": _opened(POOLS["global average, 2048x7"], 0, 2, 3),
+    "mean over images, 64x56": _opened(REDUCTIONS["mean over images, 64x56"], 0, 2, 3),
+    "max of rows, 1024x256": _opened(REDUCTIONS["max of rows, 1024x256"], 0, 1),
+    "softmax, 128x384": Single(
+        "Softmax", [(128, 384)], lambda f, x: x.softmax(-1), {"axis": -1}, opened=(0, 1)
+    ),
+    "log softmax, 128x384": _opened(ACTIVATIONS["log softmax, 128x384"], 0, 1),
+    "max 3x3/2, 64x112": _opened(POOLS["max 3x3/2, 64x112"], 0, 2, 3),
+    "NCHW to NHWC, 64x56": _opened(MOVES["NCHW to NHWC, 64x56"], 0, 2, 3),
+    "pad by reflection, 64x56": _opened(MOVES["pad by reflection, 64x56"], 0, 2, 3),
+    "tile x 2 both ways, 256x256": _opened(MOVES["tile x 2 both ways, 256x256"], 0, 1),
+}
+
 SUITES: dict[str, dict[str, Single]] = {
     "elementwise": ACTIVATIONS,
     "pool": POOLS,
@@ -344,4 +405,6 @@ SUITES: dict[str, dict[str, Single]] = {
     "resize": RESIZES,
     "pick": PICKS,
     "movement": MOVES,
+    "transposed": TRANSPOSED,
+    "open": OPEN,
 }

@@ -137,6 +137,10 @@ def test_a_layout_by_its_place():
     assert BlockBuilder().normalize(padded).struct_info.dims == (3, 1, 4)
     blocked = op.layout_transform(X, src="KN", dst="NK")
     assert BlockBuilder().normalize(blocked).struct_info.dims == (3, 2)
+    as_printed = op.layout_transform(
+        X, mlc.relax.ShapeExpr([3, 2]), src="KN", dst="NK", index_map=None
+    )
+    assert BlockBuilder().normalize(as_printed).struct_info.dims == (3, 2)
 
 
 @pytest.mark.parametrize("target", ["llvm", "interp"])

@@ -174,18 +174,22 @@ def _map_loops(op: OpDecl, x: Any, index_map: IndexMap, pad_value: Any) -> Any:
 
 
 @sugar("layout_transform")
-def layout_transform(x: Any, index_map: Any = None, *more: Any, **options: Any) -> Call:
+def layout_transform(x: Any, *given: Any, index_map: Any = None, **options: Any) -> Call:
     """LayoutTransform of a map, TVM's form (`index_map, pad_value, axis_separators,
     input_axis_separators`), or of `shape, src, dst`; of any dtype.
 
     Raises:
         OperatorArgumentError: it has no such argument.
     """
-    if index_map is None:
-        return make_call(LayoutTransform, x, *more, **options)
-    if isinstance(index_map, IndexMap) or callable(index_map) and not isinstance(index_map, Expr):
+    if given and (given[0] is None or _is_map(given[0])):
+        index_map, *rest = given
         names = ("pad_value", "axis_separators", "input_axis_separators")
-        named = dict(zip(names, more, strict=False))
-        said = {k: v for k, v in {**named, **options}.items() if v is not None}
-        return make_call(LayoutTransform, x, index_map=index_map, **said)
-    return make_call(LayoutTransform, x, index_map, *more, **options)
+        given, options = (), {**dict(zip(names, rest, strict=False)), **options}
+    if index_map is None:
+        return make_call(LayoutTransform, x, *given, **options)
+    said = {k: v for k, v in options.items() if v is not None}
+    return make_call(LayoutTransform, x, *given, index_map=index_map, **said)
+
+
+def _is_map(x: Any) -> bool:
+    return isinstance(x, IndexMap) or callable(x) and not isinstance(x, Expr)
