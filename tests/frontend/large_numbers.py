@@ -72,12 +72,13 @@ def answer(case: Case) -> str:
 
 def told_of(model: bytes, inputs: list[Any]) -> str:
     """What became of a model of one node `n`: "ran", "named: …" with a typed error that says which
-    node, "unnamed: …" with one that does not; anything else is a fault.
+    node (or which part of it, `n/Reshape`), "unnamed: …" with one that does not; anything else is
+    a fault.
     """
     try:
         mlc.compile(mlc.from_onnx(onnx.load_from_string(model)), target="llvm")(*inputs)
     except MLCError as error:
-        is_named = any(x in error.message for x in ("'n'", "node n", "Name: n "))
+        is_named = any(x in error.message for x in ("'n'", "'n/", "node n", "Name: n "))
         kind = "named" if is_named else "unnamed"
         return f"{kind}: {type(error).__name__}: {error.message}"
     except Exception as error:  # noqa: BLE001 (which is what this looks for)
