@@ -17,7 +17,7 @@ two parts, in the order that it had:
 for i in range((n + 3) // 4):               for i in range(n // 4):
     for j in T.unroll(4):                       for j in T.unroll(4):
         S[j] += T.if_then_else(                     S[j] += A[i * 4 + j]
-            i * 4 + j < n, A[i * 4 + j], 0)  -> if n // 4 < (n + 3) // 4:
+            i * 4 + j < n, A[i * 4 + j], 0)  -> if n // 4 < (n + 3) // 4 and n // 4 >= 0:
                                                 for j in T.unroll(4): …    as it was
 
 Where the length is known `LoopPartition` gives the rest a tile of its own size.
@@ -110,7 +110,9 @@ def _whole_ones_first(n: For, tile: _Tile) -> Stmt | None:
     free = _Whole(n, tile).visit_stmt(n.body)
     rest = substitute(n.body, {n.loop_var: p.cast(n.loop_var.dtype, count)})
     whole = replace(n, extent=count, body=_overlapped(free))
-    return seq(whole, IfThenElse(p.less(count, n.extent), _overlapped(rest)))
+    # a length below 0 has neither: its quotients are below 0, too
+    is_left = p.all_of(p.less(count, n.extent), p.greater_equal(count, p.const(0, kind)))
+    return seq(whole, IfThenElse(is_left, _overlapped(rest)))
 
 
 class _Whole(PyStmtExprMutator):

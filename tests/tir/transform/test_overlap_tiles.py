@@ -105,7 +105,7 @@ def test_tiles_that_may_not_begin_elsewhere(name: str):
     func = parse(TEXT.replace(old, new))
     made = run_pass(OverlapTiles(), func)
     text = statements(made)
-    whole, rest = text.split("if n // 4 < (n + 3) // 4:")
+    whole, rest = text.split("if n // 4 < (n + 3) // 4 and n // 4 >= 0:")
     assert "for i in range(n // 4):" in whole
     assert "if " not in whole
     assert "for i" not in rest
@@ -152,7 +152,7 @@ def test_tests_in_values_of_whole_tiles_hold():
         for i in range(n // 4):
             for j in T.vectorized(4):
                 B[j] = B[j] + T.if_then_else(A[0] > T.float32(-9.0), A[i * 4 + j], T.float32(0.0))
-        if n // 4 < (n + 3) // 4:
+        if n // 4 < (n + 3) // 4 and n // 4 >= 0:
             for j in T.vectorized(4):
                 B[j] = B[j] + T.if_then_else(n // 4 * 4 + j < n and A[0] > T.float32(-9.0), A[n // 4 * 4 + j], T.float32(0.0))
         """  # noqa: E501
