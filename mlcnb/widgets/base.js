@@ -14,6 +14,7 @@ const PAGE = "";
 const ANSWER_WITHIN = 120000; // ms
 const LEVELS_AFTER = 300; // ms: a notebook that is drawn changes thousands of times
 const HELLOS = 8; // while a cell runs, the first ones may wait for its end
+const LONGEST_PRESS = 5000; // ms: who presses longer wants no click
 
 /** An anywidget `render` around `draw(root, view)`; what `draw` returns is called at the end. */
 export function panel(draw) {
@@ -26,7 +27,8 @@ export function panel(draw) {
     const room = new ResizeObserver(() => { frame.dataset.room = roomOf(frame.clientWidth); });
     room.observe(frame);
     const stopLevels = levels(frame);
-    const view = connect(model, (text) => { status.textContent = text; });
+    const presses = between(frame);
+    const view = connect(model, (text) => { status.textContent = text; }, presses.soon);
     view.data = await unpack(model.get("packed"));
     let finish = null;
     try {
@@ -36,7 +38,7 @@ export function panel(draw) {
       console.error(error);
     }
     view.hello();
-    return () => { view.close(); room.disconnect(); stopLevels(); if (finish) finish(); frame.remove(); };
+    return () => { view.close(); presses.end(); room.disconnect(); stopLevels(); if (finish) finish(); frame.remove(); };
   };
 }
 
@@ -75,8 +77,36 @@ function keep(event) {
   if (plain && event.key !== "Escape") event.stopPropagation();
 }
 
-/** The line to Python: the snapshot, questions and answers, and whether a kernel is there. */
-function connect(model, announce) {
+/** What comes from a kernel, between presses: what draws anew under a pointer that is down takes the
+ * click away. `soon(f)` calls now or when it is up; sliders are dragged, and nothing waits for them. */
+function between(frame) {
+  let late = [], timer = null;
+  const down = (event) => {
+    if (event.target.closest("input, textarea, select")) return;
+    clearTimeout(timer);
+    timer = setTimeout(done, LONGEST_PRESS);
+  };
+  const up = () => { if (timer !== null) { clearTimeout(timer); timer = setTimeout(done, 0); } }; // its click comes first
+  function done() {
+    timer = null;
+    const now = late;
+    late = [];
+    for (const f of now) f();
+  }
+  frame.addEventListener("pointerdown", down, true);
+  for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, up, true);
+  return {
+    soon(f) { if (timer === null) f(); else late.push(f); },
+    end() {
+      clearTimeout(timer);
+      for (const name of ["pointerup", "pointercancel"]) document.removeEventListener(name, up, true);
+    },
+  };
+}
+
+/** The line to Python: the snapshot, questions and answers, and whether a kernel is there.
+ * What comes goes through `soon`. */
+function connect(model, announce, soon) {
   const waiting = new Map(), onData = [], onLive = [], places = new Map();
   let asked = 0, hellos = 0;
   const view = {
@@ -129,7 +159,8 @@ function connect(model, announce) {
       }
     });
   }
-  function received(message) {
+  function received(message) { soon(() => answered(message)); }
+  function answered(message) {
     const one = waiting.get(message.reply);
     if (!one) return;
     waiting.delete(message.reply);
@@ -139,15 +170,18 @@ function connect(model, announce) {
     one.reject(Object.assign(new Error(problem), { answer: message.answer }));
   }
   async function changed() {
-    view.data = await unpack(model.get("packed"));
-    if (!view.live && hellos < HELLOS) view.hello(); // what sends data is a kernel
-    for (const f of onData) f(view.data);
+    const data = await unpack(model.get("packed"));
+    soon(() => {
+      view.data = data;
+      if (!view.live && hellos < HELLOS) view.hello(); // what sends data is a kernel
+      for (const f of onData) f(data);
+    });
   }
   function live(is) {
     view.live = is;
     for (const f of onLive) f(is);
   }
-  function lost() { live(false); }
+  function lost() { soon(() => live(false)); }
   model.on("msg:custom", received);
   model.on("change:packed", changed);
   model.on("comm:close", lost);

@@ -188,7 +188,11 @@ function explorer(root, view) {
   roving(ui.steps, (i) => look(i));
   roving(ui.tree, (i) => choose(i));
   view.onData(() => fresh());
-  view.onLive(() => { draw(); wonder(); });
+  view.onLive((is) => {
+    draw();
+    wonder();
+    if (is && s.place !== null && !s.answer) choose(s.place); // chosen before a kernel was heard of
+  });
   s.at = branch().at;
   fresh();
   const set = {};

@@ -98,6 +98,32 @@ def test_hostile_names_are_text(page_of, name):
     expect(root.locator(".mlc-at")).to_have_text("step 0 of 1")
 
 
+def test_a_place_chosen_while_a_cell_still_runs_is_asked_after_it(lab):
+    nb = lab.open([*CELLS, "import time; time.sleep(8)"], trusted=True)
+    nb.start()
+    root = nb.output(1).locator(".mlcnb")
+    place(root, "j in 64").click()
+    more = root.get_by_role("button", name="more calls of split")
+    expect(root.get_by_role("heading", name="legal at j")).to_be_visible()
+    expect(more).to_have_count(0)
+    expect(more).to_be_visible(timeout=60_000)
+
+
+def test_news_under_a_pointer_that_is_down_does_not_take_its_click(lab):
+    nb = lab.open(CELLS, trusted=True)
+    nb.run()
+    root = nb.output(1).locator(".mlcnb")
+    expect(root.get_by_role("button", name="check numbers")).to_be_visible()
+    place(root, "k in 64").hover()
+    nb.lab.page.mouse.down()
+    nb.execute("page.branch('other', at=0)")
+    expect(root.get_by_role("button", name="branch other")).to_have_count(0)
+    nb.lab.page.mouse.up()
+    expect(root.get_by_role("button", name="branch other")).to_be_visible()
+    expect(place(root, "k in 64")).to_have_attribute("aria-selected", "true")
+    expect(root.get_by_role("button", name="more calls of split")).to_be_visible()
+
+
 def test_scheduling_by_clicking(lab, axe, screenshot):
     nb = lab.open(CELLS, trusted=True)
     nb.run()
