@@ -14,6 +14,7 @@ const PAGE = "";
 const ANSWER_WITHIN = 120000; // ms
 const LEVELS_AFTER = 300; // ms: a notebook that is drawn changes thousands of times
 const HELLOS = 8; // while a cell runs, the first ones may wait for its end
+const HEARD_WITHIN = 3000; // ms: who asks before a page has heard of a kernel waits so long
 const LONGEST_PRESS = 5000; // ms: who presses longer wants no click
 
 /** An anywidget `render` around `draw(root, view)`; what `draw` returns is called at the end. */
@@ -108,7 +109,8 @@ function between(frame) {
  * What comes goes through `soon`. */
 function connect(model, announce, soon) {
   const waiting = new Map(), onData = [], onLive = [], places = new Map();
-  let asked = 0, hellos = 0;
+  let asked = 0, hellos = 0, heard = () => {};
+  const first = new Promise((resolve) => { heard = resolve; setTimeout(resolve, HEARD_WITHIN); });
   const view = {
     data: null,
     live: false,
@@ -118,8 +120,9 @@ function connect(model, announce, soon) {
     /** Call `f(live)` when a kernel is found or lost. */
     onLive(f) { onLive.push(f); f(view.live); },
     /** Ask Python's `on_<kind>`; the promise fails with its message and hint. */
-    ask(kind, fields = {}) {
-      if (!view.live) return Promise.reject(new Error("no kernel is running: run the cell again"));
+    async ask(kind, fields = {}) {
+      if (!view.live) await first;
+      if (!view.live) throw new Error("no kernel is running: run the cell again");
       return send(kind, fields);
     },
     /** A trait that cells and other widgets have too: `take(value)` is called with what they set,
@@ -136,7 +139,7 @@ function connect(model, announce, soon) {
         model.save_changes();
       };
     },
-    hello() { hellos += 1; send("hello", {}).then(() => live(true), () => {}); },
+    hello() { hellos += 1; send("hello", {}).then(() => live(true), () => {}).then(heard); },
     close() {
       model.off("msg:custom", received);
       model.off("change:packed", changed);

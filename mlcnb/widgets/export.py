@@ -64,7 +64,8 @@ dark.addEventListener("change", follow);
 # what anywidget gives a module, where there is no kernel: values that stay, and no answers
 _START = """
 const state = JSON.parse(document.querySelector("script[type='application/json']").textContent);
-const model = { get: (name) => state[name], on() {}, off() {}, send() {}, save_changes() {} };
+const model = { get: (name) => state[name], on() {}, off() {}, save_changes() {},
+  send() { throw new Error("no kernel is running"); } };
 widget.render({ model, el: document.querySelector("#page") });
 """
 
