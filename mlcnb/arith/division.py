@@ -62,6 +62,9 @@ def divide(ctx: Context, x: Sum, by: int) -> Sum:
     only = _only_multiple(ctx, rest, by)
     if only is not None:
         return quotient.shifted(only)
+    told, other = _told_multiples(ctx, rest, by)
+    if told.terms:
+        return quotient.plus(told).plus(divide(ctx, other, by))
     atom = rest.only_atom
     if atom is not None and atom.kind == "split":
         inner, lower, upper = atom.args
@@ -85,6 +88,9 @@ def remainder(ctx: Context, x: Sum, by: int) -> Sum:
     step, base = modular_of(ctx, rest)
     if step % by == 0:
         return Sum(base % by)
+    told, other = _told_multiples(ctx, rest, by)
+    if told.terms:
+        return remainder(ctx, other, by)
     atom = rest.only_atom
     if atom is not None and atom.kind == "split":
         inner, lower, upper = atom.args
@@ -115,6 +121,18 @@ def _only_multiple(ctx: Context, x: Sum, by: int) -> int | None:
     if first == floor_divide(high, by) and isinstance(first, int):
         return first
     return None
+
+
+def _told_multiples(ctx: Context, x: Sum, by: int) -> tuple[Sum, Sum]:
+    """(q, r) with x = q * by + r: variables that are told to be multiples are divided exactly."""
+    quotient, rest = Sum(), x
+    for atom, factor in x.terms.items():
+        step, base = ctx.modular.get(atom, (1, 0))
+        if step > 1 and factor * step % by == 0:
+            whole = split(ctx, Sum(0, {atom: 1}), step, None)
+            quotient = quotient.plus(whole, factor * step // by)
+            rest = rest.without(atom).shifted(factor * base)
+    return quotient, rest
 
 
 def coarser(ctx: Context, x: Sum, by: int) -> tuple[Sum, Sum, int] | None:

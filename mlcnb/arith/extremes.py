@@ -16,6 +16,8 @@ from mlcnb.arith.reading import divided, larger, smaller
 from mlcnb.arith.sum import UNKNOWN, Bounds, Quotient, Remainder, Sum, is_index
 from mlcnb.ir import expr as e
 
+#: sums that are looked at for one bound; then numbers alone count
+MOST_SUMS = 500
 #: a variable's first and last value, themselves sums of outer variables
 Span = tuple[Sum, Sum]
 #: those of variables that run; None for one of which nothing is known
@@ -99,49 +101,67 @@ def largest(x: Sum, known: Mapping[e.Var, Bounds]) -> int | None:
     """An upper bound of `x`; sums of quotients of one divisor, and minima, are looked at
     together.
     """
-    plain = x.bounds(known)[1]
-    for atom, coefficient in x.terms.items():
-        if isinstance(atom, Extreme) and abs(coefficient) == 1:
-            found = _largest_with_extreme(x, atom, coefficient, known)
-        elif isinstance(atom, Quotient) and coefficient > 0:
-            found = _largest_with_quotients(x, atom, coefficient, known)
-        else:
-            continue
-        if found is not None and (plain is None or found < plain):
-            plain = found
-    return _largest_without_quotient(x, known) if plain is None else plain
+    return _Largest(known).of(x)
 
 
-def _largest_without_quotient(x: Sum, known: Mapping[e.Var, Bounds]) -> int | None:
-    """c * (X // c) lies in X - c + 1 .. X: for symbolic X, where constants bound nothing."""
-    for atom, coefficient in x.terms.items():
-        if isinstance(atom, Quotient) and coefficient % atom.by == 0:
-            rest = x.without(atom)
-            times = coefficient // atom.by
-            slack = 0 if times > 0 else atom.by - 1
-            return largest(rest.plus(atom.inner.shifted(-slack), times), known)
-    return None
+class _Largest:
+    """Upper bounds of sums. What is left of several minima is the same whichever goes first: each
+    sum is looked at once.
+    """
 
+    def __init__(self, known: Mapping[e.Var, Bounds]) -> None:
+        self.known = known
+        self.found: dict[Any, int | None] = {}
 
-def _largest_with_extreme(
-    x: Sum, atom: Extreme, coefficient: int, known: Mapping[e.Var, Bounds]
-) -> int | None:
-    rest = x.without(atom)
-    ends = [largest(rest.plus(part, coefficient), known) for part in (atom.a, atom.b)]
-    if atom.is_min == (coefficient > 0):
-        return min((end for end in ends if end is not None), default=None)
-    return None if None in ends else max(ends)  # type: ignore[type-var]
+    def of(self, x: Sum) -> int | None:
+        """See `largest`."""
+        if len(x.terms) < 2:
+            return self.looked(x)
+        if x.key not in self.found:
+            if len(self.found) >= MOST_SUMS:
+                return x.bounds(self.known)[1]
+            self.found[x.key] = self.looked(x)
+        return self.found[x.key]
 
+    def looked(self, x: Sum) -> int | None:
+        """`of`, found anew."""
+        plain = x.bounds(self.known)[1]
+        for atom, coefficient in x.terms.items():
+            if isinstance(atom, Extreme) and abs(coefficient) == 1:
+                found = self.with_extreme(x, atom, coefficient)
+            elif isinstance(atom, Quotient) and coefficient > 0:
+                found = self.with_quotients(x, atom, coefficient)
+            else:
+                continue
+            if found is not None and (plain is None or found < plain):
+                plain = found
+        return self.without_quotient(x) if plain is None else plain
 
-def _largest_with_quotients(
-    x: Sum, atom: Quotient, coefficient: int, known: Mapping[e.Var, Bounds]
-) -> int | None:
-    """k * (X // c) - k * (Y // c) is at most k * ceil((X - Y) / c)."""
-    for other, c in x.terms.items():
-        if isinstance(other, Quotient) and c == -coefficient and other.by == atom.by:
-            gap = atom.inner.minus(other.inner).bounds(known)[1]
-            if gap is not None:
-                remaining = largest(x.without(atom).without(other), known)
-                if remaining is not None:
-                    return remaining + coefficient * -(-gap // atom.by)
-    return None
+    def without_quotient(self, x: Sum) -> int | None:
+        """c * (X // c) lies in X - c + 1 .. X: for symbolic X, where constants bound nothing."""
+        for atom, coefficient in x.terms.items():
+            if isinstance(atom, Quotient) and coefficient % atom.by == 0:
+                rest = x.without(atom)
+                times = coefficient // atom.by
+                slack = 0 if times > 0 else atom.by - 1
+                return self.of(rest.plus(atom.inner.shifted(-slack), times))
+        return None
+
+    def with_extreme(self, x: Sum, atom: Extreme, coefficient: int) -> int | None:
+        """A minimum is at most each of its arguments, a maximum one of them."""
+        rest = x.without(atom)
+        ends = [self.of(rest.plus(part, coefficient)) for part in (atom.a, atom.b)]
+        if atom.is_min == (coefficient > 0):
+            return min((end for end in ends if end is not None), default=None)
+        return None if None in ends else max(ends)  # type: ignore[type-var]
+
+    def with_quotients(self, x: Sum, atom: Quotient, coefficient: int) -> int | None:
+        """k * (X // c) - k * (Y // c) is at most k * ceil((X - Y) / c)."""
+        for other, c in x.terms.items():
+            if isinstance(other, Quotient) and c == -coefficient and other.by == atom.by:
+                gap = atom.inner.minus(other.inner).bounds(self.known)[1]
+                if gap is not None:
+                    remaining = self.of(x.without(atom).without(other))
+                    if remaining is not None:
+                        return remaining + coefficient * -(-gap // atom.by)
+        return None

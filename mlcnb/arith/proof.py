@@ -83,13 +83,13 @@ def _by_remainder(ctx: Context, x: Sum, depth: int) -> bool:
 
 
 def _by_division(ctx: Context, x: Sum, depth: int) -> bool:
-    """x // c lies between (x - c + 1) / c and x / c; x % c below c."""
+    """x // c lies between (x - c + 1) / c and x / c; alone, it is at least y where x >= c * y."""
     for atom, factor in x.terms.items():
         if atom.kind != "split" or atom.args[2] is not None:
             continue
         inner, by, _ = atom.args
         rest = x.without(atom)
-        bound = inner.shifted(1 - by) if factor > 0 else inner
+        bound = inner.shifted(1 - by) if factor > 1 or factor == -1 else inner
         return is_nonnegative(ctx, rest.scaled(by).plus(bound, factor), depth - 1)
     return False
 

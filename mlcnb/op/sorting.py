@@ -59,7 +59,7 @@ def positions(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
 def first_of(x: te.Tensor, axis: int, count: Any, descending: bool) -> te.Tensor:
     """The first `count` of that order: by insertion where they are few, else of the whole order."""
     few, size = as_int(count), as_int(x.shape[axis])
-    if few is None or size is None or few > min(INSERTED, size // 4):
+    if few is None or few > (INSERTED if size is None else min(INSERTED, size // 4)):
         return order_of(x, axis, descending)
 
     def loops(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
@@ -104,7 +104,11 @@ def _insertion(data: Buffer, order: Buffer, axis: int, count: int, before: Befor
             )
 
         def first(k: Var) -> Stmt:
-            return let(lambda v: put(k, v, k), value=load(data, *place(k)))
+            value = load(data, *place(k))
+            if as_int(data.shape[axis]) is None:  # what is not there is refused where it is gathered
+                there = p.less(k, data.shape[axis])
+                value = p.if_then_else(there, value, p.const(0, data.dtype))
+            return let(lambda v: put(k, v, k), value=value)
 
         def later(k: Var) -> Stmt:
             at = k + count

@@ -52,7 +52,6 @@ def _is_image(block: BlockInfo) -> bool:
     (write, *more) = block.node.writes
     return (
         block.kinds == "SSSS"
-        and None not in block.extents
         and not more
         and write.buffer.dtype == "float32"
         and write.region[-1].min is block.node.iter_vars[-1].var

@@ -18,6 +18,7 @@ from typing import Any
 
 from mlcnb.dlight.cpu.blocked_window import WINDOW, fuse_epilogue
 from mlcnb.dlight.cpu.elementwise import spread
+from mlcnb.dlight.cpu.tiles import overlap
 from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
@@ -85,7 +86,12 @@ def window(sch: Schedule, block: Any, last: Any, target: Target) -> None:
 
 def by_vectors(sch: Schedule, row: Any, target: Target) -> tuple[list[Any], Any]:
     """The loop over vectors, if there are several, and the vectorized one over lanes."""
-    length = as_int(sch.get(row).extent) or 0
+    length = as_int(sch.get(row).extent)
+    if length is None:
+        outer, lane = _cut(sch, row, target.lanes("float32"))
+        sch.vectorize(lane)
+        overlap(sch, *outer)
+        return outer, lane
     lanes = best_lanes(length, target.lanes("float32"))
     outer, lane = ([], row) if length <= lanes else _cut(sch, row, lanes)
     sch.vectorize(lane)

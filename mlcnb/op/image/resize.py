@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mlcnb import te
+from mlcnb.arith import Analyzer
+from mlcnb.ir import Range
 from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int, cast, const, maximum, minimum, select
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, wide
@@ -157,10 +160,15 @@ class Resize(OpDecl):
     def taps(self, o: Any, size_in: Any, size_out: Any, kind: Any) -> list[Tap]:
         """The neighbours of output place `o` along one dimension."""
         mode = self.coordinate_transformation_mode
-        p, q = ip.fraction(mode, o, size_in, size_out, maximum)
+        p, q = ip.fraction(mode, o, *_least(mode, size_in, size_out), maximum)
+        within = Analyzer()  # of open sizes no later step knows that much
+        if isinstance(o, Var):
+            within.bind(o, Range(0, size_out))
 
         def inside(place: Any) -> Any:
-            return maximum(minimum(place, size_in - 1), 0)
+            if as_int(size_out) is not None:
+                return maximum(minimum(place, size_in - 1), 0)
+            return within.simplify(maximum(within.simplify(minimum(place, size_in - 1)), 0))
 
         if self.method == "nearest_neighbor":
             return [Tap(inside(ip.nearest(self.rounding_method, p, q)), None)]
@@ -242,6 +250,20 @@ class Resize3d(Resize):
     def spatial(self) -> str:
         """Depth, height and width."""
         return "DHW"
+
+
+def _least(mode: str, size_in: Any, size_out: Any) -> tuple[Any, Any]:
+    """The sizes in lowest terms, where only their quotient counts and one divides the other.
+
+    Open sizes then are gone from where an element lies: h * 2 from h is 2 from 1.
+    """
+    if mode in ("align_corners", "pytorch_half_pixel"):
+        return size_in, size_out
+    for large, small in ((size_out, size_in), (size_in, size_out)):
+        times = as_int(tidy(large // small))
+        if times is not None and as_int(tidy(large - small * times)) == 0:
+            return (1, times) if large is size_out else (times, 1)
+    return size_in, size_out
 
 
 def _sum(parts: list[Any]) -> Any:

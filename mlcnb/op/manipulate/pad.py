@@ -93,7 +93,13 @@ class Pad(OpDecl):
 
         def source(*index: Any) -> Any:
             sides = zip(index, x.shape, self.widths(), strict=True)
-            return x(*(self.folded(i, d, a, b) for i, d, (a, b) in sides))
+            places = [self.folded(i, d, a, b) for i, d, (a, b) in sides]
+            before, after = self.widths()[-1]
+            length = x.shape[-1]
+            if as_int(length) is not None or min(before, after) < 0 or not before + after:
+                return x(*places)
+            inside = all_of(index[-1] >= before, index[-1] < length + before)
+            return te.if_then_else(inside, x(*places[:-1], index[-1] - before), x(*places))
 
         return te.compute(shape, source, name=f"pad_{self.pad_mode}")
 

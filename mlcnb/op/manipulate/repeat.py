@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import cast, if_then_else
+from mlcnb.ir.prim_ops import as_int, cast, if_then_else
 from mlcnb.op._dims import axis_at, differ, product, refuse, tell, tensor, tidy, want_rank
-from mlcnb.op._spell import ints_of
+from mlcnb.op._spell import call, ints_of
 from mlcnb.op.manipulate.reshape import regroup
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
@@ -66,8 +66,16 @@ class Tile(OpDecl):
 
 @onnx("Tile", since=6)
 def onnx_tile(n: OnnxNode, x: Expr, repeats: Expr) -> Expr:
-    """`repeats` must be known."""
-    return make_call(Tile, x, repeats=ints_of(n, repeats, "repeats"))
+    """`repeats` must be known. Of open sizes copies lie along axes of their own: no remainders."""
+    counts, dims = ints_of(n, repeats, "repeats"), n.dims(x)
+    pairs = list(zip(counts or (), dims, strict=False))
+    opened = any(times > 1 and as_int(size) is None for times, size in pairs)
+    if not opened or len(pairs) != len(dims) or 0 in [times for times, _ in pairs]:
+        return make_call(Tile, x, repeats=counts)
+    apart = [d for times, size in pairs for d in ((1, size) if times > 1 else (size,))]
+    beside = [d for times, size in pairs for d in ((times, size) if times > 1 else (size,))]
+    copies = n.emit(call("relax.broadcast_to", n.emit(call("relax.reshape", x, apart)), beside))
+    return call("relax.reshape", copies, [tidy(size * times) for times, size in pairs])
 
 
 @operator("relax.repeat")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.arith import Analyzer
+from mlcnb.arith.sum import is_index
 from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -104,6 +105,10 @@ class Simplifier(PyStmtExprMutator):
         value = self.child(n.value)
         if isinstance(value, e.IntImm | e.FloatImm):
             return self.visit_stmt(substitute(n.body, {n.var: value}))
+        if is_index(n.var.dtype):
+            multiples = self.analyzer.modular_set(value)
+            if multiples.coeff > 1:
+                self.analyzer.update(n.var, multiples)
         body = self.visit_stmt(n.body)
         return None if body is None else replace(n, value=value, body=body)
 
