@@ -17,11 +17,15 @@ import numpy as np
 
 from mlcnb.arith.evaluate import evaluate
 from mlcnb.core.errors import MLCError
+from mlcnb.core.node import walk
 from mlcnb.dlight.survey import BlockInfo
+from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.stmt import BufferStore
 
+#: an open size is tried as about so many, the first of them: no multiple of a vector
+TRIED = 37
 #: so many groups of lanes are tried, spread over a run
 GROUPS = 256
 
@@ -36,15 +40,28 @@ class Places:
     def __init__(self, block: BlockInfo, access: BufferLoad | BufferStore, lanes: int) -> None:
         self.access, self.lanes = access, lanes
         self.axes = [axis.var for axis in block.node.iter_vars]
-        self.extents = [e or 1 for e in block.extents]
+        extents = [axis.dom.extent for axis in block.node.iter_vars]
+        opened = dict.fromkeys(
+            n for x in (*extents, *access.buffer.shape) for n in walk(x) if isinstance(n, Var)
+        )
+        self.sizes = {v: np.asarray(TRIED + 4 * n) for n, v in enumerate(opened)}
+        self.extents = [int(self.number(x)) or 1 for x in extents]
+
+    def number(self, x: Any) -> Any:
+        """A size; of an open one, one that is tried."""
+        known = as_int(x)
+        found = evaluate(x, self.sizes, None) if known is None else known
+        if found is None:
+            raise MLCError(f"size {x} of {self.access.buffer.name} cannot be tried")
+        return found
 
     def at(self, values: Sequence[Any]) -> np.ndarray:
         """The row-major number of the element at these indices, arrays alike."""
-        given = dict(zip(self.axes, values, strict=True))
+        given = {**self.sizes, **dict(zip(self.axes, values, strict=True))}
         flat: Any = np.asarray(0)
         for index, dim in zip(self.access.indices, self.access.buffer.shape, strict=True):
-            size, place = as_int(dim), evaluate(index, given, None)
-            if size is None or place is None:
+            size, place = self.number(dim), evaluate(index, given, None)
+            if place is None:
                 raise MLCError(f"where {self.access.buffer.name} is read is not known beforehand")
             flat = flat * size + place
         return flat

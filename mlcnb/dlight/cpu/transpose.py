@@ -27,6 +27,7 @@ from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.elementwise import CHUNKS, spread
 from mlcnb.dlight.cpu.general import inline_chains
 from mlcnb.dlight.cpu.places import Places
+from mlcnb.dlight.cpu.tiles import overlap
 from mlcnb.dlight.decide import decide
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
@@ -59,6 +60,7 @@ def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
     sch.reorder(*outer, along_0, across_0, along_1, across_1)
     sch.unroll(along_1)
     sch.vectorize(across_1)
+    overlap(sch, along_0, across_0)
     many = math.prod(as_int(sch.get(loop).extent) or 1 for loop in outer) >= CHUNKS // 8
     spread(sch, outer if many else [along_0], block.work)
     return True
@@ -102,7 +104,7 @@ def _copies_words(block: BlockInfo) -> bool:
     """One load and one store of 32-bit elements, whose axes are the indices of the result."""
     node = block.node
     loads = [n for n in walk(node.body) if isinstance(n, BufferLoad)]
-    if len(loads) != 1 or not isinstance(node.body, BufferStore) or None in block.extents:
+    if len(loads) != 1 or not isinstance(node.body, BufferStore):
         return False
     kinds = {loads[0].buffer.dtype.bits, node.body.buffer.dtype.bits}
     axes = [axis.var for axis in node.iter_vars]
