@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.arith import simplify
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.places import Places
@@ -23,6 +24,7 @@ from mlcnb.dlight.survey import UNKNOWN, BlockInfo
 from mlcnb.ir import expr as e
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
+from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import BufferStore
@@ -33,6 +35,8 @@ PARALLEL_WORK = 16 << 10
 CHUNKS = 64
 #: vectors of a row that are written out, where each reads places that only it has
 WRITTEN_OUT = 8
+#: places at a row's ends that loops of their own fill
+MOST_APART = 16
 #: whole registers that one vector takes
 REGISTERS = (1, 2, 4)
 
@@ -47,18 +51,61 @@ def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
         spread(sch, loops[:-1] or loops, block.work)
         return
     if block.extents[-1] is None:
-        row, vector = sch.split(loops[-1], [None, lanes])
+        first = _first_that_runs_on(block, lanes)
+        before, after = _borders(sch, block) if first == len(loops) - 1 else (0, 0)
+        if before or after:
+            factors = [*([before] if before else []), None, *([after] if after else [])]
+            loops[-1] = sch.loop_partition(loops[-1], factors)[1 if before else 0]
+        row, vector = sch.split(_fused(sch, loops[first:]), [None, lanes])
         sch.vectorize(vector)
         overlap(sch, row)
-        spread(sch, loops[:-1] or [row], block.work)
+        spread(sch, loops[:first] or [row], block.work)
         return
     first = first_in_row(block, lanes)
-    row = sch.fuse(*loops[first:]) if len(loops) - first > 1 else loops[-1]
+    row = _fused(sch, loops[first:])
     inner, vector = _vector_loop(sch, row, lanes * decide("registers of a vector", REGISTERS))
     sch.vectorize(vector)
     if inner and loops[:first] and _turns(block) and 0 < _count(sch, inner[0]) <= WRITTEN_OUT:
         sch.unroll(inner[0])
     spread(sch, loops[:first] or inner, block.work)
+
+
+def _borders(sch: Schedule, block: BlockInfo) -> tuple[int, int]:
+    """How many places of the last axis, at its beginning and at its end, a condition sets apart from
+    all between.
+    """
+    last, before, after = block.node.iter_vars[-1], 0, 0
+    for n in walk(block.node.body):
+        if not (isinstance(n, e.Call) and n.op == "tir.if_then_else"):
+            continue
+        for part in conjuncts(n.args[0]):
+            match part:
+                case e.LE(e.IntImm(value), v) if v is last.var:
+                    before = max(before, value)
+                case e.LE(v, most) if v is last.var:
+                    after = max(after, as_int(simplify(last.dom.extent - most - 1)) or 0)
+                case e.LT(v, end) if v is last.var:
+                    after = max(after, as_int(simplify(last.dom.extent - end)) or 0)
+    return (before, after) if before + after <= MOST_APART else (0, 0)
+
+
+def _fused(sch: Schedule, loops: list[Any]) -> Any:
+    return sch.fuse(*loops) if len(loops) > 1 else loops[0]
+
+
+def _first_that_runs_on(block: BlockInfo, lanes: int) -> int:
+    """The last loop, or the one before it where all accesses run through both, or stay in both.
+
+    No more: remainders of products of open sizes stay in the index.
+    """
+    last = len(block.extents) - 1
+    if not last or not isinstance(block.node.body, BufferStore) or block.extents[last - 1] == 1:
+        return last
+    accesses = [n for n in walk(block.node.body) if isinstance(n, BufferLoad | BufferStore)]
+    if _tested_axes(block) & {last - 1, last}:
+        return last
+    joined = all(_joins(block, x, lanes, last - 1, last + 1) for x in accesses)
+    return last - 1 if joined else last
 
 
 def _turns(block: BlockInfo) -> bool:
@@ -110,7 +157,7 @@ def first_in_row(block: BlockInfo, lanes: int) -> int:
         length *= block.extents[first] or 1
         if block.extents[first] is None or tested & {*range(first, last + 1)}:
             break
-        if not all(_joins(Places(block, x, lanes), first, last + 1) for x in accesses):
+        if not all(_joins(block, x, lanes, first, last + 1) for x in accesses):
             break
         short = best == last and (block.extents[-1] or 1) < lanes
         if _fill(length, lanes) > most + (-1e-9 if short else 0.02):
@@ -135,8 +182,11 @@ def _tested_axes(block: BlockInfo) -> set[int]:
     return {axes[n] for c in conditions for n in walk(c) if isinstance(n, e.Var) and n in axes}
 
 
-def _joins(places: Places, first: int, last: int) -> bool:
+def _joins(
+    block: BlockInfo, access: BufferLoad | BufferStore, lanes: int, first: int, last: int
+) -> bool:
     try:
+        places = Places(block, access, lanes)
         return places.runs_along(first, last) or places.runs_along(first, last, step=0)
     except MLCError:
         return False

@@ -52,6 +52,7 @@ from mlcnb.tir.stmt import (
     Stmt,
     seq,
 )
+from mlcnb.tir.transform.simplify import Simplifier
 
 #: the annotation of a loop over tiles that may overlap
 PRAGMA = "pragma_overlap_tiles"
@@ -97,8 +98,18 @@ def _with_whole_tiles(n: For) -> Stmt | None:
         return _whole_ones_first(n, tile)
     width, length = p.const(tile.width, start.dtype), tile.length.expr(start.dtype)
     first = p.minimum(n.loop_var * width, length - width)
+    body = _decided(body, start, length - width)
     whole = replace(n, body=LetStmt(start, first, _overlapped(body)))
     return IfThenElse(length >= width, whole, replace(n, body=_overlapped(n.body)))
+
+
+def _decided(body: Stmt, start: e.Var, last: e.PrimExpr) -> Stmt:
+    """The body of a whole tile, which begins at 0 to `last`; what chooses by the place is simplified."""
+    if not any(isinstance(n, e.Call) and n.op == "tir.if_then_else" for n in walk(body)):
+        return body
+    simplifier = Simplifier()
+    simplifier.analyzer.bind(start, e.Range(p.const(0, start.dtype), last + 1))
+    return simplifier.visit_stmt(body) or body
 
 
 def _whole_ones_first(n: For, tile: _Tile) -> Stmt | None:

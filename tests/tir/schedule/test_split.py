@@ -345,11 +345,14 @@ def test_a_predicate_over_a_predicate():
     )
 
 
-def test_loops_that_do_not_start_at_zero_stay_whole():
-    sch = Schedule(copy_2d())
-    _, part = sch.loop_partition(sch.get_loops("B")[0], [4])
-    with refuses(sch, "split: loop i1 starts at 4, not at 0"):
-        sch.split(part, [2, 2])
+def test_the_parts_of_a_loop_that_does_not_start_at_zero_do():
+    sch = Schedule(elementwise(16))
+    _, part = sch.loop_partition(sch.get_loops("B")[0], [6])
+    sch.split(part, [None, 4])
+    assert "for i1_0, i1_1 in T.grid(3, 4):" in str(sch)
+    assert "v_i = T.axis.spatial(16, i1_0 * 4 + i1_1 + 6)" in str(sch)
+    assert "T.where(i1_0 * 4 + i1_1 < 10)" in str(sch)
+    same_results(sch)
 
 
 def test_odd_factors():

@@ -55,7 +55,7 @@ def split(
 
     Args:
         state: the program.
-        loop: a serial loop without annotations that starts at 0.
+        loop: a serial loop without annotations; the new ones start at 0, wherever it does.
         factors: the extents; one may be None (or -1) and is then what is needed to cover the loop.
         preserve_unit_iters: keep loops of extent 1 in the bindings of blocks.
         disable_predication: leave out the predicate where the factors do not divide; the caller
@@ -71,13 +71,11 @@ def split(
             f"factors=[None, {p.as_int(factors) or 8}]",
         )
     refuse_marked(state, "split", loop)
-    if p.as_int(loop.min) != 0:
-        raise state.refusal(f"split: {name_of(loop)} starts at {text_of(loop.min)}, not at 0", loop)
     extents = _extents(state, loop, [None if p.as_int(f) == -1 else f for f in factors])
     loops = [
         For(
             e.Var(f"{loop.loop_var.name}_{n}", loop.loop_var.dtype),
-            loop.min,
+            p.const(0, loop.loop_var.dtype),
             x,
             ForKind.SERIAL,
             loop,
@@ -93,7 +91,7 @@ def split(
         units = {x.loop_var: ZERO for x in loops if p.as_int(x.extent) == 1}
         value = of(value.expr(loop.loop_var.dtype), Context(values=units))
     edit = state.edit()
-    context = Context(known, {loop.loop_var: value})
+    context = Context(known, {loop.loop_var: value.plus(of(loop.min))})
     body = Substitution(context, edit.forward).stmt(loop.body)
     if not disable_predication:
         body = _predicated(state, loop, value, loops, body, edit.forward)
