@@ -25,9 +25,10 @@ from mlcnb.ir import expr as e
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.analysis.edges import conjuncts
+from mlcnb.tir.analysis.structure import LEAST, statements
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.stmt import BufferStore
+from mlcnb.tir.stmt import BufferStore, For
 
 #: less work than this is not worth waking other threads for
 PARALLEL_WORK = 16 << 10
@@ -196,11 +197,19 @@ def spread(sch: Schedule, loops: list[Any], work: int) -> None:
     """Fuse loops and run them in parallel, if there is work enough."""
     while len(loops) > 1 and as_int(sch.get(loops[0]).extent) == 1:
         loops = loops[1:]
-    if not loops or not either("parallel", work >= PARALLEL_WORK):
+    if not loops:
+        return
+    opened = any(
+        isinstance(n, For) and as_int(n.extent) is None for n in statements(sch.get(loops[0]))
+    )
+    if not either("parallel", opened or work >= PARALLEL_WORK):
         return
     extents = [as_int(sch.get(loop).extent) for loop in loops]
     loops = loops[: decide("loops in parallel", _own_first(_enough(extents), len(loops)))]
-    sch.parallel(sch.fuse(*loops) if len(loops) > 1 else loops[0])
+    outer = _fused(sch, loops)
+    sch.parallel(outer)
+    if opened:  # how much there is to do is known when it runs
+        sch.annotate(outer, LEAST, PARALLEL_WORK)
 
 
 def _own_first(own: int, most: int) -> tuple[int, ...]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
+from mlcnb.arith import simplify
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node, children, walk
-from mlcnb.ir.expr import Var
-from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.prim_ops import add, as_int, cast, const, maximum
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import bodies
+
+#: annotation of a parallel loop of open size: with less work (see `work_of`) it stays on its thread
+LEAST = "pragma_parallel_least"
 
 
 def statements(n: Node) -> Iterator[s.Stmt]:
@@ -45,6 +50,37 @@ def work(n: s.Stmt, unknown: float, of: Callable[[s.Stmt], float] = lambda _n: 1
         extent = as_int(n.extent) if isinstance(n, s.For) else None
         return below[0] * (unknown if extent is None else extent)
     return max(below) if isinstance(n, s.IfThenElse) else sum(below)
+
+
+def work_of(n: s.Stmt, unknown: int) -> PrimExpr:
+    """`work`, as an expression of the sizes that are open where `n` stands: elements that are
+    stored; `unknown` counts for the rounds of a loop whose length is found inside.
+    """
+    inner = {v for x in statements(n) for v in _made_by(x)}
+
+    def rounds(x: s.For | s.While) -> Any:
+        if isinstance(x, s.While) or any(v in inner for v in walk(x.extent) if isinstance(v, Var)):
+            return unknown
+        return cast("int64", x.extent)
+
+    def count(x: s.Stmt) -> PrimExpr:
+        below = [count(y) for y in bodies(x)]
+        if not below:
+            return const(x.value.dtype.lanes if isinstance(x, s.BufferStore) else 1, "int64")
+        if isinstance(x, s.For | s.While):
+            return below[0] * rounds(x)
+        return reduce(maximum if isinstance(x, s.IfThenElse) else add, below)
+
+    return simplify(count(n))
+
+
+def _made_by(x: s.Stmt) -> tuple[Var, ...]:
+    match x:
+        case s.For():
+            return (x.loop_var,)
+        case s.LetStmt():
+            return (x.var,)
+    return ()
 
 
 def parent_map(n: Node) -> dict[s.Stmt, s.Stmt]:

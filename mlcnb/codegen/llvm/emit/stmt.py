@@ -17,7 +17,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
-from mlcnb.tir.analysis.structure import allocations, statements, work
+from mlcnb.tir.analysis.structure import LEAST, allocations, statements, work, work_of
 from mlcnb.tir.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ STACK_BYTES = 64 << 10
 ALL_STACK_BYTES = 1 << 20
 #: statements after which a loop looks again whether it has to stop: some ten microseconds
 POLL_WORK = 20_000
+#: rounds that a loop counts for whose length is found inside of a parallel one
+INSIDE = 8
 #: characters of a loop's name in the IR
 _LONGEST = 100
 #: a vector loop with more instructions than this is not unrolled
@@ -188,8 +190,25 @@ def parallel(em: Emitter, x: s.For) -> None:
         where = f.emit(f"getelementptr i64, ptr {context}, i64 {slot}")
         f.do(f"store {kind} {f.env[var][0]}, ptr {where}")
     run = em.external("mlcnb_parallel_for", "i32", ("ptr", "ptr", "i64"))
-    status = f.emit(f"call i32 {run}(ptr @{name}, ptr {context}, i64 {extent})")
-    em.stop_with(status)
+    by_threads = f"call i32 {run}(ptr @{name}, ptr {context}, i64 {extent})"
+    least = p.as_int(x.annotations.get(LEAST))
+    if least is None:
+        em.stop_with(f.emit(by_threads))
+        return
+    small = f.emit(f"icmp slt i64 {index(em, work_of(x, INSIDE))}, {least}")
+    some = f.emit(f"icmp sgt i64 {extent}, 0")
+    alone, shared, done = f.label("alone"), f.label("shared"), f.label("ran")
+    f.do(f"br i1 {f.emit(f'and i1 {small}, {some}')}, label %{alone}, label %{shared}")
+    ends = []
+    for label, call in (
+        (alone, f"call i32 @{name}(ptr {context}, i64 0, i64 {extent})"),
+        (shared, by_threads),
+    ):
+        f.place(label)
+        ends.append(f"[ {f.emit(call)}, %{label} ]")
+        f.do(f"br label %{done}")
+    f.place(done)
+    em.stop_with(f.emit(f"phi i32 {', '.join(ends)}"))
 
 
 def _captured(em: Emitter, x: s.For) -> list[e.Var]:
