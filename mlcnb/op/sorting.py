@@ -105,7 +105,9 @@ def _insertion(data: Buffer, order: Buffer, axis: int, count: int, before: Befor
 
         def first(k: Var) -> Stmt:
             value = load(data, *place(k))
-            if as_int(data.shape[axis]) is None:  # what is not there is refused where it is gathered
+            if (
+                as_int(data.shape[axis]) is None
+            ):  # what is not there is refused where it is gathered
                 there = p.less(k, data.shape[axis])
                 value = p.if_then_else(there, value, p.const(0, data.dtype))
             return let(lambda v: put(k, v, k), value=value)

@@ -7,10 +7,16 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mlcnb as mlc
+from mlcnb import relax
+from mlcnb.core.errors import ExecutionError
 from mlcnb.core.node import walk
+from mlcnb.ir.expr import FloorDiv, FloorMod, Max, Min, Ramp, Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.observe.peers import onnxruntime_session
-from mlcnb.tir.stmt import Allocate
+from mlcnb.script import relax as R
+from mlcnb.tir import SizeVar
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.stmt import Allocate, BufferStore, LetStmt
 
 
 def model(nodes, inputs, outputs, constants):
@@ -151,3 +157,106 @@ def test_rows_are_added_up_by_vectors(reduced):
     assert max(facts.looped.vector for facts in kernel.facts.values()) >= 16
     text = kernel.lowered.script()
     assert " // T.int64(" in text
+
+
+def _ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+#: operator, attributes, constants behind the input: what moves and picks elements
+MOVED = {
+    "last axes": ("Transpose", {"perm": [0, 1, 3, 2]}, []),
+    "to channels last": ("Transpose", {"perm": [0, 2, 3, 1]}, []),
+    "reversed": ("Transpose", {"perm": [3, 2, 1, 0]}, []),
+    "reflect": ("Pad", {"mode": "reflect"}, [_ints(0, 0, 1, 3, 0, 0, 2, 1)]),
+    "edge": ("Pad", {"mode": "edge"}, [_ints(0, 0, 0, 2, 0, 0, 1, 0)]),
+    "constant": ("Pad", {}, [_ints(0, 0, 2, 1, 0, 0, 0, 4), np.float32(3)]),
+    "tile": ("Tile", {}, [_ints(1, 2, 3, 2)]),
+    "nearest": ("Resize", {"mode": "nearest"}, ["", np.float32([1, 1, 2, 3])]),
+    "linear": ("Resize", {"mode": "linear"}, ["", np.float32([1, 1, 2, 2])]),
+    "cubic": ("Resize", {"mode": "cubic"}, ["", np.float32([1, 1, 3, 2])]),
+    "asymmetric": (
+        "Resize",
+        {
+            "mode": "nearest",
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "floor",
+        },
+        ["", np.float32([1, 1, 2, 2])],
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=MOVED)
+def moved(request):
+    """One operator compiled for any size, and ONNX Runtime's."""
+    kind, attributes, constants = MOVED[request.param]
+    names = [c if isinstance(c, str) else f"c{n}" for n, c in enumerate(constants)]
+    held = {n: np.asarray(c) for n, c in zip(names, constants, strict=True) if n}
+    nodes = [(kind, ["x", *names], "y", attributes)]
+    given = model(nodes, {"x": ["n", 16, "h", "w"]}, {"y": ["a", "b", "c", "d"]}, held)
+    return request.param, mlc.compile(mlc.from_onnx(given)), onnxruntime_session(given, 1)
+
+
+@pytest.mark.parametrize(
+    "size", [(1, 4, 4), (3, 4, 5), (1, 7, 16), (2, 17, 33), (1, 16, 48), (1, 70, 131)]
+)
+def test_elements_that_move(moved, size: tuple[int, int, int]):
+    """Rows shorter than a tile and longer, on one thread and on two."""
+    _, ex, session = moved
+    n, h, w = size
+    x = np.random.default_rng(w).standard_normal((n, 16, h, w)).astype(np.float32)
+    wanted = session.run(None, {"x": x})[0]
+    for threads in (1, 2):
+        mlc.set_num_threads(threads)
+        np.testing.assert_allclose(ex(x), wanted, rtol=1e-4, atol=5e-5)
+
+
+def test_no_rows_at_all(moved):
+    name, ex, _ = moved
+    if name in ("last axes", "to channels last", "reversed", "tile", "constant"):
+        assert ex(np.zeros((0, 16, 3, 5), np.float32)).size == 0
+
+
+def test_whole_tiles_neither_divide_nor_look_up(moved):
+    """In a row's main part lanes lie side by side, or where no size has a say."""
+    name, ex, _ = moved
+    if name in ("linear", "cubic", "nearest", "reversed"):
+        return  # what is picked is blended; 3 does not divide 16; rows of batches are far apart
+    (kernel,) = ex.kernels.values()
+    lets = [n for n in walk(kernel.lowered.body) if isinstance(n, LetStmt)]
+    whole = next(n for n in lets if n.var.name == "start")
+    places = [n.indices[-1] for n in walk(whole) if isinstance(n, BufferLoad | BufferStore)]
+    assert any(x.dtype.lanes > 4 for x in places)
+    for n in walk(whole):
+        if isinstance(n, FloorDiv | FloorMod | Min | Max) and n.dtype.lanes > 1:
+            assert not any(isinstance(v, Var) for v in walk(n)), n
+        if isinstance(n, Ramp):
+            assert as_int(n.stride) is not None, n
+
+
+@pytest.mark.parametrize("width", [5, 6, 40, 1000])
+def test_the_first_few_are_found_by_insertion(width: int):
+    sizes = [SizeVar(name, "int64") for name in "nw"]
+    x = relax.Var("x", R.Tensor(sizes, "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.normalize(relax.op.topk(x, k=5, axis=1, ret_type="values")))
+    ex = mlc.compile(bb.get())
+    x = np.random.default_rng(width).standard_normal((3, width)).astype(np.float32)
+    np.testing.assert_array_equal(ex(x), -np.sort(-x, 1)[:, :5])
+    for few in (0, 1, 4):
+        with pytest.raises(ExecutionError, match=f"is outside of 0..{few}"):
+            ex(x[:, :few])
+
+
+def test_threads_are_woken_for_enough_work_only():
+    """The loop is parallel in the program; at run time its size decides."""
+    nodes = [("Exp", ["x"], "y", {})]
+    ex = mlc.compile(mlc.from_onnx(model(nodes, {"x": ["n", "w"]}, {"y": ["n", "w"]}, {})))
+    (kernel,) = ex.kernels.values()
+    assert "T.parallel(" in kernel.lowered.script()
+    assert '"pragma_parallel_least": 16384' in kernel.lowered.script()
+    for shape in ((0, 0), (0, 9), (9, 0), (1, 1), (3, 7), (300, 301)):
+        x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+        np.testing.assert_allclose(ex(x), np.exp(x), rtol=1e-5)

@@ -79,8 +79,9 @@ class Places:
         across = np.outer(inner, np.arange(1, self.lanes + 1)).ravel()
         return np.unique([*spread, *(across[across < length] // self.lanes)])
 
-    def runs_along(self, first: int, last: int, step: int = 1) -> bool:
-        """True if loops first … last - 1, fused, go `step` elements at a time.
+    def runs_along(self, first: int, last: int, step: int | None = 1) -> bool:
+        """True if loops first … last - 1, fused, go `step` elements at a time (None: as many as
+        they do at first).
 
         Tried for some groups of lanes, those where a loop begins anew among them, and both ends
         of every other loop.
@@ -94,6 +95,7 @@ class Places:
         for corner in itertools.islice(itertools.product(*ends), 32):
             places = self.at([*corner[:first], *own, *corner[last:]])
             steps = np.diff(np.broadcast_to(places, fused.shape), axis=1)
+            step = int(steps[0, 0]) if step is None else step
             if (steps[inside[:, 1:]] != step).any():
                 return False
         return True

@@ -125,6 +125,8 @@ def find_runs(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
             return None
         for last, first in itertools.combinations(range(end - 1, -1, -1), 2):
             if min(places.length(first, last), places.length(last, end)) > 1:
+                if places.sizes and not places.runs_along(last, end, step=None):
+                    continue  # each row would be looked up by divisions
                 if places.extents[last - 1] > 1 and places.runs_along(first, last):
                     found[first, last] = _fill(places.length(first, last), lanes) * _fill(
                         places.length(last, end), lanes
