@@ -19,7 +19,7 @@ from mlcnb.ir.expr import Var
 from mlcnb.op._dims import refuse, tell, tensor, want_rank, want_same_dtype
 from mlcnb.op._elementwise import FLOATS, want_kinds
 from mlcnb.op._loops import held, hold, let, load, loop, nest, scratch, seq, store, with_scratch
-from mlcnb.op._merge_sort import falling, sorted_rows
+from mlcnb.op._sort import falling, sorted_rows
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
