@@ -101,13 +101,15 @@ class GraphPlans:
             self._known[kinds] = found
         return self._run(found, flatten(values))
 
-    def lent(self, values: Sequence[Any], dims: Dims) -> tuple[Any, Callable[..., Any] | None]:
+    def lent(
+        self, values: Sequence[Any], dims: Dims, once: bool = False
+    ) -> tuple[Any, Callable[..., Any] | None]:
         """Run on values of the virtual machine: results may lie in them, or in a constant.
 
-        Beside the results the native way in for these sizes, if there is one.
+        Beside the results the native way in for these sizes, if there is one; once: none is made.
         """
         found = self._plan(dims)
-        if kinds_of(values) is None:
+        if once or kinds_of(values) is None:
             return self._run(found, flatten(values), lend=True), None
         return self.run_known(found, values, lend=True), found.native
 
