@@ -12,7 +12,7 @@ import pytest
 import mlcnb as mlc
 from mlcnb.core.errors import ExecutionError
 from mlcnb.relax.transform import LegalizeOps
-from mlcnb.runtime import frame, threads
+from mlcnb.runtime import frame, graph_call, threads
 from mlcnb.runtime.graph_call import BoundPlan
 from mlcnb.runtime.stretches import MOST_NEW, Stretch
 from mlcnb.runtime.vm_calls import OPS
@@ -330,6 +330,24 @@ def test_sizes_that_data_tell_are_native_when_they_are_met(kernels_called):
         np.testing.assert_allclose(ex(x), wanted, rtol=1e-5)
     assert set(kernels_called) <= {name for name in ex.kernels if "shape_func" in name}
     np.testing.assert_allclose(ex.vm["main"](x), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("held", [0, graph_call.HELD])
+def test_large_memory_is_held_for_sizes_that_are_met_again(held, monkeypatch):
+    monkeypatch.setattr(graph_call, "HELD", held)
+    ex = built(FROM_DATA)
+    x = np.ones(9, np.float32)
+    first = ex(x)
+    stretch = next(p for p in ex._machine._pieces[ex.mod["main"].body][::-1] if is_open(p))
+    (plan,) = stretch.plans._plans.values()
+    assert len(plan.free) == (held > 0)
+    np.testing.assert_array_equal(ex(x), first)
+    assert plan.native is not None
+
+
+def is_open(piece):
+    """A stretch of open sizes."""
+    return isinstance(piece, Stretch) and bool(piece.sizes)
 
 
 def test_an_error_in_a_stretch_names_its_binding():
