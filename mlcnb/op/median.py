@@ -10,8 +10,8 @@ from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.op._dims import as_int, axis_at, product, refuse, tell, tensor, tidy, unravel
 from mlcnb.op._elementwise import NUMBERS, want_kinds
-from mlcnb.op._merge_sort import order_of
 from mlcnb.op._reduce import reduced_dims
+from mlcnb.op._sort import order_of
 from mlcnb.op.sorting import positions
 from mlcnb.relax.operator import OpDecl, Tensor, operator
 from mlcnb.relax.struct_info import TupleStructInfo

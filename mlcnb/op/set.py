@@ -19,7 +19,7 @@ from mlcnb.op._accumulate import wide
 from mlcnb.op._dims import as_int, axis_at, product, tensor, unravel
 from mlcnb.op._elementwise import ANY, want_kinds
 from mlcnb.op._loops import held, hold, let, load, loop, nest, scratch, seq, store, with_scratch
-from mlcnb.op._merge_sort import MergeSort, rising
+from mlcnb.op._sort import BY_DIGITS, rising, sort_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
@@ -164,7 +164,7 @@ class _Groups:
         equals NaN.
         """
         n, order, at = self.n, self.order, self.at
-        sort = MergeSort(INT64, n, INT64, self.work)
+        sort = sort_of(self.is_long(), INT64, n, INT64, self.work)
 
         def by_column(c: Any) -> Stmt:
             return sort.sorts(order, lambda k: (k,), lambda i: self.row(i, c), rising)
@@ -192,6 +192,11 @@ class _Groups:
             store(self.many, [0], held(at) + 1),
             name="groups",
         )
+
+    def is_long(self) -> bool:
+        """Whether there are many rows, or may be and each is but one element."""
+        n = as_int(self.n)
+        return as_int(self.m) == 1 if n is None else n >= BY_DIGITS
 
     def next_of_order(self, k: Var, i: Var, before: Var, in_order: bool, nan_is_one: bool) -> Stmt:
         """Whether row i, the k-th, differs from the one before: then a group begins."""

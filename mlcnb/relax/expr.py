@@ -441,6 +441,8 @@ class Function(BaseFunc):
 
     def __post_init__(self) -> None:
         _as_tuples(self, "params")
+        if type(self.body) is not SeqExpr and isinstance(self.body, Expr):
+            object.__setattr__(self, "body", SeqExpr((), self.body))
         if self.attrs is None:
             object.__setattr__(self, "attrs", EMPTY)
         if self.attrs.get("Primitive", True) is not True:  # TVM's passes write 1, their tests too

@@ -19,7 +19,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -218,6 +218,7 @@ def _has_elements(kernel: Any, dims: Dims) -> bool:
     return all(evaluate(n, dims) > 0 for p in kernel.signature.params for n in p.shape)
 
 
+@lru_cache(maxsize=1024)
 def iterations(n: Stmt) -> float:
     """How often the innermost statements run, at most; infinite where that is not known."""
     return work(n, math.inf, lambda x: math.inf if isinstance(x, Evaluate) else 1)

@@ -37,6 +37,8 @@ from mlcnb.runtime.whole import is_straight, runs_whole
 
 #: sets of sizes whose plans are kept, with their memory
 KEPT = 16
+#: bytes of memory that are held for sizes that were met once
+HELD = 1 << 24
 
 #: the shape and dtype of each argument
 Kinds = tuple[tuple[tuple[int, ...], np.dtype], ...]
@@ -101,14 +103,16 @@ class GraphPlans:
             self._known[kinds] = found
         return self._run(found, flatten(values))
 
-    def lent(self, values: Sequence[Any], dims: Dims) -> tuple[Any, Callable[..., Any] | None]:
+    def lent(
+        self, values: Sequence[Any], dims: Dims, once: bool = False
+    ) -> tuple[Any, Callable[..., Any] | None]:
         """Run on values of the virtual machine: results may lie in them, or in a constant.
 
-        Beside the results the native way in for these sizes, if there is one.
+        Beside the results the native way in for these sizes, if there is one; once: none is made.
         """
         found = self._plan(dims)
-        if kinds_of(values) is None:
-            return self._run(found, flatten(values), lend=True), None
+        if once or kinds_of(values) is None:
+            return self._run(found, flatten(values), lend=True, once=once), None
         return self.run_known(found, values, lend=True), found.native
 
     def known(self, args: Sequence[Any]) -> Plan | None:
@@ -156,12 +160,15 @@ class GraphPlans:
                 self._known = {k: p for k, p in self._known.items() if p is not old}
             return self._plans[key]
 
-    def _run(self, found: Plan, inputs: Sequence[np.ndarray], lend: bool = False) -> Any:
+    def _run(
+        self, found: Plan, inputs: Sequence[np.ndarray], lend: bool = False, once: bool = False
+    ) -> Any:
         bound = self._bound(found)
         try:
             return bound.run(inputs, lend)
         finally:
-            found.free.append(bound)
+            if not once or found.layout.arena_bytes <= HELD:
+                found.free.append(bound)
 
     def _bound(self, found: Plan) -> BoundPlan:
         """A program for a plan that nobody uses."""

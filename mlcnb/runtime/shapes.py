@@ -259,6 +259,8 @@ def match_shape(
     for axis, (got, expected) in enumerate(zip(shape, wanted, strict=True)):
         if got < 0:
             raise RuntimeInputError(f"{name}: dimension {axis} of a shape would be {got}")
+        if isinstance(expected, e.Var) and dims.get(expected) == got:
+            continue
         if isinstance(expected, e.Var) and expected not in dims:
             if not expected.dtype.holds(got):
                 raise RuntimeInputError(

@@ -6,8 +6,9 @@
     if c: …                        part of a stretch where its branches could be; else a step, whose
                                    branches have stretches of their own
 
-A stretch whose sizes are open is planned for sizes that are met again: those that change at each
-turn of a loop would be planned for nothing.
+A stretch whose sizes are open is planned when they are met, which takes about as long as its steps
+do; not where they have changed time and again, as at each turn of a loop: these would be planned
+for nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from mlcnb.runtime.whole import Scope, is_known_tensor, is_whole_binding
 if TYPE_CHECKING:
     from mlcnb.runtime.frame import Frame
 
+#: new sizes, one after the other, that are planned for; behind them only what is met again is
+MOST_NEW = 8
 #: what a sequence is run as
 Pieces = list[Any]
 #: the values of a stretch's symbolic sizes, None where one has none
@@ -64,26 +67,25 @@ class Stretch:
         self.fast: tuple[Sizes, Callable[..., Any] | None] = ((), None)
         #: sizes that were met once
         self.met: OrderedDict[Sizes, None] = OrderedDict()
+        #: how many that were met last were new, one after the other
+        self.changed = 0
         self.kernel = _last_kernel(bindings)
 
     def run(self, frame: Frame) -> None:
-        """Bind the outputs in a frame; one step after the other for sizes that are new."""
+        """Bind the outputs in a frame; by single steps where sizes are new all the time."""
         env, known = frame.env, frame.dims
         values = [env[v] for v in self.params]
         sizes = tuple([known.get(v) for v in self.sizes])
         met, native = self.fast
         results = native(*values) if native is not None and met == sizes else NotImplemented
         if results is NotImplemented:
-            if sizes and self.is_new(sizes):
-                for binding in self.bindings:
-                    frame.bind(binding)
-                return
+            self.changed = self.changed + 1 if sizes and self.is_new(sizes) else 0
             dims: Dims = {v: known[v] for v in self.sizes if v in known}
-            if not self.plans.runs(dims):
+            if self.changed > MOST_NEW or not self.plans.runs(dims):
                 for binding in self.bindings:
                     frame.bind(binding)
                 return
-            results, native = self.plans.lent(values, dims)
+            results, native = self.plans.lent(values, dims, once=self.changed > 0)
             self.fast = sizes, native
         env.update(zip(self.outputs, results, strict=True))
         frame.kernel = self.kernel

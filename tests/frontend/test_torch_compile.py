@@ -67,6 +67,45 @@ def test_training():
         torch.testing.assert_close(a, b)
 
 
+class Attention(nn.Module):
+    """Four heads of queries, `heads` of keys and values."""
+
+    def __init__(self, causal, heads):
+        super().__init__()
+        self.causal, self.shared = causal, heads != 4
+        self.query, self.key, self.value = (nn.Linear(32, 8 * h) for h in (4, heads, heads))
+        self.out = nn.Linear(32, 5)
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            layer(x).unflatten(-1, (-1, 8)).transpose(1, 2)
+            for layer in (self.query, self.key, self.value)
+        )
+        found = nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, is_causal=self.causal, enable_gqa=self.shared
+        )
+        return self.out(found.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(
+    ("causal", "heads", "mask"),
+    [(False, 4, None), (True, 4, None), (True, 2, None), (False, 4, "float"), (False, 4, "bool")],
+)
+def test_training_through_attention(causal, heads, mask):
+    """PyTorch's backward graph reads the logarithms of the sums that ours gives."""
+    model, x = Attention(causal, heads), torch.randn(2, 6, 32)
+    seen = {"float": torch.randn(2, 1, 6, 6), "bool": torch.rand(2, 1, 6, 6) > 0.4, None: None}
+    run = torch.compile(model, backend="mlcnb")
+    found = []
+    for f in (run, model):
+        model.zero_grad()
+        y = f(x, seen[mask])
+        y.square().sum().backward()
+        found.append([y.detach(), *(p.grad.clone() for p in model.parameters())])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
 def test_open_sizes_and_strides():
     model = small().eval()
     run = torch.compile(model, backend="mlcnb", dynamic=True)

@@ -7,16 +7,18 @@ import numpy as np
 from mlcnb.op.linear_algebra import determinant, solve
 from mlcnb.op.nn import recurrent
 from mlcnb.op.nn._recurrent_activations import TABLE
+from mlcnb.op.vision import boxes, roi_align, roi_pool
 from mlcnb.op.vision import non_max_suppression as nms
-from mlcnb.op.vision import roi_align
 from tests.op.harness import Case, numbers
 
 MODULES = (
     "mlcnb.op.linear_algebra.determinant",
     "mlcnb.op.linear_algebra.solve",
     "mlcnb.op.nn.recurrent",
+    "mlcnb.op.vision.boxes",
     "mlcnb.op.vision.non_max_suppression",
     "mlcnb.op.vision.roi_align",
+    "mlcnb.op.vision.roi_pool",
 )
 LENGTHS = np.array([3, 0], np.int32)
 
@@ -49,9 +51,15 @@ def _layers():
 
 def _boxes():
     low = numbers((1, 5, 2), low=0, high=1)
-    boxes = np.concatenate([low, low + 0.5], axis=-1)
+    corners = np.concatenate([low, low + 0.5], axis=-1)
     limits = [np.array([3]), np.array([0.4], "float32"), np.array([0.0], "float32")]
-    args = [boxes, numbers((1, 2, 5), seed=2), *limits]
+    args = [corners, numbers((1, 2, 5), seed=2), *limits]
+    yield Case(nms.AllClassNonMaxSuppression(), args, loops=False)
+    for kind, tolerance in (("float32", 0), ("float16", 0)):
+        yield Case(boxes.GetValidCounts(0.25), [numbers((2, 5, 6), kind)], tolerance)
+    for kind, tolerance in (("float32", 1e-5), ("float16", 4e-3)):
+        args_ = [numbers(s, kind, seed=i) for i, s in enumerate([(2, 3, 4), (2, 16), (1, 4, 4)])]
+        yield Case(boxes.MultiboxTransformLoc(True, 0.3), args_, tolerance)
     yield Case(nms.NonMaxSuppression(), args, loops=False)
     yield Case(nms.NonMaxSuppression(center_point_box=True), args, loops=False, note="center")
 
@@ -68,6 +76,10 @@ def _regions():
                 yield Case(made, args, 1e-5, loops=ratio > 0, note=note)
     made = roi_align.RoiAlign((2, 3), sample_ratio=2)
     yield Case(made, [a.astype("float16") for a in args[:2]] + args[2:], 4e-3, note="half")
+    rows = np.array([[1, 0, 0, 3, 3], [0, -2, 1, 9, 2], [1, 8, 8, 9, 9]], "float32")
+    for kind in ("float32", "float16"):
+        pair = [a.astype(kind) for a in (args[0], rows)]
+        yield Case(roi_pool.RoiPool((2, 3), 0.5), pair)
     for shape in ((2, 2), (3, 4, 4), (0, 2, 2), (2, 0, 0), (2, 1, 1)):
         yield Case(determinant.Det(), [numbers(shape)], 1e-5)
     swapped = np.array([[0, 2, 1], [3, 0, 1], [0, 4, 0]], "float32")

@@ -365,3 +365,15 @@ def test_a_list_of_one_result_is_that_result():
     tvm.ir.assert_structural_equal(parse(mod.script()), mod)
     for target in ("llvm", "interp"):
         np.testing.assert_array_equal(tvm.compile(mod, target)(X), X + 2)
+
+
+def test_a_function_that_is_made_of_one_expression() -> None:
+    """As TVM's, the body is a sequence, whatever is given: it goes into JSON and text."""
+    constant = relax.const(np.arange(4, dtype="float32"))
+    info = relax.TensorStructInfo([4], "float32")
+    func = relax.Function([], constant, info, attrs={"global_symbol": "main"})
+    assert isinstance(func.body, relax.SeqExpr) and func.body.body is constant
+    mod = tvm.IRModule({"main": func})
+    tvm.ir.assert_structural_equal(tvm.ir.load_json(tvm.ir.save_json(mod)), mod)
+    tvm.ir.assert_structural_equal(parse(mod.script(show_meta=True)), mod)
+    np.testing.assert_array_equal(tvm.compile(mod, target="llvm")(), np.arange(4))

@@ -12,9 +12,9 @@ import pytest
 import mlcnb as mlc
 from mlcnb.core.errors import ExecutionError
 from mlcnb.relax.transform import LegalizeOps
-from mlcnb.runtime import frame, threads
-from mlcnb.runtime.graph_call import KEPT, BoundPlan
-from mlcnb.runtime.stretches import Stretch
+from mlcnb.runtime import frame, graph_call, threads
+from mlcnb.runtime.graph_call import BoundPlan
+from mlcnb.runtime.stretches import MOST_NEW, Stretch
 from mlcnb.runtime.vm_calls import OPS
 from mlcnb.script import parse
 from tests.runtime.programs import HEAD, random
@@ -222,14 +222,11 @@ def cut(ex):
 def test_what_lies_between_packed_calls_is_native(halve, kernels_called):
     ex = built(PACKED, pipeline=LegalizeOps())
     x = random(3, 4)
-    first = ex(x)
-    assert kernels_called == [b for b in ex.kernels if b in kernels_called]  # new sizes: by step
-    kernels_called.clear()
-    again = ex(x)
+    first, again = ex(x), ex(x)
     assert kernels_called == []
     assert cut(ex) == [2, 1, 3]
     total = np.exp(x).sum(1) * 1.5
-    for found in (first, again):
+    for found in (first, again, ex(x)):
         np.testing.assert_allclose(found[0], np.exp(x) * total[:, None], rtol=1e-5)
         np.testing.assert_allclose(found[1], total[:, None], rtol=1e-5)
     np.testing.assert_array_equal(again[0], ex.vm["main"](x)[0])
@@ -293,18 +290,64 @@ def test_functions_that_call_each_other_last(n):
     assert bool(built(GLOBAL)(np.array(n))) == (n % 2 == 0)
 
 
-def test_sizes_that_change_each_turn_are_not_planned(monkeypatch):
+def test_sizes_that_change_each_turn_are_planned_a_few_times(monkeypatch):
     ex = built(GROWING)
     planned = []
-    monkeypatch.setattr(BoundPlan, "run", lambda *a, **k: planned.append(a))
+    run = BoundPlan.run
+
+    def noted(*args, **options):
+        planned.append(args)
+        return run(*args, **options)
+
+    monkeypatch.setattr(BoundPlan, "run", noted)
     x, limit = np.ones(1, np.float32), np.array(2e9, np.float32)
     wanted = x
     while wanted.sum() < limit:
         wanted = np.concatenate((wanted, wanted * 2)) + 1
-    found = ex(x, limit)
-    assert planned == []
-    np.testing.assert_allclose(found, wanted, rtol=1e-6)
-    assert wanted.size > 2**KEPT / 16
+    np.testing.assert_allclose(ex(x, limit), wanted, rtol=1e-6)
+    assert len(planned) == 2 * MOST_NEW  # what asks for a turn, and the turn
+    assert wanted.size > 2 ** (MOST_NEW + 2)
+
+
+FROM_DATA = """
+    @R.function
+    def main(x: R.Tensor((9,), "float32")):
+        a = R.nonzero(x)
+        b = R.astype(a, "float32")
+        c = R.nn.softmax(R.multiply(b, b), axis=-1)
+        return R.cumsum(c, axis=1)
+"""
+
+
+def test_sizes_that_data_tell_are_native_when_they_are_met(kernels_called):
+    ex = built(FROM_DATA)
+    for count in (3, 9, 0, 1, 3, 3, 9):
+        x = np.zeros(9, np.float32)
+        x[:count] = 1
+        places = np.arange(count, dtype=np.float32) ** 2
+        share = np.exp(places - places.max(initial=0))
+        wanted = np.cumsum(share / share.sum(), dtype=np.float64)[None]
+        np.testing.assert_allclose(ex(x), wanted, rtol=1e-5)
+    assert set(kernels_called) <= {name for name in ex.kernels if "shape_func" in name}
+    np.testing.assert_allclose(ex.vm["main"](x), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("held", [0, graph_call.HELD])
+def test_large_memory_is_held_for_sizes_that_are_met_again(held, monkeypatch):
+    monkeypatch.setattr(graph_call, "HELD", held)
+    ex = built(FROM_DATA)
+    x = np.ones(9, np.float32)
+    first = ex(x)
+    stretch = next(p for p in ex._machine._pieces[ex.mod["main"].body][::-1] if is_open(p))
+    (plan,) = stretch.plans._plans.values()
+    assert len(plan.free) == (held > 0)
+    np.testing.assert_array_equal(ex(x), first)
+    assert plan.native is not None
+
+
+def is_open(piece):
+    """A stretch of open sizes."""
+    return isinstance(piece, Stretch) and bool(piece.sizes)
 
 
 def test_an_error_in_a_stretch_names_its_binding():

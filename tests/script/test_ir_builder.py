@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+import numpy as np
 import pytest
 
 import mlcnb
 from mlcnb import tir
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import PrimType, assert_structural_equal
+from mlcnb.relax.analysis import well_formed
 from mlcnb.script import parse, script
 from mlcnb.script.ir_builder import IRBuilder
 from mlcnb.script.ir_builder import ir as I
@@ -272,3 +274,93 @@ def test_a_graph_of_two_functions_and_what_is_refused() -> None:
     with pytest.raises(MLCError, match="a dataflow block is open already"), IRBuilder():
         with R.function(), R.dataflow(), R.dataflow():
             pass
+
+
+def test_choices_inside_choices() -> None:
+    with IRBuilder() as ib:
+        with R.function():
+            R.func_name("main")
+            c = R.arg("c", R.Tensor((), "bool"))
+            x = R.arg("x", R.Tensor((2,), "float32"))
+            before = IRBuilder.name("before", R.emit(R.add(x, x)))
+            with R.If(R.logical_not(c)) as outer:
+                with R.Then():
+                    first = IRBuilder.name("first", R.emit(R.exp(before)))
+                    IRBuilder.name("y", R.emit(R.multiply(first, x)))
+                with R.Else():
+                    with R.dataflow() as frame:
+                        inner = IRBuilder.name("inner", R.emit(R.negative(R.abs(x))))
+                        R.output(inner)
+                    (seen,) = frame.output_vars
+                    with R.If(c) as nested:
+                        with R.Then():
+                            R.emit(x)
+                        with R.Else():
+                            R.emit_match_cast(seen, R.Tensor((2,), "float32"))
+                    IRBuilder.name("y", R.emit(R.maximum(nested.var, seen)))
+            R.func_ret_value(R.emit(R.add(outer.var, x)))
+    text = """
+    @R.function
+    def main(c: R.Tensor((), dtype="bool"), x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        before: R.Tensor((2,), dtype="float32") = R.add(x, x)
+        gv1: R.Tensor((), dtype="bool") = R.logical_not(c)
+        if gv1:
+            first: R.Tensor((2,), dtype="float32") = R.exp(before)
+            y_then: R.Tensor((2,), dtype="float32") = R.multiply(first, x)
+            y: R.Tensor((2,), dtype="float32") = y_then
+        else:
+            with R.dataflow():
+                lv: R.Tensor((2,), dtype="float32") = R.abs(x)
+                inner: R.Tensor((2,), dtype="float32") = R.negative(lv)
+                R.output(inner)
+            if c:
+                gv6: R.Tensor((2,), dtype="float32") = x
+            else:
+                gv5: R.Tensor((2,), dtype="float32") = R.match_cast(inner, R.Tensor((2,), dtype="float32"))
+                gv6: R.Tensor((2,), dtype="float32") = gv5
+            y_else: R.Tensor((2,), dtype="float32") = R.maximum(gv6, inner)
+            y: R.Tensor((2,), dtype="float32") = y_else
+        gv8: R.Tensor((2,), dtype="float32") = R.add(y, x)
+        return gv8
+    """  # noqa: E501
+    made = ib.get()
+    assert well_formed(made)
+    assert script(made, header=False) == dedent(text).strip("\n")
+    assert_structural_equal(parse(dedent(text)), made)
+    values = np.array([-2.0, 0.5], "float32")
+    twice = values * 2
+    for flag, wanted in ((False, np.exp(twice) * values), (True, np.maximum(values, -abs(values)))):
+        got = mlcnb.compile(made, "llvm")(np.array(flag), values)
+        np.testing.assert_allclose(got, wanted + values, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("T", "R.If has no R.Else"),
+        ("E", "R.If has no R.Then"),
+        ("TT", "R.If has two R.Then"),
+        ("Te", "R.Else binds nothing"),
+        ("TN", "the branches bind 'y' and 'z', not the same name"),
+    ],
+)
+def test_choices_that_are_refused(words: str, message: str) -> None:
+    with IRBuilder(), pytest.raises(MLCError, match=message):
+        with R.function():
+            c = R.arg("c", R.Tensor((), "bool"))
+            with R.If(c):
+                for word in words:
+                    with R.Then() if word == "T" else R.Else():
+                        if word != "e":
+                            IRBuilder.name("z" if word == "N" else "y", R.emit(R.logical_not(c)))
+
+
+def test_words_of_choices_that_stand_elsewhere() -> None:
+    with IRBuilder(), pytest.raises(MLCError, match=r"R\.Then stands in no R\.If"):
+        with R.function(), R.Then():
+            pass
+    with IRBuilder(), pytest.raises(MLCError, match=r"R\.If stands in a dataflow block"):
+        with R.function():
+            c = R.arg("c", R.Tensor((), "bool"))
+            with R.dataflow(), R.If(c):
+                pass

@@ -8,14 +8,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import mlcnb
 from mlcnb import relax, tir
-from mlcnb.core.errors import ParseError
+from mlcnb.core.errors import MLCError, ParseError
 from mlcnb.core.node import FrozenDict
 from mlcnb.ir import assert_structural_equal, structural_equal
 from mlcnb.ir.expr import GlobalVar, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import expr as rx
 from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.transform import CanonicalizeBindings
 from mlcnb.script import from_source, parse, script
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
@@ -558,3 +560,44 @@ def test_modules_in_the_words_of_0_27() -> None:
             return R.exp(x)
 
     assert_structural_equal(Mod, from_source(Mod.script()))
+
+
+def test_what_a_run_tells_of_a_tensor() -> None:
+    @R.function(private=True)
+    def main(x: R.Tensor, k: R.Prim("int64"), y: R.Tensor(("n", 4), "float32")):
+        kind = (x.dtype.type_code, x.dtype.bits, x.dtype.lanes)
+        place = (x.ndim, x.shape[k], x.shape[1], x.strides[k], x.byte_offset, x.elem_offset)
+        known = R.expand_dims(y, y.ndim)
+        return (kind, place, known)
+
+    @R.function(private=True)
+    def written(x: R.Tensor, k: R.Prim("int64"), y: R.Tensor(("n", 4), "float32")):
+        kind = (
+            R.inspect.tensor_dtype_code(x), R.inspect.tensor_dtype_bits(x),
+            R.inspect.tensor_dtype_lanes(x),
+        )  # fmt: skip
+        place = (
+            R.inspect.tensor_ndim(x), R.inspect.tensor_shape_i(x, k),
+            R.inspect.tensor_shape_i(x, R.prim_value(1)), R.inspect.tensor_stride_i(x, k),
+            R.inspect.tensor_byte_offset(x), R.inspect.tensor_elem_offset(x),
+        )  # fmt: skip
+        known = R.expand_dims(y, 2)
+        return (kind, place, known)
+
+    as_read, as_written = (CanonicalizeBindings()(IRModule({"main": f})) for f in (main, written))
+    assert_structural_equal(as_read, as_written)
+    assert_structural_equal(parse(main.script()), main)
+    x, y = np.zeros((2, 3), "int16"), np.ones((5, 4), "float32")
+    module = IRModule({"main": main.with_attr("global_symbol", "main")})
+    for target in ("llvm", "interp"):
+        kind, place, known = mlcnb.compile(module, target=target)(x, 0, y)
+        assert [int(v) for v in (*kind, *place)] == [0, 16, 1, 2, 2, 3, 3, 0, 0]
+        np.testing.assert_array_equal(known, y[..., None])
+
+
+def test_a_part_of_a_tensor_is_no_item() -> None:
+    with pytest.raises(MLCError, match="only a tuple can be indexed, by a constant"):
+
+        @R.function
+        def main(x: R.Tensor((2,), "float32"), k: R.Prim("int64")):
+            return x[k]

@@ -51,6 +51,32 @@ def test_a_device_that_the_module_has_not():
     )
 
 
+def test_devices_that_calls_name_are_those_of_the_module():
+    where = 'R.Tensor((2,), dtype="float32", vdevice="llvm:0:global.texture")'
+    mod = assert_text(f"""
+        @I.ir_module
+        class Module:
+            I.module_global_infos({{"vdevice": [I.vdevice("llvm", 0, "global.texture")]}})
+            @R.function
+            def main(x: {where}) -> {where}:
+                a = R.call_dps_packed("f", (x,), out_sinfo={where})
+                b: {where} = R.call_pure_packed("f", a, sinfo_args=({where},))
+                return b
+    """)
+    (device,) = mod.global_infos["vdevice"]
+    for binding in mod["main"].body.blocks[0].bindings:
+        assert binding.var.struct_info.vdevice == device
+        assert binding.value.sinfo_args[0].vdevice == device
+    inside = parse(
+        dedent("""
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            return R.add(R.to_vdevice(x, "cuda:1"), R.to_vdevice(x, "cuda:1"))
+        """)
+    )
+    assert inside.ret_struct_info.vdevice == tvm.ir.VDevice("cuda", 1)
+
+
 def test_prints_and_assertions_run_in_their_place(capsys):
     @R.function(pure=False)
     def main(x: R.Tensor((2,), "float32"), ok: R.Tensor((), "bool")):

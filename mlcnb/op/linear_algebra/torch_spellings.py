@@ -136,6 +136,41 @@ def _formula(
     n: TorchNode, q: Expr, k: Expr, v: Expr, mask: Expr | None, causal: bool, scale: float | None
 ) -> Expr:
     f, q, k, v = formula(n, q, k, v)
+    scores, sees = _scores(n, f, q, k, mask, causal, scale)
+    if sees is None:
+        weights = f.nn("softmax", scores, axis=-1)
+    else:
+        _, powers, total = _powers(f, scores)
+        weights = f.divide(powers, f.where(f.equal(total, 0.0), 1.0, total))
+    return rounded(n, f.matmul(weights, v))
+
+
+def _with_logarithms(
+    n: TorchNode, q: Expr, k: Expr, v: Expr, mask: Expr | None, causal: bool, scale: float | None
+) -> tuple[Expr, Expr]:
+    """The same, and the logarithm of what each row was divided by, from which gradients are made:
+    -inf of a row that sees nothing.
+    """
+    f, q, k, v = formula(n, q, k, v)
+    scores, _ = _scores(n, f, q, k, mask, causal, scale)
+    top, powers, total = _powers(f, scores)
+    weights = f.divide(powers, f.where(f.equal(total, 0.0), 1.0, total))
+    logarithms = f.squeeze(f.add(top, f.log(total)), axis=[-1])
+    return n.emit(rounded(n, f.matmul(weights, v))), rounded(n, logarithms, 1)
+
+
+def _powers(f: Formula, scores: Expr) -> tuple[Expr, Expr, Expr]:
+    """What is taken from each row of scores, their exponentials after that, and the sums."""
+    top = f.max(scores, axis=(-1,), keepdims=True)
+    top = f.where(f.isinf(top), 0.0, top)
+    powers = f.exp(f.subtract(scores, top))
+    return top, powers, f.sum(powers, axis=(-1,), keepdims=True)
+
+
+def _scores(
+    n: TorchNode, f: Formula, q: Expr, k: Expr, mask: Any, causal: bool, scale: float | None
+) -> tuple[Expr, Expr | None]:
+    """The scores of all pairs, -inf where one does not see the other; who sees whom, if said."""
     rank, width = len(n.dims(k)), as_int(n.dims(q)[-1])
     if scale is None and not width:
         n.refuse("the size of a head is not known", "give scale")
@@ -154,15 +189,7 @@ def _formula(
         sees = mask if sees is None else f.logical_and(sees, mask)
     elif mask is not None:
         scores = f.add(scores, n.tensor(mask, f.kind))
-    if sees is None:
-        weights = f.nn("softmax", scores, axis=-1)
-    else:
-        scores = f.where(sees, scores, -math.inf)
-        top = f.max(scores, axis=(-1,), keepdims=True)
-        powers = f.exp(f.subtract(scores, f.where(f.isinf(top), 0.0, top)))
-        total = f.sum(powers, axis=(-1,), keepdims=True)
-        weights = f.divide(powers, f.where(f.equal(total, 0.0), 1.0, total))
-    return rounded(n, f.matmul(weights, v))
+    return (scores if sees is None else f.where(sees, scores, -math.inf)), sees
 
 
 def _repeated(n: TorchNode, query: Expr, x: Expr) -> Expr:
@@ -189,12 +216,14 @@ def torch_flash_attention(
 ) -> Any:
     """As scaled_dot_product_attention, each head of keys for as many of queries as there are.
 
-    Refused where something reads the second output, the logarithms of the sums.
+    The second output, the logarithms of the sums, is there where something reads it: for gradients.
     """
-    if n.is_used(1):
-        n.refuse("the logarithms of its sums are read", "compile under torch.no_grad()")
     heads = [as_int(n.dims(x)[1]) for x in (query, key)]
     shared = None not in heads and heads[0] != heads[1]
+    if n.is_used(1) and not dropout_p > 0:
+        if shared:
+            key, value = (_repeated(n, query, x) for x in (key, value))
+        return _with_logarithms(n, query, key, value, attn_mask, is_causal, scale)
     attrs = {"scale": scale, "enable_gqa": shared}
     return torch_attention(n, query, key, value, attn_mask, dropout_p, is_causal, **attrs), None
 

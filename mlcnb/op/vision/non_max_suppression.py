@@ -19,10 +19,11 @@ from mlcnb.ir.expr import Var
 from mlcnb.op._dims import refuse, tell, tensor, want_rank, want_same_dtype
 from mlcnb.op._elementwise import FLOATS, want_kinds
 from mlcnb.op._loops import held, hold, let, load, loop, nest, scratch, seq, store, with_scratch
-from mlcnb.op._merge_sort import falling, sorted_rows
+from mlcnb.op._sort import falling, sorted_rows
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.relax.struct_info import TupleStructInfo
 from mlcnb.relax.traits import Measured
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.stmt import IfThenElse, Stmt, While
@@ -32,23 +33,15 @@ INT64 = dtype("int64")
 TOGETHER = 64
 
 
-@operator("relax.vision.non_max_suppression")
-class NonMaxSuppression(Measured, OpDecl):
-    """Rows (sample, class, box), int64: of each sample and class the boxes that are kept.
+class Suppression(Measured, OpDecl):
+    """What both spellings have in common: which boxes are kept."""
 
-    boxes (samples, n, 4): two opposite corners (y, x, y, x), or with center_point_box (x, y, width,
-    height); scores (samples, classes, n). By falling score, of equal ones the first: a box is kept
-    unless it shares more than `iou_threshold` of its union with one that was kept; at most
-    `max_boxes` of them, all with more than `score_threshold`. The three are tensors of one element.
-    Semantics: https://onnx.ai/onnx/operators/onnx__NonMaxSuppression.html
-    """
+    __slots__ = ()
 
-    boxes: Tensor
-    scores: Tensor
-    max_boxes: Tensor
-    iou_threshold: Tensor
-    score_threshold: Tensor
-    center_point_box: bool = False
+    @property
+    def is_centered(self) -> bool:
+        """Whether boxes are a centre and sides, in place of two corners."""
+        return False
 
     def infer(self, boxes: Any, scores: Any, most: Any, overlap: Any, least: Any) -> Any:
         """A matrix of unknown size."""
@@ -107,7 +100,7 @@ class NonMaxSuppression(Measured, OpDecl):
     def corners(self, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The lower and the upper corner of each box."""
         a, b = boxes[:, :2], boxes[:, 2:]
-        if self.center_point_box:
+        if self.is_centered:
             return a - b / 2, a + b / 2
         return np.minimum(a, b), np.maximum(a, b)
 
@@ -154,9 +147,73 @@ class NonMaxSuppression(Measured, OpDecl):
         """Where a box begins and ends in direction d."""
         a, b = load(boxes, *at, d), load(boxes, *at, d + 2)
         low, high = p.minimum(a, b), p.maximum(a, b)
-        if self.center_point_box:
+        if self.is_centered:
             low, high = a - b / 2, a + b / 2
         return seq(store(keep.low, [*at, d], low), store(keep.high, [*at, d], high))
+
+
+@operator("relax.vision.non_max_suppression")
+class NonMaxSuppression(Suppression):
+    """Rows (sample, class, box), int64: of each sample and class the boxes that are kept.
+
+    boxes (samples, n, 4): two opposite corners (y, x, y, x), or with center_point_box (x, y, width,
+    height); scores (samples, classes, n). By falling score, of equal ones the first: a box is kept
+    unless it shares more than `iou_threshold` of its union with one that was kept; at most
+    `max_boxes` of them, all with more than `score_threshold`. The three are tensors of one element.
+    Semantics: https://onnx.ai/onnx/operators/onnx__NonMaxSuppression.html
+    """
+
+    boxes: Tensor
+    scores: Tensor
+    max_boxes: Tensor
+    iou_threshold: Tensor
+    score_threshold: Tensor
+    center_point_box: bool = False
+
+    @property
+    def is_centered(self) -> bool:
+        """As `center_point_box` says."""
+        return self.center_point_box
+
+
+@operator("relax.vision.all_class_non_max_suppression")
+class AllClassNonMaxSuppression(Suppression):
+    """The rows of `vision.non_max_suppression`, and how many there are, (1,) int64.
+
+    boxes, scores and the three limits are those of that operator.
+    Semantics: https://tvm.apache.org/docs/reference/api/python/relax/op.html
+    """
+
+    boxes: Tensor
+    scores: Tensor
+    max_output_boxes_per_class: Tensor
+    iou_threshold: Tensor
+    score_threshold: Tensor
+    output_format: str = "onnx"
+
+    def infer(self, *infos: Any) -> Any:
+        """A matrix of unknown size, and (1,)."""
+        if self.output_format != "onnx":
+            refuse(
+                self,
+                f"no output_format {self.output_format!r}",
+                hint='"onnx": rows and their number',
+            )
+        return TupleStructInfo((Suppression.infer(self, *infos), tensor([1], "int64")))
+
+    def partly(self, *infos: Any) -> Any:
+        """Three columns."""
+        return [[None, 3], [1]]
+
+    def numpy(self, *args: Any) -> Any:
+        """Class by class"""
+        rows = Suppression.numpy(self, *args)
+        return rows, np.array([len(rows)], np.int64)
+
+    def fill(self, sizes: Any, found: Any, *args: Any) -> Any:
+        """A row for each box that is kept, and their number."""
+        count = te.compute((1,), lambda _: p.cast("int64", sizes[0]), name="count")
+        return Suppression.fill(self, sizes, found, *args), count
 
 
 class _Keep:

@@ -79,6 +79,8 @@ class Lifetimes:
         self.places: dict[Var, Any] = {}
         self.tensors: list[PlannedTensor] = []
         self.steps = 0
+        #: dtype and dimensions of a struct info -> the same of these sizes, and its bytes
+        self.filled: dict[Any, tuple[Any, int | None]] = {}
 
     def new(self, name: str, info: Any, kind: str, step: int) -> Any:
         """Places for a value that is made at a step."""
@@ -87,13 +89,26 @@ class Lifetimes:
             return tuple(self.new(f"{name}.{i}", f, kind, step) for i, f in parts)
         if not isinstance(info, TensorStructInfo):
             return ()
-        info = substitute(info, self.dims)
-        size = nbytes(info)
+        info, size = self.of_these_sizes(info)
         if size is None and kind == ARENA:
             kind = DYNAMIC
         tensor = PlannedTensor(name, info, kind, aligned(size or 0), step, step)
         self.tensors.append(tensor)
         return tensor
+
+    def of_these_sizes(self, info: TensorStructInfo) -> tuple[Any, int | None]:
+        """A struct info with these sizes put in, and its bytes; None where they are not known."""
+        dims = (
+            None if info.dims is None else [d.value if type(d) is IntImm else d for d in info.dims]
+        )
+        key = None if dims is None else (info.dtype, info.vdevice, *dims)
+        found = self.filled.get(key) if key is not None else None
+        if found is None:
+            made = substitute(info, self.dims)
+            found = made, nbytes(made)
+            if key is not None:
+                self.filled[key] = found
+        return found
 
     def use(self, place: Any, step: int) -> None:
         """The value is read at a step."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from mlcnb.core.errors import PassError
@@ -288,6 +289,7 @@ def _only_operand(place: PlannedTensor, call: Any, index: int, places: Places) -
     return all(places.get(o) is not place for o in others if isinstance(o, Var))
 
 
+@lru_cache(maxsize=4096)
 def reads_where_it_writes(func: PrimFunc, index: int) -> bool:
     """True if `func` is one block that reads parameter `index` only at the element that it writes.
 

@@ -10,11 +10,13 @@ from mlcnb.core.errors import ArgumentError, MLCError
 from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import Var
+from mlcnb.relax.expr import Var as GraphVar
 from mlcnb.script.parser.body import Body
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.stmt import IterVar, Stmt
 
 F = TypeVar("F", bound="Frame")
+N = TypeVar("N", bound=Node)
 _current: ContextVar[IRBuilder | None] = ContextVar("ir_builder", default=None)
 
 
@@ -123,15 +125,15 @@ class IRBuilder:
             raise MLCError("two functions were built", hint="with I.ir_module(): around them")
         self.result = result
 
-    def named(self, body: Stmt) -> Stmt:
-        """The body with the names that were given."""
+    def named(self, body: N) -> N:
+        """A body, or a graph function, with the names that were given."""
         if not self.names:
             return body
         made: dict[Node, Node] = {n: _renamed(n, name) for n, name in self.names.items()}
         for old, new in list(made.items()):
             if isinstance(old, Buffer) and isinstance(new, Buffer):
                 made[old.data] = new.data
-        return rewrite(body, lambda _: None, enter=made.get)  # type: ignore[return-value]
+        return rewrite(body, lambda _: None, enter=made.get)
 
 
 def _renamed(n: Node, name: str) -> Node:
@@ -139,6 +141,8 @@ def _renamed(n: Node, name: str) -> Node:
         return replace(n, name=name, data=replace(n.data, name=name))
     if isinstance(n, Var):
         return replace(n, name=name)
+    if isinstance(n, GraphVar):
+        return replace(n, name_hint=name)
     raise MLCError(f"{kind_of(n)} has no name")
 
 

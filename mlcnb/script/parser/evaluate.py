@@ -41,7 +41,7 @@ from mlcnb.script.parser.operate import is_prim
 from mlcnb.script.parser.scope import MISSING, Scope
 from mlcnb.script.parser.source import Source, SourceError
 from mlcnb.script.relax.convert import is_stored, stored_constant
-from mlcnb.script.relax.tensor_attributes import TENSOR_ATTRIBUTES, TENSOR_METHODS
+from mlcnb.script.relax.tensor_attributes import TENSOR_ATTRIBUTES, TENSOR_METHODS, item
 from mlcnb.script.tir.buffer_methods import METHODS
 from mlcnb.script.tir.layouts import index_map_of
 from mlcnb.tir.buffer import Buffer
@@ -323,7 +323,7 @@ class Evaluator:
             if isinstance(owner, Buffer):
                 return self.access(owner, index, node)
             if isinstance(owner, Expr):
-                return self.item(owner, index)
+                return item(owner, index)
             if owner is words.LET:
                 return LetType(index)
             if callable(owner) and words.is_word(owner):
@@ -347,15 +347,6 @@ class Evaluator:
             raise self.error(node, found.mismatch())
         is_part = any(isinstance(a, slice) for a in axes) or len(axes) < buffer.ndim
         return found if is_part else found.as_prim_expr()
-
-    def item(self, owner: Expr, index: Any) -> Expr:
-        """A field of a tuple."""
-        if not isinstance(index, int):
-            raise MLCError(
-                "only a tuple can be indexed, by a constant",
-                hint="a part of a tensor is R.take or R.strided_slice",
-            )
-        return owner[index]
 
     def index(self, node: ast.expr) -> Any:
         """What stands in brackets."""

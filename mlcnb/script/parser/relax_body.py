@@ -25,7 +25,7 @@ from mlcnb.script.parser.advice import ModuleRef, no_return
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.macro import expand
 from mlcnb.script.parser.scope import names_in, targets
-from mlcnb.script.parser.symbols import read_vdevice
+from mlcnb.script.parser.symbols import resolve_devices
 from mlcnb.script.relax.convert import as_relax
 
 if TYPE_CHECKING:
@@ -101,12 +101,7 @@ class BodyParser:
             raise self.ev.error(place, f"{type(value).__name__} is no value here")
         with self.ev.blame(place):
             found = as_relax(value)
-        if isinstance(found, rx.Call) and isinstance(
-            getattr(found.attrs, "dst_vdevice", None), str
-        ):
-            device = read_vdevice(self.ev, found.attrs.dst_vdevice, place)
-            found = replace(found, attrs=replace(found.attrs, dst_vdevice=device))
-        return found
+        return resolve_devices(self.ev, found, place)
 
     def from_te(self, value: frames.FromTe, place: Any) -> rx.Call:
         """The call of a loop function made here, which the module around gets."""

@@ -6,12 +6,15 @@ A signature speaks of variables that its body declares; they are looked up befor
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Var
 from mlcnb.ir.global_info import VDevice, find_vdevice
+from mlcnb.relax.expr import Call, Constant, DataflowVar, Tuple
+from mlcnb.relax.expr import Var as GraphVar
 from mlcnb.relax.struct_info import PrimStructInfo, TensorStructInfo
 from mlcnb.script.frames import DimString, NewVar
 from mlcnb.script.parser.evaluate import Evaluator
@@ -19,6 +22,8 @@ from mlcnb.script.tir.dtypes import DTypeWord
 from mlcnb.tir.buffer import Buffer
 
 DIM = dtype("int64")
+#: arguments in which nothing is named
+PLAIN = frozenset({GraphVar, DataflowVar, Constant})
 
 
 def resolve_dims(ev: Evaluator, value: Any, place: ast.expr) -> Any:
@@ -42,6 +47,35 @@ def _resolved(ev: Evaluator, value: Any, kind: DType, place: ast.expr) -> Any:
         return _read(ev, n.text, n.kind or kind, place) if isinstance(n, DimString) else None
 
     return rewrite(value, rule) if isinstance(value, Node) else value
+
+
+def resolve_devices(ev: Evaluator, value: Any, place: ast.expr) -> Any:
+    """`value` with the virtual devices that its calls name, those inside other calls too."""
+    kind = type(value)
+    if kind is Tuple:
+        fields = _all(resolve_devices, ev, value.fields, place)
+        return value if fields is value.fields else replace(value, fields=fields)
+    if kind is not Call:
+        return value
+    args = _all(resolve_devices, ev, value.args, place)
+    infos = _all(resolve_dims, ev, value.sinfo_args, place) if value.sinfo_args else ()
+    if args is not value.args or infos is not value.sinfo_args:
+        value = replace(value, args=args, sinfo_args=infos, struct_info=None)
+    wanted = getattr(value.attrs, "dst_vdevice", None)
+    if not isinstance(wanted, str):
+        return value
+    attrs = replace(value.attrs, dst_vdevice=read_vdevice(ev, wanted, place))
+    return replace(value, attrs=attrs, struct_info=None)
+
+
+def _all(read: Callable[..., Any], ev: Evaluator, given: tuple, place: ast.expr) -> tuple:
+    """What was read of each; the very tuple where nothing is new. A variable costs no call."""
+    for x in given:
+        if type(x) not in PLAIN:
+            made = tuple([read(ev, x, place) for x in given])
+            same = all(a is b for a, b in zip(made, given, strict=True))
+            return given if same else made
+    return given
 
 
 def _of_its_value(ev: Evaluator, info: PrimStructInfo, place: ast.expr) -> PrimStructInfo | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from mlcnb.core.errors import ArgumentError, UnsupportedError
 from mlcnb.core.registry import get_global_func
+from mlcnb.ir.external import ExternalModule
 from mlcnb.relax.frontend.nn.op.calls import extern
 
 
@@ -41,14 +42,14 @@ class ExternModule:
 
         return function
 
-    def load(self) -> None:
-        """Make the functions callable: here they have to be registered already.
+    def load(self) -> ExternalModule:
+        """The functions themselves, for a module to keep: they have to be registered already.
 
         Raises:
             MLCError: one is not.
         """
-        for name in self.symbols:
-            get_global_func(name)
+        functions: dict[str, Any] = {name: get_global_func(name) for name in self.symbols}
+        return ExternalModule.of("extern", functions)
 
 
 class ObjectModule(ExternModule):
@@ -61,13 +62,13 @@ class ObjectModule(ExternModule):
         super().__init__(symbols)
         self.filepath = Path(filepath)
 
-    def load(self) -> None:
+    def load(self) -> ExternalModule:
         """Refused, unless Python functions of those names are registered.
 
         Raises:
             UnsupportedError: an object file speaks TVM's C interface, which is not here.
         """
-        _load_registered(self, f"the object file {self.filepath.name}")
+        return _load_registered(self, f"the object file {self.filepath.name}")
 
 
 class SourceModule(ExternModule):
@@ -97,19 +98,20 @@ class SourceModule(ExternModule):
         self.compiler = compiler
         self.output_format = output_format
 
-    def load(self) -> None:
+    def load(self) -> ExternalModule:
         """Refused, unless Python functions of those names are registered.
 
         Raises:
             UnsupportedError: such source is written against TVM's C++ headers, which are not here.
         """
-        _load_registered(self, f"{self.source_format} source")
+        return _load_registered(self, f"{self.source_format} source")
 
 
-def _load_registered(mod: ExternModule, what: str) -> None:
+def _load_registered(mod: ExternModule, what: str) -> ExternalModule:
     missing = [n for n in mod.symbols if get_global_func(n, allow_missing=True) is None]
     if missing:
         raise UnsupportedError(
             f"{', '.join(missing)}: {what} is written for TVM's C++ interface and is not loaded",
             hint=f'register a Python function in its place: mlcnb.register_func("{missing[0]}", f)',
         )
+    return ExternModule.load(mod)
