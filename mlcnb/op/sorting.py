@@ -17,7 +17,7 @@ from mlcnb import te
 from mlcnb.core.node import replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
-from mlcnb.ir.expr import Var
+from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.op._accumulate import wide
 from mlcnb.op._convert import convert
 from mlcnb.op._dims import as_int, axis_at, refuse, tell, tensor
@@ -104,10 +104,8 @@ def _insertion(data: Buffer, order: Buffer, axis: int, count: int, before: Befor
             )
 
         def first(k: Var) -> Stmt:
-            value = load(data, *place(k))
-            if (
-                as_int(data.shape[axis]) is None
-            ):  # what is not there is refused where it is gathered
+            value: PrimExpr = load(data, *place(k))
+            if as_int(data.shape[axis]) is None:  # too few are refused where they are gathered
                 there = p.less(k, data.shape[axis])
                 value = p.if_then_else(there, value, p.const(0, data.dtype))
             return let(lambda v: put(k, v, k), value=value)

@@ -72,9 +72,7 @@ def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
 
 
 def _borders(sch: Schedule, block: BlockInfo) -> tuple[int, int]:
-    """How many places of the last axis, at its beginning and at its end, a condition sets apart from
-    all between.
-    """
+    """How many places of the last axis, at its beginning and at its end, a condition sets apart."""
     last, before, after = block.node.iter_vars[-1], 0, 0
     for n in walk(block.node.body):
         if not (isinstance(n, e.Call) and n.op == "tir.if_then_else"):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 from mlcnb.arith import simplify
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node, children, walk
+from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Var
-from mlcnb.ir.prim_ops import add, as_int, cast, const, maximum
+from mlcnb.ir.prim_ops import as_expr, as_int, cast, maximum
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
@@ -33,54 +35,52 @@ def allocations(n: Node) -> list[s.Allocate]:
     return [x for x in walk(n) if isinstance(x, s.Allocate)]
 
 
-def work(n: s.Stmt, unknown: float, of: Callable[[s.Stmt], float] = lambda _n: 1) -> float:
+def work(
+    n: s.Stmt,
+    unknown: float,
+    of: Callable[[s.Stmt], float] = lambda _n: 1,
+    rounds: Callable[[s.For], Any] = lambda n: as_int(n.extent),
+) -> Any:
     """How many statements run, about: each as often as the loops around it have rounds.
 
     Of two branches the dearer one counts.
 
     Args:
         n: the program.
-        unknown: the rounds of a loop whose length is no number.
+        unknown: the rounds of a loop whose length is not known.
         of: what a store or a call counts.
+        rounds: of a loop, a number or an expression; None where they are not known.
     """
-    below = [work(x, unknown, of) for x in bodies(n)]
+    below = [work(x, unknown, of, rounds) for x in bodies(n)]
     if not below:
         return of(n)
     if isinstance(n, s.For | s.While):
-        extent = as_int(n.extent) if isinstance(n, s.For) else None
+        extent = rounds(n) if isinstance(n, s.For) else None
         return below[0] * (unknown if extent is None else extent)
-    return max(below) if isinstance(n, s.IfThenElse) else sum(below)
+    return reduce(_dearer if isinstance(n, s.IfThenElse) else operator.add, below)
 
 
-def work_of(n: s.Stmt, unknown: int) -> PrimExpr:
-    """`work`, as an expression of the sizes that are open where `n` stands: elements that are
-    stored; `unknown` counts for the rounds of a loop whose length is found inside.
-    """
-    inner = {v for x in statements(n) for v in _made_by(x)}
-
-    def rounds(x: s.For | s.While) -> Any:
-        if isinstance(x, s.While) or any(v in inner for v in walk(x.extent) if isinstance(v, Var)):
-            return unknown
-        return cast("int64", x.extent)
-
-    def count(x: s.Stmt) -> PrimExpr:
-        below = [count(y) for y in bodies(x)]
-        if not below:
-            return const(x.value.dtype.lanes if isinstance(x, s.BufferStore) else 1, "int64")
-        if isinstance(x, s.For | s.While):
-            return below[0] * rounds(x)
-        return reduce(maximum if isinstance(x, s.IfThenElse) else add, below)
-
-    return simplify(count(n))
+def _dearer(a: Any, b: Any) -> Any:
+    return maximum(a, b) if isinstance(a, PrimExpr) or isinstance(b, PrimExpr) else max(a, b)
 
 
-def _made_by(x: s.Stmt) -> tuple[Var, ...]:
-    match x:
-        case s.For():
-            return (x.loop_var,)
-        case s.LetStmt():
-            return (x.var,)
-    return ()
+def work_of(n: s.Stmt, unknown: int = 8) -> PrimExpr:
+    """`work` in elements that are stored, an int64 of the sizes that are open where `n` stands."""
+    made = {x.loop_var if isinstance(x, s.For) else x.var for x in statements(n) if _makes(x)}
+
+    def rounds(x: s.For) -> Any:
+        if made.isdisjoint(v for v in walk(x.extent) if isinstance(v, Var)):
+            return cast("int64", x.extent)
+        return None
+
+    def lanes(x: s.Stmt) -> int:
+        return x.value.dtype.lanes if isinstance(x, s.BufferStore) else 1
+
+    return simplify(as_expr(work(n, unknown, lanes, rounds), dtype("int64")))
+
+
+def _makes(x: s.Stmt) -> TypeGuard[s.For | s.LetStmt]:
+    return isinstance(x, s.For | s.LetStmt)
 
 
 def parent_map(n: Node) -> dict[s.Stmt, s.Stmt]:

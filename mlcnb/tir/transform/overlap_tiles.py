@@ -104,7 +104,7 @@ def _with_whole_tiles(n: For) -> Stmt | None:
 
 
 def _decided(body: Stmt, start: e.Var, last: e.PrimExpr) -> Stmt:
-    """The body of a whole tile, which begins at 0 to `last`; what chooses by the place is simplified."""
+    """The body of a whole tile, which begins at 0 to `last`: its choices by place are decided."""
     if not any(isinstance(n, e.Call) and n.op == "tir.if_then_else" for n in walk(body)):
         return body
     simplifier = Simplifier()

@@ -29,8 +29,16 @@ STACK_BYTES = 64 << 10
 ALL_STACK_BYTES = 1 << 20
 #: statements after which a loop looks again whether it has to stop: some ten microseconds
 POLL_WORK = 20_000
-#: rounds that a loop counts for whose length is found inside of a parallel one
-INSIDE = 8
+#: all of a parallel loop's rounds on this thread
+_ALONE = """define internal i32 @mlcnb_alone(ptr %fn, ptr %ctx, i64 %n) {
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %run, label %none
+run:
+  %status = call i32 %fn(ptr %ctx, i64 0, i64 %n)
+  ret i32 %status
+none:
+  ret i32 0
+}"""
 #: characters of a loop's name in the IR
 _LONGEST = 100
 #: a vector loop with more instructions than this is not unrolled
@@ -190,25 +198,12 @@ def parallel(em: Emitter, x: s.For) -> None:
         where = f.emit(f"getelementptr i64, ptr {context}, i64 {slot}")
         f.do(f"store {kind} {f.env[var][0]}, ptr {where}")
     run = em.external("mlcnb_parallel_for", "i32", ("ptr", "ptr", "i64"))
-    by_threads = f"call i32 {run}(ptr @{name}, ptr {context}, i64 {extent})"
     least = p.as_int(x.annotations.get(LEAST))
-    if least is None:
-        em.stop_with(f.emit(by_threads))
-        return
-    small = f.emit(f"icmp slt i64 {index(em, work_of(x, INSIDE))}, {least}")
-    some = f.emit(f"icmp sgt i64 {extent}, 0")
-    alone, shared, done = f.label("alone"), f.label("shared"), f.label("ran")
-    f.do(f"br i1 {f.emit(f'and i1 {small}, {some}')}, label %{alone}, label %{shared}")
-    ends = []
-    for label, call in (
-        (alone, f"call i32 @{name}(ptr {context}, i64 0, i64 {extent})"),
-        (shared, by_threads),
-    ):
-        f.place(label)
-        ends.append(f"[ {f.emit(call)}, %{label} ]")
-        f.do(f"br label %{done}")
-    f.place(done)
-    em.stop_with(f.emit(f"phi i32 {', '.join(ends)}"))
+    if least is not None:
+        em.module.declare("mlcnb_alone", _ALONE)
+        small = f.emit(f"icmp slt i64 {index(em, work_of(x))}, {least}")
+        run = f.emit(f"select i1 {small}, ptr @mlcnb_alone, ptr {run}")
+    em.stop_with(f.emit(f"call i32 {run}(ptr @{name}, ptr {context}, i64 {extent})"))
 
 
 def _captured(em: Emitter, x: s.For) -> list[e.Var]:
