@@ -2,8 +2,9 @@
 
 Usage: python binder/trim.py FOLDER    (`make lab` calls it on .venv)
 
-What goes is what the packages' own makers test with or compile from, and tables of languages. It comes back
-with `pip install --force-reinstall --no-deps PACKAGE`: babel, for one, where JupyterLab is to speak German.
+What goes is what the packages' own makers test with or compile from, and tables of languages. It
+comes back with `pip install --force-reinstall --no-deps PACKAGE`: babel, for one, where JupyterLab
+is to speak German.
 """
 
 from __future__ import annotations
@@ -16,15 +17,14 @@ from contextlib import suppress
 from filecmp import cmp
 from pathlib import Path
 
-# What goes, each with its reason; measured with the versions of requirements.txt, in MB on the disk.
+# What goes, and why: MB on the disk with the versions of requirements.txt.
 UNREAD = re.compile(
-    r"/babel/locale-data/(?!en[._]|root\.).*\.dat$"  # 33: names of countries and months in 1,000 locales
-    r"|/jedi/third_party/(typeshed/stubs|django-stubs)/.*\.pyi$"  # 24: types of packages that are not here
-    r"|/site-packages/(\w+/)+tests/|/onnx/backend/test/"  # 29: tests of the packages (`make test` gets ONNX's)
+    r"/babel/locale-data/(?!en[._]|root\.).*\.dat$"  # 33: names of months in 1,000 locales
+    r"|/jedi/third_party/(typeshed/stubs|django-stubs)/.*\.pyi$"  # 24: of packages not here
+    r"|/site-packages/(\w+/)+tests/|/onnx/backend/test/"  # 29: `make test` gets ONNX's back
     r"|/jupyterlab/galata/"  # 6: JupyterLab's own tests in a browser
-    r"|/onnxruntime/transformers/"  # 3: it prepares what PyTorch exports, which is not here
     r"|/(fontTools|debugpy)/.*\.c$"  # 11: sources of modules that are here compiled
-    r"|/fontTools/.*\.so$"  # 13: modules that are here as Python too, for PDF, a little slower then
+    r"|/fontTools/.*\.so$"  # 13: modules that are here as Python too, a little slower then
     r"|\.js\.map$"  # 8: where a line of minified script came from
 )
 # Two copies of a smaller file cost less than the look at them.
@@ -50,7 +50,7 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def twins(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Pairs of files of the same name and the same bytes: JupyterLab installs all of itself twice."""
+    """Pairs of files of one name and the same bytes: JupyterLab installs itself twice."""
     first: dict[tuple[str, int], Path] = {}
     for path in sorted(files(folder)):
         size = path.stat().st_size
@@ -72,7 +72,9 @@ def share(kept: Path, twin: Path) -> None:
 def size(folder: Path) -> int:
     """Bytes that the files below a folder take on the disk, one with two names counted once."""
     found = {(at.st_dev, at.st_ino): at for at in (path.stat() for path in files(folder))}
-    return sum(at.st_blocks * 512 if hasattr(at, "st_blocks") else at.st_size for at in found.values())
+    return sum(
+        at.st_blocks * 512 if hasattr(at, "st_blocks") else at.st_size for at in found.values()
+    )
 
 
 if __name__ == "__main__":
