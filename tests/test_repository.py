@@ -8,6 +8,7 @@ import json
 import os
 import pkgutil
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -194,6 +195,61 @@ def test_commands_of_the_readme_exist():
     commands = re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert commands[:2] == ["lab", "test"]
     assert [name for name in commands if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+
+
+PACKAGES = "lib/python3.11/site-packages"
+INSTALLED = {
+    f"{PACKAGES}/babel/core.py": "",
+    f"{PACKAGES}/babel/locale-data/en.dat": "",
+    f"{PACKAGES}/babel/locale-data/en_GB.dat": "",
+    f"{PACKAGES}/babel/locale-data/root.dat": "",
+    f"{PACKAGES}/jedi/third_party/typeshed/stdlib/os/__init__.pyi": "",
+    f"{PACKAGES}/jinja2/tests.py": "",
+    f"{PACKAGES}/numpy/testing/__init__.py": "",
+    f"{PACKAGES}/onnx/backend/test.py": "",
+    f"{PACKAGES}/fontTools/misc/bezierTools.py": "",
+    f"{PACKAGES}/debugpy/cython.so": "",
+    f"{PACKAGES}/jupyterlab/static/main.js": "lab" * 5000,
+    f"{PACKAGES}/widgets/main.js": "LAB" * 5000,
+    f"{PACKAGES}/widgets/small.js": "lab",
+    "share/jupyter/lab/static/main.js": "lab" * 5000,
+    "share/jupyter/lab/static/small.js": "lab",
+}
+UNREAD = (
+    "babel/locale-data/de.dat",
+    "babel/locale-data/ensues.dat",
+    "jedi/third_party/typeshed/stubs/six/__init__.pyi",
+    "numpy/_core/tests/data/sin.csv",
+    "numpy/tests/__init__.py",
+    "onnx/backend/test/data/conv.pb",
+    "jupyterlab/galata/index.js",
+    "fontTools/misc/bezierTools.c",
+    "fontTools/misc/bezierTools.so",
+    "debugpy/cython.c",
+    "widgets/main.js.map",
+)
+
+
+def test_make_lab_keeps_what_is_read(tmp_path):
+    """What packages test with or compile from goes; a file that is there twice is stored once."""
+    for name, text in INSTALLED.items() | {(f"{PACKAGES}/{name}", "") for name in UNREAD}:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "lib64").symlink_to("lib")
+    trim = runpy.run_path(str(ROOT / "binder" / "trim.py"))
+    before = trim["size"](tmp_path)
+    trim["trim"](tmp_path)
+    after = {path.relative_to(tmp_path).as_posix(): path for path in trim["files"](tmp_path)}
+    assert {name: path.read_text() for name, path in after.items()} == INSTALLED
+    links = {name: path.stat().st_nlink for name, path in after.items()}
+    assert [name for name in links if links[name] == 2] == [
+        name for name in links if name.endswith("lab/static/main.js")
+    ]
+    assert [path for path in tmp_path.rglob("*") if path.is_dir() and not any(path.iterdir())] == []
+    assert trim["size"](tmp_path) < before
+    trim["trim"](tmp_path)
+    assert {name: path.read_text() for name, path in after.items()} == INSTALLED
 
 
 @pytest.mark.parametrize("name", [".ci/run", "binder/postBuild", "binder/start"])

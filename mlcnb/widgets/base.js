@@ -109,7 +109,7 @@ function between(frame) {
  * What comes goes through `soon`. */
 function connect(model, announce, soon) {
   const waiting = new Map(), onData = [], onLive = [], places = new Map();
-  let asked = 0, hellos = 0, heard = () => {};
+  let asked = 0, hellos = 0, heard = () => {}, put = null, order = Promise.resolve();
   const first = new Promise((resolve) => { heard = resolve; setTimeout(resolve, HEARD_WITHIN); });
   const view = {
     data: null,
@@ -125,6 +125,8 @@ function connect(model, announce, soon) {
       if (!view.live) throw new Error("no kernel is running: run the cell again");
       return send(kind, fields);
     },
+    /** Call `f()` when a kernel is heard of: what was chosen before; only the last is kept. */
+    later(f) { put = f; },
     /** A trait that cells and other widgets have too: `take(value)` is called with what they set,
      * at once with what is set already; gives the function by which the page says where it is. */
     shared(name, take) {
@@ -162,7 +164,9 @@ function connect(model, announce, soon) {
       }
     });
   }
-  function received(message) { soon(() => answered(message)); }
+  // one after the other, as Python sent them: a snapshot takes its time to unpack
+  function next(f) { order = order.then(f).catch((error) => console.error(error)); }
+  function received(message) { next(() => soon(() => answered(message))); }
   function answered(message) {
     const one = waiting.get(message.reply);
     if (!one) return;
@@ -172,19 +176,35 @@ function connect(model, announce, soon) {
     if (!problem) return one.resolve(message.answer);
     one.reject(Object.assign(new Error(problem), { answer: message.answer }));
   }
-  async function changed() {
-    const data = await unpack(model.get("packed"));
-    soon(() => {
-      view.data = data;
-      if (!view.live && hellos < HELLOS) view.hello(); // what sends data is a kernel
-      for (const f of onData) f(data);
+  function changed() {
+    const packed = model.get("packed");
+    next(async () => {
+      const data = await unpack(packed);
+      soon(() => fresh(data));
     });
+  }
+  function fresh(data) {
+    view.data = data;
+    if (!view.live && hellos < HELLOS) view.hello(); // what sends data is a kernel
+    for (const f of onData) f(data);
   }
   function live(is) {
     view.live = is;
     for (const f of onLive) f(is);
+    if (!is || !put) return;
+    const f = put;
+    put = null;
+    f();
   }
-  function lost() { soon(() => live(false)); }
+  function lost() { next(() => soon(ended)); }
+  function ended() {
+    live(false);
+    for (const one of waiting.values()) {
+      clearTimeout(one.timer);
+      one.reject(new Error("the kernel has ended: run the cell again"));
+    }
+    waiting.clear();
+  }
   model.on("msg:custom", received);
   model.on("change:packed", changed);
   model.on("comm:close", lost);

@@ -246,10 +246,11 @@ function explorer(root, view) {
     forget();
     draw();
     tell();
-    const [call] = steps()[s.at];
-    view.announce(`step ${s.at}: ${call}; ${changed(rowsNow())}`);
+    say();
     wonder();
   }
+
+  function say() { view.announce(`step ${s.at}: ${steps()[s.at][0]}; ${changed(rowsNow())}`); }
 
   /** Have told what is not known yet of the program that is looked at: its costs, its misses line by line. */
   function wonder() {
@@ -280,7 +281,10 @@ function explorer(root, view) {
       }
       await weigh(asks, stays);
     } catch (error) {
+      if (!stays()) return;
+      if (!s.answer) s.place = null; // it can be chosen again
       refused(error);
+      draw();
     }
   }
 
@@ -309,9 +313,11 @@ function explorer(root, view) {
   async function act(kind, fields, told) {
     s.preview = null;
     s.card = null;
+    for (const b of ui.place.querySelectorAll("button")) b.disabled = true; // they are of the program before
     try {
       const to = await view.ask(kind, { branch: s.branch, ...fields });
-      look(to.at, to.branch);
+      if (to.at === s.at && to.branch === s.branch && s.place !== null) { draw(); say(); } // there, and gone on
+      else look(to.at, to.branch);
       if (told) view.announce(told);
     } catch (error) {
       refused(error);

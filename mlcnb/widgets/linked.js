@@ -16,15 +16,19 @@ function start(page, view) {
   const data = view.data, body = el("div");
   const made = new Map(Object.entries(data.detail));
   const several = data.kernels.length > 1;
+  let wanted = data.open; // an answer to an older choice comes too late
   const pick = async (name) => {
+    wanted = name;
     if (!made.has(name)) {
       view.announce(`asking for ${name} …`);
       try {
         made.set(name, await view.ask("open", { name }));
       } catch (error) {
         view.announce(`${name}: ${error.message}`);
+        if (!view.live) view.later(() => { if (wanted === name && body.isConnected) pick(name); });
         return;
       }
+      if (wanted !== name) return;
     }
     body.replaceChildren();
     draw(body, view, made.get(name));
@@ -181,8 +185,9 @@ function draw(body, view, kernel) {
   const told = el("span", { class: "mlc-faint" });
   const codes = new Map(kernel.codes.map((c) => [`${c.machine} ${c.level}`, c]));
   let machine = kernel.host, level = kernel.level, first = true;
+  let wanted = [machine, level]; // an answer to an older choice comes too late
   async function show(toMachine, toLevel) {
-    const key = `${toMachine} ${toLevel}`;
+    const key = `${toMachine} ${toLevel}`, own = wanted = [toMachine, toLevel];
     if (!codes.has(key)) {
       view.announce(`compiling for ${toMachine} at O${toLevel} …`);
       try {
@@ -190,9 +195,12 @@ function draw(body, view, kernel) {
         codes.set(key, { ...answer.code, table: answer.table });
       } catch (error) {
         view.announce(`${toMachine} at O${toLevel}: ${error.message}`);
+        if (own !== wanted) return;
+        if (!view.live) view.later(() => { if (own === wanted && body.isConnected) show(...own); });
         controls();
         return;
       }
+      if (own !== wanted) return;
     }
     machine = toMachine;
     level = toLevel;
@@ -216,9 +224,9 @@ function draw(body, view, kernel) {
     if (body.isConnected && !first) view.announce(`${machine} at O${level}: ${c.told}`);
     first = false;
   }
-  const select = el("select", { "aria-label": "machine", onchange: () => show(select.value, level) },
+  const select = el("select", { "aria-label": "machine", onchange: () => show(select.value, wanted[1]) },
     ...[kernel.host, ...view.data.machines].map((m) => el("option", { value: m }, m === kernel.host ? `${m} (the kernel's)` : m)));
-  const levels = [0, 1, 2, 3].map((n) => button(`O${n}`, () => show(machine, n), { title: `optimisation level ${n}` }));
+  const levels = [0, 1, 2, 3].map((n) => button(`O${n}`, () => show(wanted[0], n), { title: `optimisation level ${n}` }));
   function controls() {
     select.value = machine;
     levels.forEach((b, n) => b.setAttribute("aria-pressed", String(n === level)));

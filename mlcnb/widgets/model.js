@@ -113,8 +113,10 @@ function draw(root, view) {
       pane.pick(all.members.findIndex((m) => m.includes(members[0])), true);
       return;
     }
-    if (!live) { problem.textContent = "a fold opens with a kernel running: run the cell again"; return; }
-    ask("open", { nodes: members }, `${members.length} operators are open`);
+    const unfold = () => ask("open", { nodes: members }, `${members.length} operators are open`);
+    if (live) { unfold(); return; }
+    problem.textContent = "a fold opens with a kernel running: run the cell again";
+    view.later(unfold);
   }
   async function ask(kind, fields, told) {
     problem.textContent = "";

@@ -2,12 +2,14 @@
 
 lab             JupyterLab in a page, with what it was left at: see tests.browser.lab
 page_of(obj)    an exported page of an object, in a page of its own without network
+opened(obj)     its page with a model as in a notebook, without a notebook
 axe(root)       assert that axe finds nothing wrong with an element
 screenshot(name, root)      build/screenshots/NAME.png, but not in CI
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 
 import mlcnb as mlc
+from mlcnb.widgets import base
 from tests.browser import chromium
 from tests.browser.accessibility import check as check_axe
 from tests.browser.guard import Guard
@@ -26,6 +29,25 @@ from tests.browser.server import ROOT, Server
 SCREENSHOTS = ROOT / "build" / "screenshots"
 #: tall, so that an output is in the picture as a whole
 SIZE = {"width": 1280, "height": 1600}
+#: what anywidget gives a module: values, who hears of their changes, and what was sent to Python
+_MODEL = """
+const heard = {};
+window.model = {
+  state: JSON.parse(document.querySelector("[type='application/json']").textContent),
+  get: (name) => model.state[name],
+  set(name, value) {
+    model.state[name] = value;
+    model.fire(`change:${name}`);
+  },
+  fire(name, what) { (heard[name] || []).forEach((f) => f(what)); },
+  on(name, f) { (heard[name] ||= []).push(f); },
+  off(name, f) { heard[name] = (heard[name] || []).filter((g) => g !== f); },
+  sent: [],
+  send(message) { model.sent.push(message); },
+  save_changes() {},
+};
+await widget.render({ model, el: document.querySelector("#page") });
+"""
 
 
 # One browser for all of this folder, and none after it: while Playwright runs, its event loop is
@@ -114,6 +136,34 @@ def page_of(show: Any, tmp_path: Path) -> Callable[..., Any]:
     return lambda obj, dark=False: show(
         mlc.export(obj, tmp_path / f"page{next(numbers)}.html"), dark
     )
+
+
+@pytest.fixture
+def opened(show: Any, tmp_path: Path) -> Callable[..., Any]:
+    """The page of an object with a model as in a notebook, whose traits can be set; what it asks is
+    in `model.sent`, and the test is its Python.
+    """
+    numbers = count()
+
+    def open_page(made: Any, **traits: Any) -> Any:
+        state = {"packed": base.pack(made.snapshot()), "label": made.label}
+        state |= dict.fromkeys(type(made).traits) | traits
+        module = base.esm(made.module).replace("\nexport default ", "\nconst widget = ", 1)
+        path = tmp_path / f"opened{next(numbers)}.html"
+        parts = (
+            f"<!doctype html><meta charset=utf-8><style>{base.css(made.module)}</style>",
+            "<div id=page></div><script type='application/json'>",
+            json.dumps(state).replace("<", "\\u003c"),
+            "</script><script type=module>\n",
+            module.replace("\nexport ", "\n"),
+            f"{_MODEL}</script>",
+        )
+        path.write_text("".join(parts))
+        shown = show(path)
+        shown.locator(".mlc-body > *").first.wait_for()
+        return shown
+
+    return open_page
 
 
 @pytest.fixture
