@@ -114,8 +114,10 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
         name: name of the variable; `tag` where it is not given.
 
     Raises:
-        MLCError: `dom` is none of these.
+        MLCError: `dom` is none of these, or tag or name is no text.
     """
+    if not (isinstance(tag, str) and isinstance(name, str)):
+        raise MLCError(f"thread_axis: tag {tag!r} and name {name!r} must be text")
     if isinstance(dom, str):
         dom, tag, name = None, dom, name or tag
     domain = _domain(dom)
@@ -171,7 +173,7 @@ def compute(
     several = isinstance(made, tuple | list)
     body = tuple(p.as_expr(x) for x in (made if several else (made,)))
     _check_reductions(name, body)
-    op = ComputeOp(name, axes, body, tag_of(tag), dict(attrs or {}))
+    op = ComputeOp(name, axes, body, tag_of(tag), _attributes(name, attrs))
     outputs = tuple(op.output(i) for i in range(len(body)))
     return outputs if several else outputs[0]
 
@@ -255,23 +257,33 @@ def extern(
         attrs: annotations of the block.
 
     Raises:
-        MLCError: `fcompute` gives no statement and no call, or an input is no tensor.
+        MLCError: `fcompute` gives no statement and no call, an input is no tensor, or shapes and
+            dtypes differ in number.
     """
     _want_tensors(f"extern {name}", inputs)
     several = isinstance(shape, Sequence) and any(isinstance(s, tuple | list) for s in shape[:1])
     shapes = [as_shape(s) for s in (shape if several else [shape])]
     kinds = list(dtype) if isinstance(dtype, tuple | list) else [dtype] * len(shapes)
     ins = tuple(decl_buffer(t.shape, t.dtype, t.name) for t in inputs)
+    if len(kinds) != len(shapes):
+        raise MLCError(f"extern {name}: {len(shapes)} shapes and {len(kinds)} dtypes")
     names = [f"{name}_v{i}" for i in range(len(shapes))] if several else [name]
     outs = tuple(decl_buffer(s, str(k), n) for s, k, n in zip(shapes, kinds, names, strict=True))
     made_by: Any = fcompute(ins, outs)
     body = Evaluate(made_by) if isinstance(made_by, PrimExpr) else made_by
     if not isinstance(body, Stmt):
         raise MLCError(f"extern {name}: a statement or a call is wanted, not {body!r}")
-    marks = dict(attrs or {})
+    marks = _attributes(name, attrs)
     op = ExternOp(name, tuple(inputs), ins, outs, body, tag_of(tag), marks)
     made = tuple(op.output(i) for i in range(len(outs)))
     return made if several else made[0]
+
+
+def _attributes(name: str, given: Any) -> dict[str, Any]:
+    """A dict of what was given, if anything."""
+    if given is not None and not isinstance(given, Mapping):
+        raise MLCError(f"{name}: attrs are a dict, not {reprlib.repr(given)}")
+    return dict(given or {})
 
 
 def _want_tensors(name: str, given: Any) -> None:
@@ -394,7 +406,8 @@ def scan(
         raise MLCError(
             f"scan {name}: {len(first)} starts, {len(step)} steps and {len(state)} states"
         )
-    _want_tensors(f"scan {name}", [*first, *step, *state, *(inputs or ())])
-    op = ScanOp(name, first, step, state, tuple(inputs or ()))
+    reads = () if inputs is None else tuple(inputs)
+    _want_tensors(f"scan {name}", [*first, *step, *state, *reads])
+    op = ScanOp(name, first, step, state, reads)
     made = tuple(op.output(i) for i in range(len(state)))
     return made if several else made[0]
