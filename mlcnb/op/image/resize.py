@@ -20,6 +20,7 @@ from mlcnb.op._order import by_layout
 from mlcnb.op.image import _interpolate as ip
 from mlcnb.op.nn._window import no_void, settle
 from mlcnb.relax.operator import OpDecl, Shape, Tensor, operator
+from mlcnb.tir.index_check import checked
 
 #: what a dimension is called
 WORDS = {"D": "depth", "H": "height", "W": "width"}
@@ -160,7 +161,10 @@ class Resize(OpDecl):
         p, q = ip.fraction(mode, o, size_in, size_out, maximum)
 
         def inside(place: Any) -> Any:
-            return maximum(minimum(place, size_in - 1), 0)
+            first: Any = 0
+            if as_int(size_in) is None:  # if it is empty when it runs, there is nothing to read
+                first = checked(const(0, place.dtype), size_in, "image.resize: the first element")
+            return maximum(minimum(place, size_in - 1), first)
 
         if self.method == "nearest_neighbor":
             return [Tap(inside(ip.nearest(self.rounding_method, p, q)), None)]
