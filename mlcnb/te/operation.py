@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import IntImm, PrimExpr, Range, SizeVar, Var
-from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, tag_of
+from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, marked, want_tensors
 from mlcnb.tir.buffer import Buffer, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
@@ -173,7 +172,7 @@ def compute(
     several = isinstance(made, tuple | list)
     body = tuple(p.as_expr(x) for x in (made if several else (made,)))
     _check_reductions(name, body)
-    op = ComputeOp(name, axes, body, tag_of(tag), _attributes(name, attrs))
+    op = ComputeOp(name, axes, body, *marked(name, tag, attrs))
     outputs = tuple(op.output(i) for i in range(len(body)))
     return outputs if several else outputs[0]
 
@@ -260,7 +259,7 @@ def extern(
         MLCError: `fcompute` gives no statement and no call, an input is no tensor, or shapes and
             dtypes differ in number.
     """
-    _want_tensors(f"extern {name}", inputs)
+    want_tensors(f"extern {name}", inputs)
     several = isinstance(shape, Sequence) and any(isinstance(s, tuple | list) for s in shape[:1])
     shapes = [as_shape(s) for s in (shape if several else [shape])]
     kinds = list(dtype) if isinstance(dtype, tuple | list) else [dtype] * len(shapes)
@@ -273,23 +272,9 @@ def extern(
     body = Evaluate(made_by) if isinstance(made_by, PrimExpr) else made_by
     if not isinstance(body, Stmt):
         raise MLCError(f"extern {name}: a statement or a call is wanted, not {body!r}")
-    marks = _attributes(name, attrs)
-    op = ExternOp(name, tuple(inputs), ins, outs, body, tag_of(tag), marks)
+    op = ExternOp(name, tuple(inputs), ins, outs, body, *marked(name, tag, attrs))
     made = tuple(op.output(i) for i in range(len(outs)))
     return made if several else made[0]
-
-
-def _attributes(name: str, given: Any) -> dict[str, Any]:
-    """A dict of what was given, if anything."""
-    if given is not None and not isinstance(given, Mapping):
-        raise MLCError(f"{name}: attrs are a dict, not {reprlib.repr(given)}")
-    return dict(given or {})
-
-
-def _want_tensors(name: str, given: Any) -> None:
-    for x in given if isinstance(given, tuple | list) else [given]:
-        if not isinstance(x, Tensor):
-            raise MLCError(f"{name}: {reprlib.repr(x)} is no te tensor", hint="give a list of them")
 
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **options: Any) -> Any:
@@ -305,7 +290,7 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **optio
     """
     if not isinstance(primfunc, PrimFunc):
         raise MLCError(f"extern_primfunc: {primfunc!r} is no PrimFunc")
-    _want_tensors("extern_primfunc", input_tensors)
+    want_tensors("extern_primfunc", input_tensors)
     taken, made = _sides(input_tensors, primfunc)
 
     def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
@@ -407,7 +392,7 @@ def scan(
             f"scan {name}: {len(first)} starts, {len(step)} steps and {len(state)} states"
         )
     reads = () if inputs is None else tuple(inputs)
-    _want_tensors(f"scan {name}", [*first, *step, *state, *reads])
+    want_tensors(f"scan {name}", [*first, *step, *state, *reads])
     op = ScanOp(name, first, step, state, reads)
     made = tuple(op.output(i) for i in range(len(state)))
     return made if several else made[0]
