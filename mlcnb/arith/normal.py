@@ -196,6 +196,8 @@ class Normalizer(Learner):
         build = _BUILD.get(type(old))
         if build is not None and size_of(new) > size_of(old) and not multiplies_out(old):
             a, b = self.simplify(old.a), self.simplify(old.b)
+            if p.is_const(b, 0) and isinstance(old, e.FloorDiv | e.FloorMod | e.Div | e.Mod):
+                return new  # which has no value
             kept = old if a is old.a and b is old.b else build(a, b)
             return kept if size_of(kept) < size_of(new) else new
         return new

@@ -13,15 +13,19 @@ after it has stored it itself: rounds that do the work of others do not race.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import combinations
 from typing import Any
 
+from mlcnb.arith import Analyzer
+from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.isl import ask
+from mlcnb.arith.presburger import Translator
 from mlcnb.core.node import Node, visit, walk
 from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.depend import order_of, same_shape
@@ -30,6 +34,7 @@ from mlcnb.tir.access.scope import Access
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES
 from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.functor import substitute
 
 
 def decides(node: Any) -> tuple[list[PrimExpr], bool]:
@@ -45,6 +50,9 @@ def decides(node: Any) -> tuple[list[PrimExpr], bool]:
     unknown: list[Node] = []
 
     def enter(n: Node) -> bool:
+        if _is_linear(n):
+            found.append(n)  # type: ignore[arg-type]
+            return False
         if isinstance(n, BufferLoad):
             found.extend(n.indices)
             unknown.extend([n] if n.buffer.scope not in ("global", *SHARED_SCOPES) else [])
@@ -57,6 +65,25 @@ def decides(node: Any) -> tuple[list[PrimExpr], bool]:
 
     visit(node.value, enter)
     return found, not unknown
+
+
+def _is_linear(n: Node) -> bool:
+    """True for an integer of which isl knows all: `t // 4` is the same for more than `t` is."""
+    if not isinstance(n, PrimExpr) or isinstance(n, Var) or n.dtype not in ("int32", "int64"):
+        return False
+    text = Translator({v: v.name for v in variables_of(n)})
+    text.value(n)
+    return text.exact
+
+
+def leaves_the_same(value: PrimExpr, *places: Mapping[Var, int]) -> bool:
+    """True if a value that is stored is one number, whatever it follows from, at each place."""
+    analyzer, found = Analyzer(), []
+    for place in places:
+        numbers = {v: p.const(n, v.dtype) for v, n in place.items()}
+        found.append(analyzer.simplify(substitute(value, numbers)))
+    literals = [x.value for x in found if isinstance(x, e.IntImm | e.FloatImm)]
+    return len(literals) == len(found) and len({*literals}) == 1
 
 
 def _decides_copied(n: e.Call) -> tuple[list[PrimExpr], bool]:

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from mlcnb.codegen.alike import decides
+from mlcnb.codegen.alike import decides, leaves_the_same
 from mlcnb.codegen.arrivals import Arrivals
 from mlcnb.codegen.interp.agents import race_error, remedy, text_of
 from mlcnb.codegen.interp.launching import on_threads, runs_on_threads
@@ -342,7 +342,11 @@ class _Finder(Planner):
         if a.indices is None or b.indices is None or a.buffer is not b.buffer:
             return Meeting((), ({}, {}), False)
         found = self.threads.meeting(first, second, across, differing)
-        if found is None or (found.exact and sure):
+        if found is None:
+            return None
+        if differing and isinstance(a.node, s.BufferStore):
+            sure = sure and not leaves_the_same(a.node.value, *found.sides)
+        if found.exact and sure:
             return found
         return Meeting((), ({}, {}), False)
 

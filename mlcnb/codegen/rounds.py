@@ -20,13 +20,13 @@ from typing import Any
 from mlcnb.arith import Analyzer
 from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.isl import ask, first_point
-from mlcnb.codegen.alike import decides, filled_alike
+from mlcnb.codegen.alike import decides, filled_alike, leaves_the_same
 from mlcnb.codegen.interp.agents import ROUNDS, race_error
 from mlcnb.codegen.interp.parallel import is_apart, stored_in
 from mlcnb.core.errors import DataRaceError, MLCError, WellFormedError
 from mlcnb.core.node import replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.depend import related, same_shape
 from mlcnb.tir.access.relation import Related, Relations
@@ -177,7 +177,12 @@ def _differ(
     parts, sure = decides(writes[0][0].node)
     if len(writes) == 2 and source.stmt is target.stmt:
         values = [_numbers(parts, x, at) for x, at in writes]
-        return sure and None not in values and values[0] != values[1]
+        if not sure or None in values or values[0] == values[1]:
+            return False
+        if not isinstance(source.node, s.BufferStore):
+            return True
+        stored = _outside(source.node.value, source)
+        return not leaves_the_same(stored, *(_places(x, at) for x, at in writes))
     if len(writes) == 2:
         return True
     node = writes[0][0].node
@@ -199,12 +204,18 @@ def _numbers(
     parts: Sequence[PrimExpr], access: Related, at: Sequence[int]
 ) -> tuple[int, ...] | None:
     """The values of integers in an iteration of the loops around an access."""
-    loops = [x for x in access.loops if isinstance(x, s.For)]
-    if len(loops) < len(access.loops):
+    places = _places(access, at)
+    if len(places) < len(access.loops):
         return None
-    here = {x.loop_var: p.const(n, x.loop_var.dtype) for x, n in zip(loops, at, strict=False)}
+    here = {v: p.const(n, v.dtype) for v, n in places.items()}
     analyzer = Analyzer()
     found = [
         p.as_int(analyzer.simplify(substitute(_outside(part, access), here))) for part in parts
     ]
     return None if None in found else tuple(x for x in found if x is not None)
+
+
+def _places(access: Related, at: Sequence[int]) -> dict[Var, int]:
+    """The variables of the loops around an access, in one iteration."""
+    loops = [x for x in access.loops if isinstance(x, s.For)]
+    return {x.loop_var: n for x, n in zip(loops, at, strict=False)}

@@ -321,7 +321,7 @@ def signature_text(decl: type[OpDecl]) -> str:
 def _attribute(decl: type[OpDecl], name: str, value: Any) -> Any:
     """An attribute as a call holds it, as TVM does: no `out_dtype` "void", one axis as a list of
     one, and a whole number as the float that is declared."""
-    if name == "out_dtype" and value in ("void", ""):
+    if name == "out_dtype" and isinstance(value, str) and value in ("void", ""):
         return None
     kind, found = decl.numbers.get(name), _frozen(value)
     if kind is _LISTED and type(found) is int and name in ("axis", "repeats"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import IntImm, PrimExpr, Range, SizeVar, Var
-from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, tag_of
+from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, marked, want_tensors
 from mlcnb.tir.buffer import Buffer, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
@@ -114,8 +113,10 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
         name: name of the variable; `tag` where it is not given.
 
     Raises:
-        MLCError: `dom` is none of these.
+        MLCError: `dom` is none of these, or tag or name is no text.
     """
+    if not (isinstance(tag, str) and isinstance(name, str)):
+        raise MLCError(f"thread_axis: tag {tag!r} and name {name!r} must be text")
     if isinstance(dom, str):
         dom, tag, name = None, dom, name or tag
     domain = _domain(dom)
@@ -171,7 +172,7 @@ def compute(
     several = isinstance(made, tuple | list)
     body = tuple(p.as_expr(x) for x in (made if several else (made,)))
     _check_reductions(name, body)
-    op = ComputeOp(name, axes, body, tag_of(tag), dict(attrs or {}))
+    op = ComputeOp(name, axes, body, *marked(name, tag, attrs))
     outputs = tuple(op.output(i) for i in range(len(body)))
     return outputs if several else outputs[0]
 
@@ -255,29 +256,25 @@ def extern(
         attrs: annotations of the block.
 
     Raises:
-        MLCError: `fcompute` gives no statement and no call, or an input is no tensor.
+        MLCError: `fcompute` gives no statement and no call, an input is no tensor, or shapes and
+            dtypes differ in number.
     """
-    _want_tensors(f"extern {name}", inputs)
+    want_tensors(f"extern {name}", inputs)
     several = isinstance(shape, Sequence) and any(isinstance(s, tuple | list) for s in shape[:1])
     shapes = [as_shape(s) for s in (shape if several else [shape])]
     kinds = list(dtype) if isinstance(dtype, tuple | list) else [dtype] * len(shapes)
     ins = tuple(decl_buffer(t.shape, t.dtype, t.name) for t in inputs)
+    if len(kinds) != len(shapes):
+        raise MLCError(f"extern {name}: {len(shapes)} shapes and {len(kinds)} dtypes")
     names = [f"{name}_v{i}" for i in range(len(shapes))] if several else [name]
     outs = tuple(decl_buffer(s, str(k), n) for s, k, n in zip(shapes, kinds, names, strict=True))
     made_by: Any = fcompute(ins, outs)
     body = Evaluate(made_by) if isinstance(made_by, PrimExpr) else made_by
     if not isinstance(body, Stmt):
         raise MLCError(f"extern {name}: a statement or a call is wanted, not {body!r}")
-    marks = dict(attrs or {})
-    op = ExternOp(name, tuple(inputs), ins, outs, body, tag_of(tag), marks)
+    op = ExternOp(name, tuple(inputs), ins, outs, body, *marked(name, tag, attrs))
     made = tuple(op.output(i) for i in range(len(outs)))
     return made if several else made[0]
-
-
-def _want_tensors(name: str, given: Any) -> None:
-    for x in given if isinstance(given, tuple | list) else [given]:
-        if not isinstance(x, Tensor):
-            raise MLCError(f"{name}: {reprlib.repr(x)} is no te tensor", hint="give a list of them")
 
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **options: Any) -> Any:
@@ -293,7 +290,7 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **optio
     """
     if not isinstance(primfunc, PrimFunc):
         raise MLCError(f"extern_primfunc: {primfunc!r} is no PrimFunc")
-    _want_tensors("extern_primfunc", input_tensors)
+    want_tensors("extern_primfunc", input_tensors)
     taken, made = _sides(input_tensors, primfunc)
 
     def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
@@ -394,7 +391,8 @@ def scan(
         raise MLCError(
             f"scan {name}: {len(first)} starts, {len(step)} steps and {len(state)} states"
         )
-    _want_tensors(f"scan {name}", [*first, *step, *state, *(inputs or ())])
-    op = ScanOp(name, first, step, state, tuple(inputs or ()))
+    reads = () if inputs is None else tuple(inputs)
+    want_tensors(f"scan {name}", [*first, *step, *state, *reads])
+    op = ScanOp(name, first, step, state, reads)
     made = tuple(op.output(i) for i in range(len(state)))
     return made if several else made[0]

@@ -9,6 +9,7 @@ They are no IR nodes: an expression that loads from a tensor (`ProducerLoad`) do
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping
 from contextlib import ContextDecorator
 from contextvars import ContextVar
@@ -370,6 +371,15 @@ def tag_scope(tag: str) -> TagScope:
     return TagScope(tag)
 
 
-def tag_of(given: str) -> str:
-    """The tag of a new operation: its own, else that of the scope."""
-    return given or _current_tag.get()
+def marked(name: str, tag: str, attrs: Any) -> tuple[str, dict[str, Any]]:
+    """The tag of a new operation (its own, else that of the scope), and its annotations."""
+    if attrs is not None and not isinstance(attrs, Mapping):
+        raise MLCError(f"{name}: attrs are a dict, not {reprlib.repr(attrs)}")
+    return tag or _current_tag.get(), dict(attrs or {})
+
+
+def want_tensors(name: str, given: Any) -> None:
+    """Refuse what is no tensor, or no list of them."""
+    for x in given if isinstance(given, tuple | list) else [given]:
+        if not isinstance(x, Tensor):
+            raise MLCError(f"{name}: {reprlib.repr(x)} is no te tensor", hint="give a list of them")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from mlcnb.arith.emission import size_of
 from mlcnb.arith.forms import multiplies_out
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from tests.arith.programs import FUZZ, conditions_over, evaluate, integers_over, points, text
 
 I, J, N = e.Var("i"), e.Var("j"), e.Var("n")
@@ -155,3 +157,14 @@ def test_what_is_short_stays_as_short(x, bounds, bounded):
     again = Analyzer(known).simplify(once)
     note(f"{text(x)} -> {text(once)} -> {text(again)}")
     assert size_of(again) == size_of(once) or multiplies_out(once)
+
+
+@pytest.mark.parametrize("divide", [p.floordiv, p.floormod, p.truncdiv, p.truncmod])
+def test_a_divisor_that_is_surely_zero_is_no_error(divide):
+    """Nobody runs it, or its run says so."""
+    x = divide(p.floordiv(J, -3), I) * -3
+    bounds = {I: (0, 0), J: (0, 1), N: (0, 0)}
+    simple = Analyzer(bounds).simplify(x)
+    for point in points(bounds):
+        with pytest.raises(ZeroDivisionError):
+            evaluate(simple, point)

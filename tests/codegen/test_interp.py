@@ -740,3 +740,15 @@ def test_expressions_as_deep_as_a_chain_of_two_thousand_terms():
     limit = sys.getrecursionlimit()
     run_prim_func(func, [3, found])
     assert found[0] == 3 + 1000 * 3 + 1000 and sys.getrecursionlimit() == limit
+
+
+def test_elements_that_are_vectors_are_recorded():
+    func = parse("""
+@T.prim_func
+def main(A: T.Buffer((2,), "float32x4"), B: T.Buffer((2,), "float32x4")):
+    for i in range(2):
+        B[1 - i] = A[i]
+""")
+    seen: list = []
+    run_prim_func(func, [np.ones((2, 4), "f"), np.zeros((2, 4), "f")], record=seen)
+    assert [x[:3] for x in seen] == [("A", 0, "r"), ("B", 1, "w"), ("A", 1, "r"), ("B", 0, "w")]

@@ -121,6 +121,41 @@ def test_memory_of_a_round_is_its_own():
     assert races(HEAD + outer + "        B[t] = X[0]\n        X[0] = A[t]\n")
 
 
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize(("at", "expected"), [("t", False), ("t // 2", True), ("0", True)])
+def test_elements_that_are_vectors(loop, at, expected):
+    text = (
+        HEAD.replace("float32", "float32x4").rstrip()
+        + f"""
+    {LOOPS[loop]}
+        B[{at}] = B[{at}] + A[t]
+"""
+    )
+    args = [np.ones((8, 4), "f"), np.zeros((8, 4), "f"), np.zeros((8, 4), "f")]
+    if not expected:
+        run_prim_func(parse(text), args)
+        np.testing.assert_array_equal(args[1], args[0])
+        return
+    with pytest.raises(DataRaceError, match=r"data race on B\[0\]"):
+        run_prim_func(parse(text), args)
+
+
+def test_a_lane_of_a_vector_that_another_buffer_sees():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32x4"), C: T.Buffer((8,), "float32")):
+    D = T.Buffer((32,), "float32", data=A.data)
+    for t in T.parallel(8):
+        A[t] = T.Broadcast(T.float32(1), 4)
+        C[t] = D[{}]
+"""
+    args = [np.zeros((8, 4), "f"), np.zeros(8, "f")]
+    run_prim_func(parse(text.format("t * 4 + 2")), args)
+    np.testing.assert_array_equal(args[1], np.ones(8))
+    with pytest.raises(DataRaceError, match=r"data race on A\[1\]"):
+        run_prim_func(parse(text.format("(t * 4 + 6) % 32")), args)
+
+
 INDEX = st.sampled_from(
     ["t", "0", "7 - t", "t // 2", "t % 4", "(t + 1) % 8", "T.max(t - 1, 0)", "T.min(t + 4, 7)"]
 )

@@ -85,6 +85,22 @@ def test_the_same_by_all_is_no_race():
         assert rounds(func) == 1
 
 
+@pytest.mark.parametrize(
+    ("value", "left"),
+    [("t // 8", 1), ("T.Select(t < 8, T.float32(1), T.float32(2))", 0), ("t", None)],
+)
+def test_a_value_that_two_rounds_share_is_no_race(value, left):
+    """What it is made of differs, the value does not: proved, or run in order."""
+    text = written("parallel", "plain", [f"B[t // 2] = T.float32({value})"])
+    if left is None:
+        assert races(text)
+        with pytest.raises(DataRaceError, match="data race on B"):
+            ordered(parse(text), "check")
+        return
+    assert not races(text)
+    assert rounds(parse(text)) == left
+
+
 PACKED = """
 @T.prim_func
 def main(n: T.int32, A: T.Buffer((8, 6), "float32"), B: T.Buffer((8, 2, 4), "float32"),

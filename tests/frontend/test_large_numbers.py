@@ -231,3 +231,23 @@ def test_more_skips_than_there_are_tokens():
         return np.asarray(mlc.compile(mlc.from_onnx(model), target="llvm")(tokens))
 
     np.testing.assert_array_equal(counts(2**31 - 1), counts(3))
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+@pytest.mark.parametrize("pads", [(1, 1), (-5, 6), (6, -5), (-2, 2), (-(2**30), 2**30)], ids=str)
+def test_a_padding_that_repeats_elements_has_some(mode, pads):
+    """With an open size: what is left of each row, or an error; never memory of others."""
+    case = Case("Pad", {"mode": mode}, (longs(0, pads[0], 0, pads[1]),), "ROWS")
+    model = case.model()
+    model.opset_import[0].version = 19
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "n"
+    ex = mlc.compile(mlc.from_onnx(model), target="llvm")
+    for n in (0, 1, 2, 3, 5, 6, 7):
+        rows = np.arange(3 * n, dtype="f").reshape(3, n)
+        start, stop = max(-pads[0], 0), n - max(-pads[1], 0)
+        if n + sum(pads) > 0 and start >= stop:
+            with pytest.raises(mlc.core.errors.ExecutionError, match="first element for mode"):
+                ex(rows)
+        elif start < stop:
+            wanted = np.pad(rows[:, start:stop], [(0, 0), [max(x, 0) for x in pads]], mode=mode)
+            np.testing.assert_array_equal(ex(rows), wanted)

@@ -83,6 +83,8 @@ def _pads():
     for mode in pad.MODES:
         for width in ((2, 1, 0, 3), (-1, 1, 9, -2), (0, 0, 1, 0)):
             yield Case(pad.Pad(width, mode, 1.5), [numbers((4, 5))], note=f"{mode}-{width}")
+    for width in ((-4, 4), (-9, 9), (9, -9), (-5, 6), (6, -5)):
+        yield Case(pad.Pad(width, "constant", 1.5), [numbers((4,))], note=f"nothing-left-{width}")
     yield Case(pad.Pad((-1, -1, 0, 0)), [numbers((4, 5), "int32")])
     yield Case(pad.Pad((2, 2), "reflect"), [numbers((1,))])
     yield Case(pad.Pad((1, 0), "constant", float("-inf")), [numbers((2,))])

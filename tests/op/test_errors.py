@@ -61,6 +61,11 @@ ERRORS = [
      "split: indices (3, 1) do not rise from 0 to the size of Tensor((4,), float32)"),
     (pad.Pad((1, 1), "mirror"), [t(2)],
      "nn.pad: no mode 'mirror'\nhint: one of constant, edge, reflect, wrap"),
+    (pad.Pad((-5, 6), "edge"), [t(3)],
+     "nn.pad: Tensor((3,), float32) has no elements for mode edge after what pad_width (-5, 6) "
+     "cuts off"),
+    (pad.Pad((1, 1), "reflect"), [t(0)],
+     "nn.pad: Tensor((0,), float32) has no elements for mode reflect"),
     (pad.Pad((1,)), [t(2)],
      "nn.pad: pad_width (1,) is not two numbers a dimension of Tensor((2,), float32)"),
     (pad.Pad((-2, -1)), [t(2)],

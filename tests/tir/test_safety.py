@@ -356,6 +356,10 @@ def test_random_programs_do_as_the_reference_or_stop(write, read, kind, guarded,
     except WellFormedError:
         assert stops is not False
         return
+    except DataRaceError:  # for this k, or for another
+        assert kind == "T.parallel"
+        assert stops is not False or "k" in text
+        return
     try:
         ex(a, whole[16:24], i, k)
         assert not stops or wraps

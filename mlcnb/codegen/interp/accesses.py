@@ -15,6 +15,9 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad
 
+#: who is told of an access: `tell(frame, position, value written)`
+Told = Callable[..., None] | None
+
 
 class AccessCompiler(ExpressionCompiler):
     """Adds buffers to expressions. `record` is told of every access (see `run_prim_func`)."""
@@ -93,7 +96,10 @@ class AccessCompiler(ExpressionCompiler):
 
     def recorder(self, buffer: Buffer, what: str) -> Callable[..., None] | None:
         """Tells whoever wants to know of an access: `tell(frame, position, value written)`."""
-        listeners = [x for x in (self.note(buffer, what), self.watch(buffer, what)) if x]
+        watch = self.watch(buffer, what)
+        if watch is not None and buffer.dtype.lanes != 1:
+            watch = each_lane(watch, buffer.dtype.lanes)
+        listeners = [x for x in (self.note(buffer, what), watch) if x]
         if len(listeners) < 2:
             return listeners[0] if listeners else None
         first, second = listeners
@@ -129,7 +135,7 @@ class AccessCompiler(ExpressionCompiler):
         tell = self.recorder(x.buffer, "r")
         lanes = x.buffer.dtype.lanes
         if lanes != 1:
-            return self.load_wide(x, position, slot, lanes)
+            return self.load_wide(position, slot, lanes, tell)
         if tell is None:
             return lambda f: f[slot].read(position(f))
 
@@ -140,9 +146,16 @@ class AccessCompiler(ExpressionCompiler):
 
         return run
 
-    def load_wide(self, x: BufferLoad, position: Closure, slot: int, lanes: int) -> Closure:
+    def load_wide(self, position: Closure, slot: int, lanes: int, tell: Told) -> Closure:
         """A buffer whose elements are vectors."""
-        return lambda f: [f[slot].read(position(f) * lanes + lane) for lane in range(lanes)]
+
+        def run(f: Frame) -> list:
+            at, read = position(f), f[slot].read
+            if tell is not None:
+                tell(f, at)
+            return [read(at * lanes + lane) for lane in range(lanes)]
+
+        return run
 
     def _load_vector(self, x: BufferLoad) -> Closure:
         positions, slot = self.positions(x, x.buffer, x.indices), self.view_slot(x.buffer)
@@ -197,7 +210,7 @@ class AccessCompiler(ExpressionCompiler):
         value, tell = self.compile(x.value), self.recorder(x.buffer, "w")
         lanes = x.buffer.dtype.lanes
         if lanes != 1:
-            return self.store_wide(position, value, slot, lanes)
+            return self.store_wide(position, value, slot, lanes, tell)
         if tell is None:
 
             def run(f: Frame) -> None:
@@ -213,12 +226,16 @@ class AccessCompiler(ExpressionCompiler):
 
         return run_and_tell
 
-    def store_wide(self, position: Closure, value: Closure, slot: int, lanes: int) -> Closure:
+    def store_wide(
+        self, position: Closure, value: Closure, slot: int, lanes: int, tell: Told
+    ) -> Closure:
         """Into a buffer whose elements are vectors."""
 
         def run(f: Frame) -> None:
-            stored, at = value(f), position(f) * lanes
-            f[slot].array[at : at + lanes] = stored
+            stored, at = value(f), position(f)
+            if tell is not None:
+                tell(f, at, stored)
+            f[slot].array[at * lanes : (at + 1) * lanes] = stored
 
         return run
 
@@ -308,6 +325,16 @@ class AccessCompiler(ExpressionCompiler):
             return array[place]
 
         return read
+
+
+def each_lane(tell: Callable[..., None], lanes: int) -> Callable[..., None]:
+    """Tells of an element that is a vector, lane by lane: other buffers may see its lanes."""
+
+    def run(f: Frame, at: int, value: Any = None) -> None:
+        for lane in range(lanes):
+            tell(f, at * lanes + lane, None if value is None else value[lane])
+
+    return run
 
 
 def _as_lane(f: Frame, slot: int, lane: int) -> Frame:

@@ -151,7 +151,7 @@ class ThreadBlock:
                 raise uninitialised(agent, view, at, site)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Event:
     """An access: who, where in the program, after how many barriers of its warp."""
 
@@ -159,7 +159,6 @@ class Event:
     site: Stmt
     warp_epoch: int
     is_write: bool
-    is_atomic: bool = False
 
     def before(self, agent: Agent) -> bool:
         """True if a barrier of the warp, or the order of the program, stands between."""
@@ -168,80 +167,157 @@ class Event:
         return self.agent.warp == agent.warp and self.warp_epoch != agent.warp_epoch
 
 
-@dataclass
+#: what a write does, so that two that do the same are known: its statement and the value
+Deed = tuple[Stmt | None, Any]
+#: what all atomic updates do
+UPDATE: Deed = (None, 0)
+
+
+def is_same(one: Deed | None, two: Deed | None) -> bool:
+    """True if it does not matter which of two comes last; None is several that differ."""
+    if one is None or two is None or one[0] is not two[0]:
+        return False
+    return bool(one[1] == two[1] or (one[1] != one[1] and two[1] != two[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What of accesses that are over matters to whom no barrier orders with them.
+
+    A write, what they all do (None: they differ), one who reads what it had not written itself.
+    """
+
+    write: Event | None
+    deed: Deed | None
+    read: Event | None
+
+    def joined(self, more: Left | None) -> Left:
+        """Both."""
+        if more is None:
+            return self
+        both = self.deed if is_same(self.deed, more.deed) else None
+        deed = both if self.write and more.write else self.deed if self.write else more.deed
+        return Left(self.write or more.write, deed, self.read or more.read)
+
+
+#: events by warp, up to two of each, which is enough: another thread differs from one of them
+Events = dict[int, list[Event]]
+
+
+def keep(events: Events, event: Event) -> None:
+    """Add an event; what a barrier of its warp orders with it goes."""
+    known = events.setdefault(event.agent.warp, [])
+    if known and known[0].warp_epoch != event.warp_epoch:
+        known.clear()
+    if len(known) < 2 and not (known and known[0].agent is event.agent):
+        known.append(event)
+
+
+def unordered(events: Events, agent: Agent) -> Event | None:
+    """An event that nothing orders with what an agent does now."""
+    for known in events.values():
+        for event in known:
+            if not event.before(agent):
+                return event
+    return None
+
+
+@dataclass(slots=True)
 class Element:
     """The accesses of one element that later ones may race with."""
 
     block: ThreadBlock | None = None
     epoch: int = 0
-    write: Event | None = None
-    value: Any = None
+    #: what the last writes since the barrier do, all of them the same, and who made them
+    deed: Deed | None = None
+    writes: Events = field(default_factory=dict)
     writers: set[Agent] = field(default_factory=set)
-    #: for each warp up to two readers, which is enough: another thread differs from one of them
-    readers: dict[int, list[Event]] = field(default_factory=dict)
-    foreign_write: Event | None = None
-    foreign_read: Event | None = None
+    #: the last write before them that did anything else
+    past: Event | None = None
+    #: who read what others left there, and who read what it had written itself
+    readers: Events = field(default_factory=dict)
+    own_readers: Events = field(default_factory=dict)
+    #: what its block did before the barrier, and what other blocks did
+    earlier: Left | None = None
+    foreign: Left | None = None
     ever_written: bool = False
 
     def enter(self, agent: Agent) -> None:
         """Forget what a barrier orders; keep what other blocks did."""
-        if self.block is not agent.block:
-            self.foreign_write = self.write or self.foreign_write
-            some = next(iter(self.readers.values()), None)
-            self.foreign_read = some[0] if some else self.foreign_read
-            self.block = agent.block
-        elif self.epoch == agent.epoch:
+        if self.block is agent.block and self.epoch == agent.epoch:
             return
-        self.epoch, self.write = agent.epoch, None
+        self.earlier = self.left()
+        if self.block is not agent.block:
+            left = self.earlier
+            self.foreign = left.joined(self.foreign) if left else self.foreign
+            self.block, self.earlier = agent.block, None
+        self.epoch, self.deed, self.past = agent.epoch, None, None
+        for events in (self.writes, self.readers, self.own_readers):
+            events.clear()
         self.writers.clear()
-        self.readers.clear()
+
+    def left(self) -> Left | None:
+        """What its block did, up to now."""
+        write = next((known[0] for known in self.writes.values()), None)
+        read = next((known[0] for known in self.readers.values()), None)
+        if write is None and read is None:
+            return self.earlier
+        return Left(write, None if self.past else self.deed, read).joined(self.earlier)
 
     def read_by(self, agent: Agent, site: Stmt) -> Event | None:
         """Note a read; gives the access that it races with."""
         self.enter(agent)
-        if self.foreign_write is not None and agent not in self.writers:
-            return self.foreign_write
-        write = self.write
-        if write is not None and agent not in self.writers and not write.before(agent):
-            return write
-        known = self.readers.setdefault(agent.warp, [])
-        if known and known[0].warp_epoch != agent.warp_epoch:
-            known.clear()
-        if len(known) < 2 and not (known and known[0].agent is agent):
-            known.append(Event(agent, site, agent.warp_epoch, False))
-        return None
+        event = Event(agent, site, agent.warp_epoch, False)
+        if agent in self.writers:  # whoever else writes does the same, and no matter when
+            keep(self.own_readers, event)
+            return None
+        if self.foreign is not None and self.foreign.write is not None:
+            return self.foreign.write
+        other = unordered(self.writes, agent)
+        if other is None:
+            keep(self.readers, event)
+        return other
 
     def written_by(
         self, agent: Agent, site: Stmt, value: Any, is_atomic: bool = False
     ) -> Event | None:
         """Note a write; gives the access that it races with: no atomic one, if it is atomic."""
         self.enter(agent)
-        if is_atomic or not self.is_repeated(site, value):
-            both = is_atomic and self.write is not None and self.write.is_atomic
-            if self.write is not None and not both and not self.write.before(agent):
-                return self.write
-            foreign = self.foreign_write
-            if foreign is not None and not (is_atomic and foreign.is_atomic):
-                return foreign
-            if self.foreign_read is not None:
-                return self.foreign_read
-            for readers in self.readers.values():
-                for reader in readers:
-                    if not reader.before(agent):
-                        return reader
-            self.writers.clear()
-        self.write = Event(agent, site, agent.warp_epoch, True, is_atomic)
-        self.value = value
-        self.writers.add(agent)
+        deed = UPDATE if is_atomic else (site, value)
+        other = self.differing(agent, deed) or unordered(self.readers, agent)
+        if other is not None:
+            return other
+        if not is_same(self.deed, deed):
+            self.change(deed)
+        keep(self.writes, Event(agent, site, agent.warp_epoch, True))
+        if not is_atomic:
+            self.writers.add(agent)
         self.ever_written = True
         return None
 
-    def is_repeated(self, site: Stmt, value: Any) -> bool:
-        """True if the very same was done before: the same statement stored the same value."""
-        last = self.write or self.foreign_write
-        if last is None or last.is_atomic or last.site is not site:
-            return False
-        return bool(value == self.value or (value != value and self.value != self.value))
+    def differing(self, agent: Agent, deed: Deed) -> Event | None:
+        """A write that does anything else, or who reads what it does, and nothing orders them."""
+        if not is_same(self.deed, deed):
+            other = unordered(self.writes, agent) or unordered(self.own_readers, agent)
+        else:
+            other = None if self.past is None or self.past.before(agent) else self.past
+        if other is not None or self.foreign is None:
+            return other
+        if self.foreign.write is not None and not is_same(self.foreign.deed, deed):
+            return self.foreign.write
+        return self.foreign.read
+
+    def change(self, deed: Deed) -> None:
+        """From now on writes do anything else; all so far come before the one that begins it."""
+        written = [event for known in self.writes.values() for event in known]
+        self.past = max(written, key=lambda x: x.warp_epoch, default=self.past)
+        for known in self.own_readers.values():
+            for event in known:
+                keep(self.readers, event)
+        self.writes.clear()
+        self.own_readers.clear()
+        self.writers.clear()
+        self.deed = deed
 
 
 def named(view: View, at: int) -> str:

@@ -60,8 +60,8 @@ class View:
         return self.place + at * self.array.itemsize
 
     def index(self, at: int) -> tuple[int, ...]:
-        """The indices of the element at a flat position."""
-        rest, found = at - self.offset, []
+        """The indices of the element at a flat position (of a vector: that of one of its lanes)."""
+        rest, found = at // self.buffer.dtype.lanes - self.offset, []
         for step, extent in zip(self.strides, self.shape, strict=True):
             found.append(rest // step % max(extent, 1) if step else 0)
         return tuple(found)

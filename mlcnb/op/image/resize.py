@@ -23,6 +23,7 @@ from mlcnb.op._order import by_layout
 from mlcnb.op.image import _interpolate as ip
 from mlcnb.op.nn._window import no_void, settle
 from mlcnb.relax.operator import OpDecl, Shape, Tensor, operator
+from mlcnb.tir.index_check import checked
 
 #: what a dimension is called
 WORDS = {"D": "depth", "H": "height", "W": "width"}
@@ -160,15 +161,19 @@ class Resize(OpDecl):
     def taps(self, o: Any, size_in: Any, size_out: Any, kind: Any) -> list[Tap]:
         """The neighbours of output place `o` along one dimension."""
         mode = self.coordinate_transformation_mode
-        p, q = ip.fraction(mode, o, *_least(mode, size_in, size_out), maximum)
+        least, most = _least(mode, size_in, size_out)
+        p, q = ip.fraction(mode, o, least, most, maximum)
         within = Analyzer()  # of open sizes no later step knows that much
         if isinstance(o, Var):
             within.bind(o, Range(0, size_out))
 
         def inside(place: Any) -> Any:
+            first: Any = 0
+            if as_int(least) is None:  # if it is empty when it runs, there is nothing to read
+                first = checked(const(0, place.dtype), size_in, "image.resize: the first element")
             if as_int(size_out) is not None:
-                return maximum(minimum(place, size_in - 1), 0)
-            return within.simplify(maximum(within.simplify(minimum(place, size_in - 1)), 0))
+                return maximum(minimum(place, size_in - 1), first)
+            return within.simplify(maximum(within.simplify(minimum(place, size_in - 1)), first))
 
         if self.method == "nearest_neighbor":
             return [Tap(inside(ip.nearest(self.rounding_method, p, q)), None)]

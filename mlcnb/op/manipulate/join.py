@@ -200,6 +200,10 @@ class Stack(OpDecl):
         return te.compute([*dims[:axis], len(tensors), *dims[axis:]], source, name="stack")
 
 
+#: parts that a tensor is cut into: each is a field of a tuple, written out
+MOST = 1 << 16
+
+
 @operator("relax.split")
 class Split(OpDecl):
     """`x` cut along `axis`: at the places given, or into so many equal parts. A tuple.
@@ -216,8 +220,10 @@ class Split(OpDecl):
 
     def infer(self, x: Any) -> Any:
         """A tuple of tensors like x, smaller along `axis`."""
+        count = self.indices_or_sections
+        if isinstance(count, int) and count > MOST:
+            refuse(self, f"{count} sections are more than {MOST}")
         if x.dims is None:
-            count = self.indices_or_sections
             many = count if isinstance(count, int) else len(count) + 1
             return TupleStructInfo((tensor(None, x.dtype, x.ndim),) * many)
         axis = axis_at(self, self.axis, x.ndim, x)

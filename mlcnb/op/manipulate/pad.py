@@ -20,6 +20,7 @@ from mlcnb.op.nn._window import settle
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.tir.index_check import checked
 
 MODES = ("constant", "edge", "reflect", "wrap")
 #: TVM's words, which are PyTorch's
@@ -61,11 +62,15 @@ class Pad(OpDecl):
         """Refuse negative results, and reflections of what is not there."""
         if any((as_int(d) or 0) < 0 for d in dims):
             refuse(self, f"pad_width {self.pad_width} cuts more off {tell(x)} than there is")
-        empty = self.pad_mode != "constant" and any(
-            as_int(old) == 0 and as_int(new) != 0 for old, new in zip(x.dims, dims, strict=True)
-        )
-        if empty:
-            refuse(self, f"{tell(x)} has no elements for mode {self.pad_mode}")
+        if self.pad_mode == "constant":
+            return
+        for old, new, (before, after) in zip(x.dims, dims, self.widths(), strict=True):
+            cut, end = ends_of(old, before, after)
+            last = as_int(end)
+            if last is None or last > cut or as_int(new) == 0:
+                continue
+            cuts = f" after what pad_width {self.pad_width} cuts off" if as_int(old) else ""
+            refuse(self, f"{tell(x)} has no elements for mode {self.pad_mode}{cuts}")
 
     def widths(self) -> list[tuple[int, int]]:
         """(before, after) for each dimension."""
@@ -73,17 +78,27 @@ class Pad(OpDecl):
 
     def numpy(self, x: Any) -> Any:
         """numpy.pad, after cutting off where a width is negative"""
+        if self.pad_mode == "constant":
+            return self.numpy_constant(x)
         keep = tuple(
-            slice(max(-a, 0), d - max(-b, 0))
-            for (a, b), d in zip(self.widths(), x.shape, strict=True)
+            slice(*ends_of(d, a, b)) for (a, b), d in zip(self.widths(), x.shape, strict=True)
         )
         widths = [(max(a, 0), max(b, 0)) for a, b in self.widths()]
-        if self.pad_mode == "constant":
-            return np.pad(
-                x[keep], widths, constant_values=np.asarray(self.pad_value).astype(x.dtype)
-            )
         mode: Any = self.pad_mode
         return np.pad(x[keep], widths, mode=mode)
+
+    def numpy_constant(self, x: Any) -> Any:
+        """What is left of x, if anything, in an array of the value."""
+        sides = list(zip(self.widths(), x.shape, strict=True))
+        shape = [a + d + b for (a, b), d in sides]
+        made = np.full(shape, np.asarray(self.pad_value).astype(x.dtype), x.dtype)
+        spans = [(max(a, 0), min(a + d, a + d + b)) for (a, b), d in sides]
+        if all(start < stop for start, stop in spans):
+            source = tuple(
+                slice(i - a, j - a) for (i, j), ((a, _), _) in zip(spans, sides, strict=True)
+            )
+            made[tuple(slice(*span) for span in spans)] = x[source]
+        return made
 
     def compute(self, x: Any) -> Any:
         """One copy: a test for each padded side, or an index that folds back."""
@@ -107,8 +122,10 @@ class Pad(OpDecl):
         """The position inside that element `i` of the padded dimension repeats."""
         if before <= 0 and after <= 0:
             return i - before
-        cut, end = max(-before, 0), extent - max(-after, 0)
-        kept, at = end - cut, i - before - cut
+        first, end = ends_of(extent, before, after)
+        kept, at = end - first, i - before - first
+        where = f"nn.pad: the first element for mode {self.pad_mode}"
+        cut = checked(const(first, "int64"), te.max(end, 0), where)
         if self.pad_mode == "edge":
             return cut + te.max(te.min(at, kept - 1), 0)
         if self.pad_mode == "wrap":
@@ -119,6 +136,11 @@ class Pad(OpDecl):
         around = te.floormod(at, period)
         mirrored = te.min(around, period - around)
         return cut + (mirrored if as_int(kept) is not None else te.min(mirrored, kept - 1))
+
+
+def ends_of(extent: Any, before: int, after: int) -> tuple[int, Any]:
+    """Where what is not cut off of a dimension begins, and where it ends."""
+    return max(-before, 0), extent - max(-after, 0)
 
 
 def pad_constant(x: Any, widths: Sequence[tuple[Any, Any]], value: Any, name: str) -> Any:

@@ -61,6 +61,8 @@ class RoiAlign(OpDecl):
         image, boxes = wide(x), wide(rois) * self.spatial_scale - (0.5 if self.aligned else 0)
         made = np.zeros((len(boxes), x.shape[1], *self.pooled_size), image.dtype)
         for row, (box, sample) in enumerate(zip(boxes, batch_indices, strict=True)):
+            if 0 in x.shape[2:]:
+                refuse(self, f"images of {x.shape[2]} x {x.shape[3]} have no elements to sample")
             if not 0 <= sample < len(x):
                 refuse(self, f"batch_indices[{row}] is {sample}, outside of 0 to {len(x) - 1}")
             made[row] = self.region(image[sample], box)
@@ -127,7 +129,8 @@ class RoiAlign(OpDecl):
         seen = p.cast(kind, p.logical_and(at >= -1.0, at <= p.cast(kind, size)))
         at = p.minimum(p.maximum(at, 0.0), last)
         before = te.floor(at)
-        index = p.cast("int64", before)
+        first = checked(p.const(0, "int64"), size, "vision.roi_align: the first element")
+        index = p.maximum(p.cast("int64", before), first)
         after = p.minimum(index + 1, p.cast("int64", size - 1))
         return index, after, (1.0 - (at - before)) * seen, (at - before) * seen
 

@@ -1,0 +1,64 @@
+"""Operators that always read an element, of a tensor whose open dimension is 0 in a run: an error,
+never memory of others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import mlcnb as mlc
+from mlcnb.core.errors import ExecutionError, TypeInferError
+
+#: operator, inputs after the first, attributes
+CASES = {
+    "nearest": ("Resize", {"": None, "_": None, "s": [1, 1, 3, 4]}, {"mode": "nearest"}),
+    "linear": ("Resize", {"": None, "_": None, "s": [1, 1, 3, 4]}, {"mode": "linear"}),
+    "cubic": ("Resize", {"": None, "_": None, "s": [1, 1, 3, 4]}, {"mode": "cubic"}),
+    "edge": ("Pad", {"p": [0, 0, 1, 0, 0, 0, 1, 0]}, {"mode": "edge"}),
+    "border": ("GridSample", {"g": np.zeros((1, 2, 2, 2), "f")}, {"padding_mode": "border"}),
+    "gather": ("Gather", {"i": [0]}, {"axis": 2}),
+    "region": (
+        "RoiAlign",
+        {"r": np.array([[0, 0, 2, 2]], "f"), "b": [0]},
+        {"output_height": 2, "output_width": 2, "sampling_ratio": 2},
+    ),
+    "region of its size": (
+        "RoiAlign",
+        {"r": np.array([[0, 0, 2, 2]], "f"), "b": [0]},
+        {"output_height": 2, "output_width": 2},
+    ),
+}
+
+
+def model(name: str, open_ones: list) -> onnx.ModelProto:
+    op, rest, attrs = CASES[name]
+    inputs = ["x", *(n if value is not None else "" for n, value in rest.items())]
+    given = {n: np.array(value) for n, value in rest.items() if value is not None}
+    node = helper.make_node(op, inputs, ["y"], name="n", **attrs)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, open_ones)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, n) for n, value in given.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=8)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("target", ["llvm", "interp"])
+def test_nothing_is_read_of_an_empty_tensor(name, target):
+    ex = mlc.compile(mlc.from_onnx(model(name, [1, 1, "h", 4])), target=target)
+    with pytest.raises((ExecutionError, TypeInferError)):
+        ex(np.zeros((1, 1, 0, 4), "f"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_row_is_enough(name):
+    x = np.arange(4, dtype="f").reshape(1, 1, 1, 4)
+    found = mlc.compile(mlc.from_onnx(model(name, [1, 1, "h", 4])), target="llvm")(x)
+    fixed = mlc.compile(mlc.from_onnx(model(name, [1, 1, 1, 4])), target="llvm")(x)
+    np.testing.assert_allclose(found, fixed, rtol=1e-6)
