@@ -374,6 +374,12 @@ def _opened(single: Single, *axes: int) -> Single:
     return replace(single, opened=axes)
 
 
+def _scaled(shape: Any, mode: str, torch_mode: str) -> Single:
+    """Images of any size made twice as large both ways."""
+    single = _resize(shape, (2 * shape[2], 2 * shape[3]), mode, torch_mode)
+    return replace(single, weights=(None, np.array([1, 1, 2, 2], np.float32)), opened=(0, 2, 3))
+
+
 OPEN = {
     "3x3, no border, 64x28 -> 64": Single(
         "Conv",
@@ -396,6 +402,10 @@ OPEN = {
     "NCHW to NHWC, 64x56": _opened(MOVES["NCHW to NHWC, 64x56"], 0, 2, 3),
     "pad by reflection, 64x56": _opened(MOVES["pad by reflection, 64x56"], 0, 2, 3),
     "tile x 2 both ways, 256x256": _opened(MOVES["tile x 2 both ways, 256x256"], 0, 1),
+    "transpose, 512x512": _opened(MOVES["transpose, 512x512"], 0, 1),
+    "nearest x 2, 64x56": _scaled(IMAGE, "nearest", "nearest"),
+    "linear x 2, 64x56": _scaled(IMAGE, "linear", "bilinear"),
+    "top 5 of 64x1000": _opened(REDUCTIONS["top 5 of 64x1000"], 0, 1),
 }
 
 SUITES: dict[str, dict[str, Single]] = {

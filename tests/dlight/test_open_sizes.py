@@ -260,3 +260,13 @@ def test_threads_are_woken_for_enough_work_only():
     for shape in ((0, 0), (0, 9), (9, 0), (1, 1), (3, 7), (300, 301)):
         x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
         np.testing.assert_allclose(ex(x), np.exp(x), rtol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_hardmax_along_an_open_axis(axis: int):
+    nodes = [("Hardmax", ["x"], "y", {"axis": axis})]
+    given = model(nodes, {"x": ["n", 5, "w"]}, {"y": ["n", 5, "w"]}, {})
+    ex, session = mlc.compile(mlc.from_onnx(given)), onnxruntime_session(given, 1)
+    for n, w in ((1, 1), (3, 7), (9, 40)):
+        x = np.random.default_rng(w).integers(0, 4, (n, 5, w)).astype(np.float32)  # many equal
+        np.testing.assert_array_equal(ex(x), session.run(None, {"x": x})[0])

@@ -17,6 +17,7 @@ import math
 from typing import Any
 
 from mlcnb.dlight.cpu.elementwise import spread
+from mlcnb.dlight.cpu.tiles import overlap
 from mlcnb.dlight.decide import decide
 from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.ir.prim_ops import as_int
@@ -193,3 +194,5 @@ def as_vectors(sch: Schedule, loops: list[Any], lanes: int, few: bool) -> None:
     sch.vectorize(lane)
     if few:
         sch.unroll(outer)
+    else:
+        overlap(sch, outer)

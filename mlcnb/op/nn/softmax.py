@@ -18,7 +18,7 @@ from mlcnb.op._order import along_axis
 from mlcnb.op._spell import call
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Expr, PrimValue
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 
 
@@ -170,7 +170,15 @@ def onnx_hardmax(n: OnnxNode, x: Expr) -> Expr:
             n.refuse(f"axis {axis} is outside of {tell_dims(dims)}")
         depth = as_int(dims[axis])
         if depth is None:
-            n.refuse("hardmax along a symbolic dimension")
+            at = n.emit(call("relax.argmax", v, axis=axis, keepdims=True))
+            places = n.emit(
+                call(
+                    "relax.arange", PrimValue(0), PrimValue(dims[axis]), PrimValue(1), dtype="int64"
+                )
+            )
+            line = [dims[axis] if a == axis % len(dims) else 1 for a in range(len(dims))]
+            here = n.emit(call("relax.equal", at, n.emit(call("relax.reshape", places, line))))
+            return call("relax.astype", here, dtype=kind)
         at = n.emit(call("relax.argmax", v, axis=axis, keepdims=False))
         ones = call("relax.one_hot", at, 1, 0, depth=depth, axis=axis % len(dims))
         return call("relax.astype", n.emit(ones), dtype=kind)
