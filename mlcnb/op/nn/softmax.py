@@ -11,7 +11,7 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.dtype import DType
-from mlcnb.ir.prim_ops import as_int, cast
+from mlcnb.ir.prim_ops import as_int, cast, const
 from mlcnb.op._accumulate import accumulator, in_wide
 from mlcnb.op._dims import axis_at, product, refuse, size, tell, tell_dims, tidy
 from mlcnb.op._order import along_axis
