@@ -11,7 +11,7 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.dtype import DType
-from mlcnb.ir.prim_ops import as_int, cast, const
+from mlcnb.ir.prim_ops import as_expr, as_int, cast
 from mlcnb.op._accumulate import accumulator, in_wide
 from mlcnb.op._dims import axis_at, product, refuse, size, tell, tell_dims, tidy
 from mlcnb.op._order import along_axis
@@ -171,11 +171,8 @@ def onnx_hardmax(n: OnnxNode, x: Expr) -> Expr:
         depth = as_int(dims[axis])
         if depth is None:
             at = n.emit(call("relax.argmax", v, axis=axis, keepdims=True))
-            places = n.emit(
-                call(
-                    "relax.arange", PrimValue(0), PrimValue(dims[axis]), PrimValue(1), dtype="int64"
-                )
-            )
+            ends = (PrimValue(as_expr(x)) for x in (0, dims[axis], 1))
+            places = n.emit(call("relax.arange", *ends, dtype="int64"))
             line = [dims[axis] if a == axis % len(dims) else 1 for a in range(len(dims))]
             here = n.emit(call("relax.equal", at, n.emit(call("relax.reshape", places, line))))
             return call("relax.astype", here, dtype=kind)
