@@ -23,10 +23,12 @@ MATMUL = te.create_prim_func(te_workload.matmul_relu(16, 16, 16))
 SMALL = {"population_size": 6, "init_min_unmeasured": 4, "genetic_num_iters": 1}
 
 
-def started(strategy, batch=4, seed=1, model=None, func=MATMUL, trials=64, database=None):
+def started(
+    strategy, batch=4, seed=1, model=None, func=MATMUL, trials=64, database=None, target=LLVM
+):
     ctx = ms.TuneContext(
         func,
-        target=LLVM,
+        target=target,
         space_generator="post-order-apply",
         search_strategy=strategy,
         rand_state=seed,
@@ -144,8 +146,8 @@ def test_what_a_program_looks_like_to_a_model():
 
 
 def test_the_ridge_learns_an_order(tmp_path):
-    ctx = started("replay-trace", batch=24)
-    batch = ctx.generate_measure_candidates()
+    ctx = started("replay-trace", batch=24, target="llvm -mcpu=x86-64-v3 -num-cores=2")
+    batch = ctx.generate_measure_candidates()  # the same on each machine
     model = RidgeModel()
     rows = model._seen(ctx, batch)
     taken = [RunnerResult([1e-6 * 2 ** (r[0] / 4)]) for r in rows]
