@@ -218,7 +218,7 @@ def _has_elements(kernel: Any, dims: Dims) -> bool:
     return all(evaluate(n, dims) > 0 for p in kernel.signature.params for n in p.shape)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def iterations(n: Stmt) -> float:
     """How often the innermost statements run, at most; infinite where that is not known."""
     return work(n, math.inf, lambda x: math.inf if isinstance(x, Evaluate) else 1)

@@ -289,7 +289,7 @@ def _only_operand(place: PlannedTensor, call: Any, index: int, places: Places) -
     return all(places.get(o) is not place for o in others if isinstance(o, Var))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def reads_where_it_writes(func: PrimFunc, index: int) -> bool:
     """True if `func` is one block that reads parameter `index` only at the element that it writes.
 
