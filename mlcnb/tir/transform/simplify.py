@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.arith import Analyzer
+from mlcnb.arith import Analyzer, ModularSet
 from mlcnb.arith.sum import is_index
 from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
@@ -30,6 +30,9 @@ from mlcnb.tir.stmt import (
     Stmt,
     seq,
 )
+
+#: what is known of a number of which nothing is
+NOTHING = ModularSet(1, 0)
 
 
 def simplify_stmt(func: PrimFunc) -> PrimFunc:
@@ -105,11 +108,12 @@ class Simplifier(PyStmtExprMutator):
         value = self.child(n.value)
         if isinstance(value, e.IntImm | e.FloatImm):
             return self.visit_stmt(substitute(n.body, {n.var: value}))
-        if is_index(n.var.dtype):
-            multiples = self.analyzer.modular_set(value)
-            if multiples.coeff > 1:
-                self.analyzer.update(n.var, multiples)
+        multiples = self.analyzer.modular_set(value) if is_index(n.var.dtype) else NOTHING
+        if multiples.coeff > 1:
+            self.analyzer.update(n.var, multiples)
         body = self.visit_stmt(n.body)
+        if multiples.coeff > 1:  # copies of a body, as of a loop written out, share the variable
+            self.analyzer.update(n.var, NOTHING)
         return None if body is None else replace(n, value=value, body=body)
 
 
