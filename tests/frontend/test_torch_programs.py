@@ -209,7 +209,9 @@ class Images(nn.Module):
     def forward(self, x):
         y = self.local(self.bent(self.each(self.groups(self.b(F.mish(self.a(x)))))))
         small = F.avg_pool2d(y, 3, 2, 1, ceil_mode=True, count_include_pad=False)
-        return F.pixel_shuffle(y, 2), small, F.unfold(y, 3, stride=2)
+        columns = F.unfold(y, 3, stride=2)
+        back = F.fold(columns, y.shape[-2:], 3, stride=2)
+        return F.pixel_shuffle(y, 2), small, columns, back
 
 
 class Steps(nn.Module):

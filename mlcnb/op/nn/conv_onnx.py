@@ -2,26 +2,22 @@
 
 ConvInteger, QLinearConv     of quantized tensors, summed in int32
 CausalConvWithState          depthwise, over the past and the present
-Col2Im                       transposed, with a kernel of ones and zeros
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims, tidy
-from mlcnb.op._spell import affordable, call, ints_of
+from mlcnb.op._spell import call
 from mlcnb.op.linear_algebra.integer import along, requantized, shifted
-from mlcnb.op.nn import conv_transpose
 from mlcnb.op.nn.conv import Conv1d, onnx_conv, onnx_window
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.op.qnn import _build as build
 from mlcnb.relax.expr import Expr
-from mlcnb.relax.expr import const as constant
 from mlcnb.relax.operator import make_call
 
 
@@ -99,36 +95,3 @@ def onnx_causal_conv(
     begin = tidy(length - (size - 1))
     state = call("relax.strided_slice", whole, [2], [begin], [length], assume_inbound=True)
     return (result, n.emit(state)) if n.num_outputs > 1 else result
-
-
-@onnx("Col2Im", since=18)
-def onnx_col2im(n: OnnxNode, x: Expr, image_shape: Expr, block_shape: Expr) -> Expr:
-    """Each column put back where its block lay in the image, summed where blocks overlap."""
-    image, block = ints_of(n, image_shape, "image_shape"), ints_of(n, block_shape, "block_shape")
-    rank = len(block or ())
-    dims, many = n.dims(x), as_int(n.dims(x)[1])
-    if not image or not block or rank not in (1, 2, 3) or many is None:
-        n.refuse(f"columns of {tell_dims(dims)} over {rank} dimensions", hint="1 to 3 are there")
-    strides, dilation = (n.attr(a) or (1,) * rank for a in ("strides", "dilations"))
-    pads = n.attr("pads") or (0,) * (2 * rank)
-    size = math.prod(block)
-    if min(*block, *strides, *dilation) < 1 or size > many:
-        n.refuse(f"blocks of {block}, strides {strides} and dilations {dilation}")
-    affordable(n, "the kernel", size, many)
-    places, spare = [], []
-    for i in range(rank):
-        reach = (block[i] - 1) * dilation[i] + 1
-        room = image[i] + pads[i] + pads[rank + i] - reach
-        places.append(room // strides[i] + 1)
-        spare.append(room % strides[i])
-    kernel = np.tile(np.eye(size).reshape(size, 1, *block), (many // size, *[1] * (rank + 1)))
-    return make_call(
-        conv_transpose.BY_RANK[rank + 2],
-        n.emit(call("relax.reshape", x, [dims[0], many, *places])),
-        constant(kernel, n.dtype(x)),
-        strides=strides,
-        padding=pads,
-        output_padding=tuple(spare),
-        dilation=dilation,
-        groups=many // size,
-    )
