@@ -17,6 +17,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op.onnx import OnnxNode
+from mlcnb.op.torch import TorchNode
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import declaration, make_call
 
@@ -83,7 +84,7 @@ def _want_few(n: OnnxNode, count: int, name: str) -> None:
         n.refuse(f"{name} has {count} entries: no tensor has more than {MAX_NDIM} dimensions")
 
 
-def affordable(n: OnnxNode, what: str, *dims: int) -> None:
+def affordable(n: OnnxNode | TorchNode, what: str, *dims: int) -> None:
     """Refuse constants of these dimensions, which the spelling would compute, as too large."""
     if min(dims, default=0) < 0 or math.prod(dims) > MAX_COMPUTED:
         n.refuse(f"{what} would take constants of {dims} elements")
