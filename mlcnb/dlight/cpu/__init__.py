@@ -18,6 +18,7 @@ RULES, first that fits:    dot_window       convolutions of bytes or bfloat16 on
                            columns          reductions over leading or middle axes
                            transpose        copies along another axis, in tiles turned in registers
                            interpolation    images in another size: rows, then columns
+                           sampling         images read at places from data: channels last
                            general          everything else: parallel outside, vectors inside
 
 By TVM's names, for `ApplyDefaultSchedule`: `Attention`, `GEMV`, `Matmul`, `Reduction` and
@@ -43,6 +44,7 @@ from mlcnb.dlight.cpu.pointwise import pointwise
 from mlcnb.dlight.cpu.pool import pool
 from mlcnb.dlight.cpu.pool_rows import pool_rows
 from mlcnb.dlight.cpu.rows import rows
+from mlcnb.dlight.cpu.sampling import sampling
 from mlcnb.dlight.cpu.transpose import transpose
 from mlcnb.dlight.cpu.winograd import winograd
 from mlcnb.dlight.rule import ScheduleRule, first_that_fits, is_scheduled
@@ -69,6 +71,7 @@ RULES = (
     columns,
     transpose,
     interpolation,
+    sampling,
     general,  # always applies
 )
 

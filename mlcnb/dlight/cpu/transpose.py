@@ -42,9 +42,13 @@ def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
     """Apply to one elementwise block with one load, of words, across the rows of the result."""
     inline_chains(sch, survey)
     blocks = Survey.of(sch).blocks
-    if len(blocks) != 1 or not blocks[0].is_spatial or not _copies_words(blocks[0]):
+    return len(blocks) == 1 and turn(sch, blocks[0], target)
+
+
+def turn(sch: Schedule, block: BlockInfo, target: Target) -> bool:
+    """Schedule one such block in tiles; False where it is another."""
+    if not block.is_spatial or not _copies_words(block):
         return False
-    (block,) = blocks
     lanes = target.lanes("float32")
     runs = find_runs(block, lanes)
     if runs is None:
