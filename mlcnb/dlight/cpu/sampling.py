@@ -43,6 +43,8 @@ def sampling(sch: Schedule, survey: Survey, target: Target) -> bool:
     if found is None or not either("channels last", True):
         return False
     image, channels = found
+    if (last.extents[channels] or 0) < CHANNELS:
+        return _together(sch, last, channels, target)
 
     def channels_last(*axes: Any) -> tuple[Any, ...]:
         return (*axes[:channels], *axes[channels + 1 :], axes[channels])
@@ -62,6 +64,20 @@ def sampling(sch: Schedule, survey: Survey, target: Target) -> bool:
     if vectors and (last.extents[channels] or 0) <= WRITTEN_OUT:
         sch.unroll(vectors[0])
     spread(sch, loops, last.work)
+    return True
+
+
+def _together(sch: Schedule, block: BlockInfo, channels: int, target: Target) -> bool:
+    """Few channels: vectors of places, which are found once for all that is looked up there."""
+    for other in Survey.of(sch).blocks[:-1]:
+        elementwise(sch, other, target)
+    loops = list(sch.get_loops(block.handle))
+    channel = loops.pop(channels)
+    row = sch.fuse(*loops[channels:]) if len(loops) - channels > 1 else loops[-1]
+    outer, lane = by_vectors(sch, row, target)
+    sch.reorder(*loops[:channels], *outer, channel, lane)
+    sch.unroll(channel)
+    spread(sch, [*loops[:channels], *outer], block.work)
     return True
 
 
@@ -89,7 +105,7 @@ def _looked_up(block: BlockInfo) -> tuple[int, int] | None:
         axis = axes[channels]
         at = all(n.indices[channels] is axis for n in own)
         uses = sum(n is axis for n in walk(block.node.body.value))
-        if at and uses == len(own) and (block.extents[channels] or 0) >= CHANNELS:
+        if at and uses == len(own) and block.extents[channels] is not None:
             return [r.buffer for r in block.node.reads].index(image), channels
     return None
 
