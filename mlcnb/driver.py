@@ -27,11 +27,9 @@ from mlcnb.core.node import FrozenDict, replace
 from mlcnb.core.progress import progress_bar
 from mlcnb.core.recursion import roomy
 from mlcnb.core.text import kind_of
-from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
-from mlcnb.meta_schedule.database import Database
-from mlcnb.meta_schedule.database.apply import MetaScheduleApplyDatabase
+from mlcnb.meta_schedule.database import in_use
 from mlcnb.relax.analysis.calls import check_calls
 from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.analysis.variables import bindings_of
@@ -132,7 +130,7 @@ def compile(
         if _has_graph(module):
             given = (_bound(module, params), relax_pipeline, where, options, bool(outline), work)
             module = _timed(timings, "graph passes", _lower_graph, *given)
-        if schedule == "default" and Database.current() is not None:
+        if schedule == "default" and in_use.current() is not None:
             module = _timed(timings, "tuning records", _apply_records, module, where)
         kernels = _timed(timings, "kernels", _kernels, module, where, schedule, workers)
     release_freed()
@@ -285,22 +283,27 @@ def _outline(mod: IRModule, target: Target) -> str:
 
 def _apply_records(mod: IRModule, target: Target) -> IRModule:
     """Loop functions that the current database has records of, as the best of them makes them."""
+    from mlcnb.meta_schedule.database.apply import MetaScheduleApplyDatabase
+
     with target:
         return MetaScheduleApplyDatabase()(mod)
 
 
-def _default_rule(target: Target) -> Any:
+def _by_default(func: PrimFunc, target: Target) -> Any:
+    """What the default rules make of a function; they are loaded when a kernel is not at hand."""
     if target.is_cpu:
-        return schedule_cpu
+        from mlcnb.dlight.cpu import schedule_cpu
+
+        return schedule_cpu(func, target)
     from mlcnb.dlight.gpu import schedule_gpu
 
-    return schedule_gpu
+    return schedule_gpu(func, target)
 
 
 def _kernels(mod: IRModule, target: Target, schedule: Any, workers: Workers) -> dict[str, Any]:
     """Every PrimFunc of the module, compiled."""
     funcs = {v.name_hint: f for v, f in mod.items() if isinstance(f, PrimFunc)}
-    rule = _default_rule(target) if schedule == "default" else schedule
+    rule = _by_default if schedule == "default" else schedule
     with progress_bar("compiling kernels", len(funcs)) as bar:
         symbols = threads.symbols()
         made = backend_of(target.kind).build

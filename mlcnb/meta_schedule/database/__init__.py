@@ -1,18 +1,16 @@
 """Records of schedules that were measured, where they are kept, and the pass that applies them."""
 
-from mlcnb.meta_schedule.database.database import (
-    Database,
-    MemoryDatabase,
-    OrderedUnionDatabase,
-)
-from mlcnb.meta_schedule.database.json_database import JSONDatabase
-from mlcnb.meta_schedule.database.record import TuningRecord, Workload
+from __future__ import annotations
 
-__all__ = [
-    "Database",
-    "JSONDatabase",
-    "MemoryDatabase",
-    "OrderedUnionDatabase",
-    "TuningRecord",
-    "Workload",
-]
+from mlcnb.core.lazy import attach
+
+_HERE = "mlcnb.meta_schedule.database"
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        f"{_HERE}.database": "Database MemoryDatabase OrderedUnionDatabase",
+        f"{_HERE}.json_database": "JSONDatabase",
+        f"{_HERE}.record": "TuningRecord Workload",
+    },
+)

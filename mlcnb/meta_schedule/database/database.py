@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from typing import Any
 
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.module import IRModule
+from mlcnb.meta_schedule.database.in_use import current, databases
 from mlcnb.meta_schedule.database.record import TuningRecord, Workload
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
-
-_current: ContextVar[tuple[Database, ...]] = ContextVar("databases", default=())
 
 
 class Database(display.Shown, ABC):
@@ -153,15 +151,14 @@ class Database(display.Shown, ABC):
     @staticmethod
     def current() -> Database | None:
         """The database of the innermost `with`, or None."""
-        stack = _current.get()
-        return stack[-1] if stack else None
+        return current()
 
     def __enter__(self) -> Database:
-        _current.set((*_current.get(), self))
+        databases.set((*databases.get(), self))
         return self
 
     def __exit__(self, *_args: Any) -> None:
-        _current.set(_current.get()[:-1])
+        databases.set(databases.get()[:-1])
 
     def __len__(self) -> int:
         return len(self.get_all_tuning_records())

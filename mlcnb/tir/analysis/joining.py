@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 
 from mlcnb.arith.reading import of
-from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block, BufferStore
@@ -23,8 +23,8 @@ from mlcnb.tir.stmt import Block, BufferStore
 def joined_at(func: PrimFunc) -> tuple[int, ...] | None:
     """The byte of the result at which each operand lies; None if `func` is no such copy."""
     *operands, result = func.buffers
-    store = _only_store(func)
-    if store is None or store.buffer is not result or len(operands) < 2:
+    store = _only_store(func) if len(operands) > 1 else None
+    if store is None or store.buffer is not result:
         return None
     loads, edges = _parts(store.value)
     if [load.buffer for load in loads] != operands:
@@ -49,8 +49,9 @@ def _only_store(func: PrimFunc) -> BufferStore | None:
     """The store of a function of one block, whose axes are the indices of what it writes."""
     if not all(map(_whole, func.buffers)):
         return None
-    stores = [n for n in walk(func.body) if isinstance(n, BufferStore)]
-    blocks = [n for n in walk(func.body) if isinstance(n, Block) and n.iter_vars]
+    found = list(statements(func.body))
+    stores = [n for n in found if isinstance(n, BufferStore)]
+    blocks = [n for n in found if isinstance(n, Block) and n.iter_vars]
     if len(stores) != 1 or len(blocks) != 1 or func.buffers[-1].dtype.bits % 8:
         return None
     axes = [axis.var for axis in blocks[0].iter_vars]
