@@ -9,7 +9,7 @@ from mlcnb.core.node import FrozenDict, replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.meta_schedule.database.database import Database
-from mlcnb.meta_schedule.database.json_database import JSONDatabase
+from mlcnb.meta_schedule.database import JSONDatabase
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 
