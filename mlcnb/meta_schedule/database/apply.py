@@ -8,8 +8,8 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.node import FrozenDict, replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.meta_schedule.database.database import Database
 from mlcnb.meta_schedule.database import JSONDatabase
+from mlcnb.meta_schedule.database.database import Database
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 
