@@ -29,6 +29,11 @@ def _resizes():
         for size in ((2, 4, 5), (5, 2, 1)):
             made = resize.Resize3d(method=method)
             yield Case(made, [numbers((1, 2, 3, 3, 4)), size], rtol, note=f"3d-{method}-{size}")
+    for mode in (m for m in _interpolate.MODES if m != "align_corners"):
+        for method, rtol in (("nearest_neighbor", 1e-6), ("linear", 1e-5), ("cubic", 1e-4)):
+            how = {"coordinate_transformation_mode": mode, "method": method}
+            made = resize.Resize2d(scales=(0.5, 1.5), **how)
+            yield Case(made, [numbers((1, 1, 7, 3)), (3, 4)], rtol, note=f"{mode}-{method}-by")
     made = resize.Resize3d(layout="NDHWC", coordinate_transformation_mode="align_corners")
     yield Case(made, [numbers((1, 3, 2, 4, 2)), (2, 5, 3)], 1e-5)
     nearest = resize.Resize2d(method="nearest_neighbor")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,10 +20,17 @@ METHODS = ("nearest_neighbor", "linear", "cubic")
 ROUNDING = ("round", "floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
 
 
-def fraction(mode: str, o: Any, size_in: Any, size_out: Any, larger: Callable) -> tuple[Any, Any]:
+def fraction(
+    mode: str, o: Any, size_in: Any, size_out: Any, larger: Callable, places: Any = None
+) -> tuple[Any, Any]:
     """(p, q): where output place `o` lies in the input. Ints, arrays or expressions.
 
-    larger: max, np.maximum or the maximum of expressions.
+    Args:
+        mode: one of MODES.
+        o: the output place.
+        size_in, size_out: the sizes, or two numbers of the same quotient; not for align_corners.
+        larger: max, np.maximum or the maximum of expressions.
+        places: how many output places there are, where that is not `size_out`.
     """
     if mode == "asymmetric":
         return o * size_in, size_out
@@ -32,8 +40,16 @@ def fraction(mode: str, o: Any, size_in: Any, size_out: Any, larger: Callable) -
         return (o * 2 + 1) * size_in, size_out * 2
     p = (o * 2 + 1) * size_in - size_out
     if mode == "pytorch_half_pixel":  # a single output place lies at 0
-        p = p * -larger(1 - size_out, -1)
+        p = p * -larger(1 - (size_out if places is None else places), -1)
     return p, size_out * 2
+
+
+def quotient(scale: float) -> tuple[int, int] | None:
+    """(input, output): whole numbers up to 64 whose quotient is `scale` in float32, or None."""
+    near = Fraction(scale).limit_denominator(64)
+    if not near or np.float32(near.numerator / near.denominator) != np.float32(scale):
+        return None
+    return near.denominator, near.numerator
 
 
 def nearest(rounding: str, p: Any, q: Any) -> Any:
@@ -108,10 +124,11 @@ def outside(r: Resizing) -> np.ndarray:
 
 
 def exact(r: Resizing) -> tuple[np.ndarray, np.ndarray]:
-    """Whole part and rest of each position: by fractions where no scale is given."""
-    if r.scale is None and r.mode in MODES:
+    """Whole part and rest of each position: by fractions, unless a scale is none."""
+    terms = (r.size_in, r.size_out) if r.scale is None else quotient(r.scale)
+    if terms and r.mode in MODES and (r.scale is None or r.mode != "align_corners"):
         o = np.arange(r.size_out, dtype=np.int64)
-        p, q = fraction(r.mode, o, r.size_in, r.size_out, max)
+        p, q = fraction(r.mode, o, *terms, max, r.size_out)
         return p // q, (p % q) / q
     at = positions(r)
     base = np.floor(at)

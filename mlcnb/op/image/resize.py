@@ -52,6 +52,7 @@ class Resize(OpDecl):
     cubic_exclude: Any
     extrapolation_value: Any
     out_dtype: Any
+    scales: Any
 
     def __post_init__(self) -> None:
         settle(self, out_dtype=no_void(self.out_dtype))
@@ -90,6 +91,12 @@ class Resize(OpDecl):
             refuse(self, f"a region of interest, {self.roi}, is not there")
         if sorted(_layout.letters(self.layout)) != sorted("NC" + self.spatial):
             refuse(self, f"layout {self.layout!r} must name {', '.join('NC' + self.spatial)}")
+        if self.scales and (
+            len(self.scales) != len(self.spatial) or not all(map(ip.quotient, self.scales))
+        ):
+            refuse(self, f"scales {self.scales} are not a simple quotient for each dimension")
+        if self.scales and self.coordinate_transformation_mode == "align_corners":
+            refuse(self, f"scales {self.scales}: corners are aligned by sizes alone")
         want_rank(self, f"data in {self.layout}", data, len(_layout.axes_in(self.layout)))
         if self.method != "nearest_neighbor" and data.dtype and not data.dtype.is_float:
             refuse(self, f"{self.method} needs floats, but data is {tell(data)}")
@@ -104,7 +111,7 @@ class Resize(OpDecl):
         kind, order = dtype(self.out_dtype or data.dtype.name).numpy, "NC" + self.spatial
         plain = _layout.to_plain(data, self.layout, order, {})
         for axis, out in enumerate(size, 2):
-            r = self.resizing(plain.shape[axis], int(out))
+            r = self.resizing(plain.shape[axis], int(out), self.scale_of(self.spatial[axis - 2]))
             if self.method == "nearest_neighbor":
                 plain = plain.take(ip.picked(r), axis)
             else:
@@ -112,14 +119,18 @@ class Resize(OpDecl):
                 plain = np.moveaxis(np.moveaxis(wide(plain), axis, -1) @ matrix.T, -1, axis)
         return _layout.from_plain(plain.astype(kind, copy=False), order, self.layout)
 
-    def resizing(self, size_in: int, size_out: int) -> ip.Resizing:
+    def scale_of(self, letter: str) -> float | None:
+        """What a dimension is resized by; None: by output / input."""
+        return self.scales[self.spatial.index(letter)] if self.scales else None
+
+    def resizing(self, size_in: int, size_out: int, scale: float | None) -> ip.Resizing:
         """One dimension of this."""
         return ip.Resizing(
             size_in,
             size_out,
             self.method,
             self.coordinate_transformation_mode,
-            None,
+            scale,
             self.rounding_method,
             self.cubic_alpha,
             bool(self.cubic_exclude),
@@ -145,7 +156,10 @@ class Resize(OpDecl):
 
         def element(*index: Any) -> Any:
             found = _layout.places(self.layout, index)
-            taps = {c: self.taps(found[c].outer, have[c], out, kind) for c, out in wanted.items()}
+            taps = {
+                c: self.taps(found[c].outer, have[c], out, self.scale_of(c), kind)
+                for c, out in wanted.items()
+            }
 
             def read(**at: Tap) -> Any:
                 moved = {c: _layout.Place(tap.place) for c, tap in at.items()}
@@ -158,11 +172,15 @@ class Resize(OpDecl):
 
         return te.compute(shape, element, name=name)
 
-    def taps(self, o: Any, size_in: Any, size_out: Any, kind: Any) -> list[Tap]:
+    def taps(
+        self, o: Any, size_in: Any, size_out: Any, scale: float | None, kind: Any
+    ) -> list[Tap]:
         """The neighbours of output place `o` along one dimension."""
         mode = self.coordinate_transformation_mode
-        least, most = _least(mode, size_in, size_out)
-        p, q = ip.fraction(mode, o, least, most, maximum)
+        least, most = _least(mode, size_in, size_out, scale)
+        if mode == "pytorch_half_pixel" and (as_int(most) or 0) >= (as_int(least) or 1):
+            mode = "half_pixel"  # a single place reads the single element
+        p, q = ip.fraction(mode, o, least, most, maximum, size_out)
         within = Analyzer()  # of open sizes no later step knows that much
         if isinstance(o, Var):
             within.bind(o, Range(0, size_out))
@@ -210,6 +228,8 @@ class Resize2d(Resize):
     pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn. rounding_method, for
     nearest_neighbor: round (halves up), floor, ceil, round_prefer_floor, round_prefer_ceil.
     cubic_exclude: neighbours outside do not count. `roi` is there for TVM's text and must be zeros.
+    scales, a number for each of H and W, say how far an output place is from the next, in place of
+    output / input: of an open size times 0.5 rounded down the two are not the same.
     Semantics: https://onnx.ai/onnx/operators/onnx__Resize.html, with scale = output / input.
     """
 
@@ -226,6 +246,7 @@ class Resize2d(Resize):
     cubic_exclude: int = 0
     extrapolation_value: float = 0.0
     out_dtype: str | None = None
+    scales: tuple[float, ...] = ()
 
     @property
     def spatial(self) -> str:
@@ -250,6 +271,7 @@ class Resize3d(Resize):
     cubic_exclude: int = 0
     extrapolation_value: float = 0.0
     out_dtype: str | None = None
+    scales: tuple[float, ...] = ()
 
     @property
     def spatial(self) -> str:
@@ -257,12 +279,16 @@ class Resize3d(Resize):
         return "DHW"
 
 
-def _least(mode: str, size_in: Any, size_out: Any) -> tuple[Any, Any]:
-    """The sizes in lowest terms, where only their quotient counts and one divides the other.
+def _least(mode: str, size_in: Any, size_out: Any, scale: float | None) -> tuple[Any, Any]:
+    """The sizes in lowest terms, where only their quotient counts and one divides the other, or
+    the terms of a scale that is given in its place.
 
     Open sizes then are gone from where an element lies: h * 2 from h is 2 from 1.
     """
-    if mode in ("align_corners", "pytorch_half_pixel"):
+    given = None if scale is None else ip.quotient(scale)
+    if given is not None:
+        return given
+    if mode == "align_corners":
         return size_in, size_out
     for large, small in ((size_out, size_in), (size_in, size_out)):
         times = as_int(tidy(large // small))

@@ -22,6 +22,8 @@ from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import make_call
 
+#: coordinate transformations that a scale by itself makes up
+BY_SCALE = ("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn")
 METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
 
@@ -96,16 +98,18 @@ def _resize(
     changed = [i for i, a in enumerate(axes) if not _equal(dims[a], out[i], scales[i], region)]
     if not changed:
         return x
+    open_sizes = any(as_int(dims[axes[i]]) is None for i in changed)
     simple = (
         len(dims) == 4
         and {axes[i] for i in changed} <= {2, 3}
-        and all(scales[i] is None for i in changed)
+        and (all(scales[i] is None for i in changed) or (open_sizes and mode in BY_SCALE))
         and mode in ip.MODES
         and not n.attr("antialias", 0)
         and not (method == "linear" and n.attr("exclude_outside", 0))
     )
     if simple:
         target = dict(zip(axes, out, strict=True))
+        by = dict(zip(axes, factors, strict=True)) if factors and open_sizes else {}
         return make_call(
             Resize2d,
             x,
@@ -115,6 +119,7 @@ def _resize(
             rounding_method=rounding,
             cubic_alpha=n.attr("cubic_coeff_a", -0.75),
             cubic_exclude=n.attr("exclude_outside", 0),
+            scales=() if all(s is None for s in scales) else (by.get(2, 1.0), by.get(3, 1.0)),
         )
     for i in changed:
         have, want = as_int(dims[axes[i]]), as_int(out[i])
@@ -164,7 +169,13 @@ def _scaled(n: OnnxNode, size: Any, factor: float) -> tuple[Any, float | None]:
         return out, None if out == known * factor else factor
     if factor == round(factor):
         return tidy(size * round(factor)), None
-    n.refuse(f"a symbolic size times {factor}", hint="give the input's shape")
+    terms = ip.quotient(factor)
+    if terms is None:
+        n.refuse(
+            f"a symbolic size times {factor}, no quotient of numbers up to 64",
+            hint="give the input's shape",
+        )
+    return tidy(size * terms[1] // terms[0]), factor
 
 
 def _along(n: OnnxNode, x: Expr, axis: int, r: ip.Resizing) -> Expr:

@@ -19,11 +19,14 @@ from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node, children, replace, rewrite, walk
 from mlcnb.ir.expr import Add, Cast, GlobalVar, IntImm, Mul, PrimExpr, SizeVar, Sub, Var
+from mlcnb.ir.expr import Call as PrimCall
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.variables import bindings_of, uses
 from mlcnb.relax.expr import Call, Function, Op, ShapeExpr
+from mlcnb.tir.analysis.access import complete_regions
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import Block
 
 #: operators whose first argument is a loop function, and whose third are its scalars
 CALLS = ("relax.call_tir", "relax.call_tir_inplace")
@@ -71,7 +74,7 @@ def own_sizes(func: PrimFunc) -> PrimFunc:
     named = _Named(dims)
     if not named.variables:
         return func
-    made = rewrite(func, lambda _: None, enter=named.name_of)
+    made = rewrite(func, _regions_anew if named.rounded else lambda _: None, enter=named.name_of)
     parts = (made.body, *made.buffer_map.values())
     used = {n for part in parts for n in walk(part) if isinstance(n, Var)}
     params = tuple(p for p in made.params if p in made.buffer_map or p in used)
@@ -87,6 +90,8 @@ class _Named:
         #: by id: an expression, its number, and the variables in it
         self.known: dict[int, tuple[Any, int, frozenset[Var]]] = {}
         self.variables: dict[int, SizeVar] = {}
+        #: one of them stands for a size that is rounded
+        self.rounded = False
         own = {d for d in dims if isinstance(d, Var)}
         for dim in sorted(filter(_is_computed, dims), key=self.number):
             now = rewrite(dim, lambda _: None, enter=self.name_of)
@@ -94,6 +99,7 @@ class _Named:
                 made = SizeVar(f"extent{len(self.variables) or ''}", dim.dtype)
                 self.variables[self.number(dim)] = made
                 own.add(made)
+                self.rounded = self.rounded or not _is_linear(now)
 
     def name_of(self, n: Any) -> SizeVar | None:
         """The variable that stands for an expression."""
@@ -113,6 +119,24 @@ class _Named:
             held = frozenset([n]) if is_var else frozenset().union(*(v for _, _, v in inside))
             self.known[id(n)] = n, self.numbers.setdefault(key, len(self.numbers)), held
         return self.known[id(n)]
+
+
+def _regions_anew(n: Any) -> Block | None:
+    """What a block reads and writes without what a rounded size has told of it.
+
+    An element at i * 2 that lies within n for each i below n // 2 may lie outside for each i below
+    a number: the box of a read that is held within n must not be that of the bare element.
+    """
+    if not isinstance(n, Block) or not n.iter_vars or _has_pointers(n):
+        return None
+    return complete_regions(replace(n, reads=(), writes=()))
+
+
+def _has_pointers(block: Block) -> bool:
+    """Whether a call is handed a buffer's memory: only who wrote the block knows its regions."""
+    memory = {r.buffer.data for r in (*block.reads, *block.writes)}
+    calls = (n for n in walk(block.body) if isinstance(n, PrimCall))
+    return any(arg in memory for call in calls for arg in call.args if isinstance(arg, Var))
 
 
 def _is_computed(n: Any) -> bool:
