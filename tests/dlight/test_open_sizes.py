@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -270,3 +272,37 @@ def test_hardmax_along_an_open_axis(axis: int):
     for n, w in ((1, 1), (3, 7), (9, 40)):
         x = np.random.default_rng(w).integers(0, 4, (n, 5, w)).astype(np.float32)  # many equal
         np.testing.assert_array_equal(ex(x), session.run(None, {"x": x})[0])
+
+
+POOLS = [
+    ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    ("MaxPool", {"kernel_shape": [2, 3], "strides": [1, 3], "pads": [0, 1, 1, 0], "ceil_mode": 1}),
+    ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
+    ("AveragePool", {"kernel_shape": [2, 4], "strides": [2, 1], "pads": [1, 2, 0, 1]}),
+]
+
+
+@pytest.mark.parametrize("kind, how", POOLS, ids=[f"{k}-{h['kernel_shape']}" for k, h in POOLS])
+def test_pools_of_any_height_and_width(kind, how):
+    """Fewer rows than are made together, rows shorter than a vector, and longer ones."""
+    inputs, outputs = {"x": ["n", 5, "h", "w"]}, {"y": ["n", 5, "p", "q"]}
+    given = model([(kind, ["x"], "y", how)], inputs, outputs, {})
+    ex, peer = mlc.compile(mlc.from_onnx(given)), onnxruntime_session(given, 1)
+    for h, w in itertools.product((4, 7, 8, 9, 33), (4, 13, 16, 17, 40)):
+        x = drawn(2, 5, h, w)
+        (expected,) = peer.run(None, {"x": x})
+        for threads in (1, 2):
+            mlc.set_num_threads(threads)
+            found = np.asarray(ex(x))
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=f"{h, w}")
+
+
+def test_open_pools_combine_rows_then_columns():
+    """Several rows at a time, whose memory each chunk of rounds asks for once."""
+    inputs, outputs = {"x": ["n", 5, "h", "w"]}, {"y": ["n", 5, "p", "q"]}
+    given = model([("MaxPool", ["x"], "y", POOLS[0][1])], inputs, outputs, {})
+    (kernel,) = mlc.compile(mlc.from_onnx(given)).kernels.values()
+    local = [n for n in walk(kernel.lowered.body) if isinstance(n, Allocate)]
+    assert {n.buffer_var.name for n in local} >= {"pool_max_h", "pad_temp"}
+    body = next(f for f in kernel.llvm_ir.split("define ") if ".par1.body(" in f.splitlines()[0])
+    assert body.rindex("@mlcnb_alloc(") < body.index("\nloop")

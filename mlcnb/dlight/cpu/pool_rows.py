@@ -56,12 +56,16 @@ def pool_rows(sch: Schedule, survey: Survey, target: Target) -> bool:
     for block in columns:
         by_vectors(sch, sch.get_loops(block.handle)[-1], target)
     window(sch, anchor.handle, last, target)
-    spread(sch, [n, c, oh_0], tall.work + anchor.work)
+    overlap(sch, oh_0)
+    outer = [n, c] if anchor.extents[2] is None else [n, c, oh_0]
+    spread(sch, outer, tall.work + anchor.work)
     return True
 
 
 def _rows(tall: BlockInfo, target: Target) -> int:
     """The most rows that fit."""
+    if tall.extents[3] is None:
+        return decide("rows", (8, 16, 4))
     fit = target.caches[0] // PART // (4 * (tall.extents[3] or 1))
     own = next((rows for rows in ROWS if rows <= fit), ROWS[-1])
     return decide("rows", (own, *(rows for rows in ROWS if rows != own)))
@@ -121,9 +125,8 @@ def _is_window(block: BlockInfo, target: Target) -> bool:
     return (
         block.kinds == "SSSSR"
         and len(block.node.writes) == 1
-        and None not in block.extents
         and 1 < (block.extents[4] or 0) < WINDOW
-        and (block.extents[3] or 0) >= 4
+        and (block.extents[3] is None or block.extents[3] >= 4)
         and write.buffer.dtype == "float32"
         and write.region[-1].min is axes[3].var
     )

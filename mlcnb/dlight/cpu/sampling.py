@@ -38,8 +38,10 @@ WRITTEN_OUT = 128
 
 def sampling(sch: Schedule, survey: Survey, target: Target) -> bool:
     """Apply to a last block that looks up elements of each channel at places found from data."""
+    if not survey.blocks or not all(block.is_spatial for block in survey.blocks):
+        return False
     last = survey.blocks[-1]
-    found = _looked_up(last) if all(block.is_spatial for block in survey.blocks) else None
+    found = _looked_up(last)
     if found is None or not either("channels last", True):
         return False
     image, channels = found

@@ -194,7 +194,7 @@ class Emitter:
         leaves = is_left_early(loop.body)
         polls = stmt.asks_to_stop(self, loop.body)
         before = len(self.f.cleanup)
-        self.scratch = {x: stmt.acquire(self, x) for x in stmt.held_by_chunks(loop.body)}
+        self.scratch = {x: stmt.acquire(self, x) for x in stmt.held_by_chunks(self, loop.body)}
 
         def body() -> None:
             if polls:

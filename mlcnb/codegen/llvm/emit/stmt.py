@@ -12,7 +12,7 @@ from mlcnb.codegen.llvm.emit.index import index, nonnegative
 from mlcnb.codegen.llvm.emit.memory import store
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT
 from mlcnb.core.errors import CodegenError
-from mlcnb.core.node import Node, children
+from mlcnb.core.node import Node, children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -301,17 +301,20 @@ def _heap(em: Emitter, x: s.Allocate) -> None:
     f.do(f.cleanup.pop())
 
 
-def held_by_chunks(body: s.Stmt) -> list[s.Allocate]:
-    """What the rounds of a parallel loop need from the heap, of known size: a chunk of rounds
-    acquires it once.
+def held_by_chunks(em: Emitter, body: s.Stmt) -> list[s.Allocate]:
+    """What the rounds of a parallel loop need from the heap, of a size that is known before them:
+    a chunk of rounds acquires it once.
     """
-    found = [n for n in allocations(body) if n.data is None]
-    sizes = [[p.as_int(extent) for extent in x.extents] for x in found]
-    return [
-        x
-        for x, dims in zip(found, sizes, strict=True)
-        if None not in dims and math.prod(dims) * x.dtype.nbytes > STACK_BYTES  # type: ignore[arg-type]
-    ]
+
+    def is_held(x: s.Allocate) -> bool:
+        sizes = [p.as_int(extent) for extent in x.extents]
+        if None not in sizes:
+            return math.prod(sizes) * x.dtype.nbytes > STACK_BYTES  # type: ignore[arg-type]
+        parts = [n for extent in x.extents for n in walk(extent)]
+        known = all(n in em.f.env for n in parts if isinstance(n, e.Var))
+        return known and all(nonnegative(em, extent) for extent in x.extents)
+
+    return [x for x in allocations(body) if x.data is None and is_held(x)]
 
 
 def acquire(em: Emitter, x: s.Allocate) -> str:
