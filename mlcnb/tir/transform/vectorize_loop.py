@@ -9,12 +9,14 @@ does one whose lanes may read what others write.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from mlcnb.arith import simplify
 from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
@@ -284,11 +286,15 @@ def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr, some_lane: bool = Fals
     """The value where only lanes that the condition lets through load, and divide.
 
     What all lanes share is loaded only where `some_lane` is known to want it, or from a place that
-    is there in any case.
+    is there in any case. What the condition itself loads is loaded in the lanes in which it does.
     """
+    there = list(_loaded_by(condition))
 
     def rule(n: Node) -> Node | None:
         if isinstance(n, BufferLoad) and n.dtype.lanes == condition.dtype.lanes:
+            for other in there if n.predicate is None else ():
+                if structural_equal(n, replace(other, predicate=None)):
+                    return other
             both = condition if n.predicate is None else e.And(n.predicate, condition)
             return replace(n, predicate=both)
         if isinstance(n, _DIVISIONS) and n.dtype.is_integer and not _is_number(n.b):
@@ -301,6 +307,17 @@ def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr, some_lane: bool = Fals
         return None
 
     return rewrite(value, rule)
+
+
+def _loaded_by(condition: e.PrimExpr) -> Iterator[BufferLoad]:
+    """Loads that a condition makes in all lanes, or in all for which it may hold: of `a and b`,
+    those of b where a holds.
+    """
+    loads = [n for n in walk(condition) if isinstance(n, BufferLoad)]
+    yield from (n for n in loads if n.predicate is None)
+    while isinstance(condition, e.And):
+        yield from (n for n in loads if n.predicate is condition.a)
+        condition = condition.a
 
 
 def _is_there(n: BufferLoad) -> bool:

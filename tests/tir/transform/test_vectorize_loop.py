@@ -6,9 +6,12 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb import register_func
+from mlcnb.core.node import walk
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.transform import PassContext
 from mlcnb.script import parse
 from mlcnb.script import tir as T
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.stmt import ForKind
 from mlcnb.tir.transform import VectorizeLoop
 from tests.tir.transform.lowering import (
@@ -96,7 +99,7 @@ def test_lanes_that_are_masked_do_not_divide():
         VectorizeLoop(),
         divided,
         """
-        B[0:8] = T.Select(A[0:8] > T.Broadcast(0, 8), T.Broadcast(50, 8) // T.Select(A[0:8] > T.Broadcast(0, 8), A.vload([T.Ramp(0, 1, 8)], predicate=A[0:8] > T.Broadcast(0, 8)), T.Broadcast(1, 8)), T.Broadcast(-1, 8)) + T.truncmod(T.Ramp(0, 1, 8), T.Broadcast(3, 8))
+        B[0:8] = T.Select(A[0:8] > T.Broadcast(0, 8), T.Broadcast(50, 8) // T.Select(A[0:8] > T.Broadcast(0, 8), A[0:8], T.Broadcast(1, 8)), T.Broadcast(-1, 8)) + T.truncmod(T.Ramp(0, 1, 8), T.Broadcast(3, 8))
         """,  # noqa: E501
     )
     check_lowering(divided, divided)
@@ -261,3 +264,32 @@ def test_what_does_the_same_for_all_lanes_is_done_once():
     checked = 'T.call_intrin("int32", "tir.check_index", A[0] % 4, 4, "A")'
     func = parse(COUNTED.format(f"B[i] = A[{checked}]"))
     assert statements(run_pass(VectorizeLoop(), func)) == f"B[0:4] = T.Broadcast(A[{checked}], 4)"
+
+
+IN_ROW = "T.Broadcast(0, 8) <= P[0, 0:8] and P[0, 0:8] < T.Broadcast(4, 8)"
+
+
+@T.prim_func
+def looked_up(
+    P: T.Buffer((2, 8), "int32"), A: T.Buffer((16,), "int32"), B: T.Buffer((8,), "int32")
+):
+    for i in T.vectorized(8):
+        B[i] = T.if_then_else(
+            0 <= P[0, i] and P[0, i] < 4 and 0 <= P[1, i] and P[1, i] < 4,
+            A[P[0, i] * 4 + P[1, i]],
+            0,
+        )
+
+
+def test_what_a_condition_loads_in_all_lanes_is_not_masked_by_it():
+    """Conditions inside conditions, one for each of them, would double with each."""
+    after = run_pass(VectorizeLoop(), looked_up)
+    loads = [n for n in walk(after.body) if isinstance(n, BufferLoad)]
+    first, second = (
+        {n.predicate for n in loads if n.buffer.name == "P" and as_int(n.indices[0]) == row}
+        for row in (0, 1)
+    )
+    assert first == {None}
+    assert {str(mask) for mask in second} == {IN_ROW}
+    same_bits(looked_up, after)
+    check_lowering(looked_up, looked_up)
