@@ -128,7 +128,8 @@ class _Converter:
             made = replace(made, span=value.span)
             self.blocks[binding.var] = self.emitter.emit(made)
             return
-        new = map_children(value, self.old_to_plain)
+        is_name = isinstance(value, rx.Var)  # of what may have blocks
+        new = self.as_plain(value) if is_name else map_children(value, self.old_to_plain)
         if isinstance(binding, rx.VarBinding):
             self.bind(binding.var, new, self.plain)
         else:
@@ -221,7 +222,7 @@ def _conv2d(c: _Converter, var: rx.Var, call: rx.Call) -> rx.Call | None:
         kernel, source = f"OIHW{b}o", "NCHW"
     elif inner % b == 0 and (outer // conv.groups) % b == 0:
         kernel, source = f"OIHW{b}i{b}o", c.layout
-    elif inner == 1 and conv.groups == outer:
+    elif (inner == 1 and conv.groups == outer) or groups_lie_in(b, conv.groups, outer, inner):
         kernel, source = f"OIHW{b}o", c.layout
     else:
         return None
@@ -230,6 +231,17 @@ def _conv2d(c: _Converter, var: rx.Var, call: rx.Call) -> rx.Call | None:
     attrs = dataclasses.replace(conv, data_layout=source, kernel_layout=kernel, out_layout=c.layout)
     c.blocked += 1
     return rx.Call(call.op, (x, w), attrs)
+
+
+def groups_lie_in(block: int, groups: int, outer: int, inner: int) -> bool:
+    """True if all that a block of output channels reads lies in a block of input channels at each
+    step: it is of one group, or of some whole ones whose input channels lie in one block.
+    """
+    each = outer // groups
+    if outer % block or inner * groups % block:
+        return False
+    span = block // each * inner if each and block % each == 0 else 0
+    return each % block == 0 or (span > 0 and block % span == 0)
 
 
 def _fills(channels: int, block: int) -> bool:

@@ -79,7 +79,8 @@ class _Converter:
         value = binding.value
         made = self._moved_value(binding) if isinstance(binding, rx.VarBinding) else None
         if made is None:
-            new = map_children(value, self.in_own_order)
+            is_name = isinstance(value, rx.Var)  # of what may lie in another order
+            new = self.in_own_order(value) if is_name else map_children(value, self.in_own_order)
             self._bind(binding, new)
             return
         call, order = made

@@ -34,11 +34,13 @@ from mlcnb.relax.transform.check_sizes import CheckSizes
 from mlcnb.relax.transform.choose_convolution import ChooseConvolution
 from mlcnb.relax.transform.concat_in_place import ConcatInPlace
 from mlcnb.relax.transform.conv_along_rows import ConvAlongRows
+from mlcnb.relax.transform.conv_by_planes import ConvByPlanes
 from mlcnb.relax.transform.conv_transpose_to_conv import ConvTransposeToConv
 from mlcnb.relax.transform.convert_layout import ConvertLayout
 from mlcnb.relax.transform.dead_code_elimination import DeadCodeElimination
 from mlcnb.relax.transform.decompose_ops import DecomposeOpsForInference
 from mlcnb.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
+from mlcnb.relax.transform.fill_groups import FillGroups
 from mlcnb.relax.transform.fold_batch_norm import FoldBatchNorm
 from mlcnb.relax.transform.fold_constant import FoldConstant
 from mlcnb.relax.transform.fold_pad import FoldPad
@@ -168,7 +170,9 @@ def layout_passes(target: Any = None, convolution: str = "auto") -> list[Pass]:
         NarrowProducts(),
         ConvTransposeToConv(),
         ConvAlongRows(),
+        ConvByPlanes(),
         GroupConvToMatmul(),
+        FillGroups(),
         SinkReshape(),
         SimplifyOps(),
         ConvertLayout(),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from mlcnb.core.errors import PassError
+from mlcnb.ir.module import IRModule
+from mlcnb.relax.analysis import well_formed
 from mlcnb.relax.transform import ConvertLayout
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
 from mlcnb.script import tir as T
+from mlcnb.testing import assert_same_results, evaluate
 from tests.relax.harness import as_module, check_pass
 
 NHWC = ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})
@@ -166,3 +170,27 @@ def test_a_module_with_calls_of_loops_is_converted_around_them() -> None:
     names = [b.value.op.name for b in after["main"].body.bindings]
     turned = "relax.permute_dims"
     assert names == [turned, turned, "relax.nn.conv2d", turned, "relax.call_tir"]
+
+
+@pytest.mark.parametrize(
+    "converted",
+    [ConvertLayout(block=4), ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})],
+    ids=["blocks", "NHWC"],
+)
+def test_another_name_for_what_was_converted(converted: ConvertLayout) -> None:
+    @R.function
+    def main(x: R.Tensor((1, 4, 5, 6), "float32"), w: R.Tensor((8, 4, 3, 3), "float32")):
+        with R.dataflow():
+            a = R.nn.conv2d(x, w)
+            b = a
+            c = R.nn.relu(b)
+            gv = c
+            R.output(gv, b)
+        return (gv, b)
+
+    mod = IRModule.from_expr(main)
+    after = converted(mod)
+    assert after is not mod and well_formed(after)
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype("float32") for s in ((1, 4, 5, 6), (8, 4, 3, 3)))
+    assert_same_results(evaluate(mod, x, w), evaluate(after, x, w), 1e-5, 1e-5)

@@ -302,17 +302,14 @@ def _heap(em: Emitter, x: s.Allocate) -> None:
 
 
 def held_by_chunks(em: Emitter, body: s.Stmt) -> list[s.Allocate]:
-    """What the rounds of a parallel loop need from the heap, of a size that is known before them:
-    a chunk of rounds acquires it once.
-    """
+    """What the rounds of a parallel loop need from the heap, of sizes known before: once a chunk."""
 
     def is_held(x: s.Allocate) -> bool:
         sizes = [p.as_int(extent) for extent in x.extents]
         if None not in sizes:
             return math.prod(sizes) * x.dtype.nbytes > STACK_BYTES  # type: ignore[arg-type]
-        parts = [n for extent in x.extents for n in walk(extent)]
-        known = all(n in em.f.env for n in parts if isinstance(n, e.Var))
-        return known and all(nonnegative(em, extent) for extent in x.extents)
+        parts = (n for extent in x.extents for n in walk(extent) if isinstance(n, e.Var))
+        return all(n in em.f.env for n in parts) and all(nonnegative(em, d) for d in x.extents)
 
     return [x for x in allocations(body) if x.data is None and is_held(x)]
 

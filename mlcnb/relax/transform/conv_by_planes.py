@@ -1,0 +1,125 @@
+"""ConvByPlanes: a 3-D convolution is a 2-D one of planes that hold those around them as channels.
+
+y = R.nn.conv3d(x, w)                   before, at, after = x at depths d - 1, d and d + 1
+                                   ->   planes = R.concat((before, at, after), axis=1)
+x: (1, 16, 8, 28, 28)                   y1 = R.nn.conv2d(planes, w1)
+w: (32, 16, 3, 3, 3)                    planes: (8, 48, 28, 28), w1: (32, 48, 3, 3)
+
+Layouts, algorithms and schedules of 2-D convolutions then serve it. Where each channel has a window
+of its own, as many 2-D ones as the window is deep are summed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import replace
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import rule
+from mlcnb.ir.transform import FunctionPass
+from mlcnb.op._dims import tidy
+from mlcnb.op.nn.conv import Conv2d, Conv3d
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Function, Var
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import attrs_of, called, make_call
+
+
+class ConvByPlanes(FunctionPass):
+    """Turn 3-D convolutions into 2-D ones.
+
+    Of layouts NCDHW and OIDHW, float32, with kernels of known shape and channels of known number;
+    the other sizes may be open. Others stay, none is refused.
+    """
+
+    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
+        """The function with such convolutions rewritten."""
+        rewriter = _Rewriter(mod.functions)
+        result = rewriter.rewrite(func)
+        ctx.note(f"{rewriter.changed} convolutions go by planes")
+        return result
+
+
+class _Rewriter(Mutator):
+    changed = 0
+
+    @rule("ConvByPlanes", "conv3d")
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """A 3-D convolution is a 2-D one of as many images as it makes planes."""
+        if called(call) is not Conv3d:
+            return None
+        conv: Any = attrs_of(call)
+        x, weight = call.args
+        dims, kernel = x.struct_info.dims, [as_int(d) for d in weight.struct_info.dims or ()]
+        if not _is_plain(conv, x) or dims is None or None in kernel or as_int(dims[1]) is None:
+            return None
+        self.changed += 1
+        outer, inner, deep, *window = (int(size or 0) for size in kernel)
+        result: Any = var.struct_info
+        depth = result.dims[2]
+        parts = self.planes(x, conv, deep, depth)
+        made = {
+            "strides": conv.strides[1:],
+            "padding": (*conv.padding[1:3], *conv.padding[4:]),
+            "dilation": conv.dilation[1:],
+            "groups": conv.groups,
+        }
+        n, channels, _, *image = dims
+        images = tidy(n * depth)
+        if inner == 1 and conv.groups > 1:
+            total = None
+            for k, part in enumerate(parts):
+                w = self.emit(op.strided_slice(weight, [2], [k], [k + 1]))
+                w = self.emit(op.reshape(w, [outer, inner, *window]))
+                flat = self.images(part, [images, channels, *image])
+                found = self.emit(make_call(Conv2d, flat, w, **made))
+                total = found if total is None else self.emit(op.add(total, found))
+        else:
+            groups = [
+                self.emit(op.reshape(p, [n, conv.groups, inner, depth, *image])) for p in parts
+            ]
+            together = self.emit(op.concat(groups, axis=2)) if deep > 1 else groups[0]
+            count = conv.groups * inner * deep
+            whole = self.emit(op.reshape(together, [n, count, depth, *image]))
+            w = self.emit(op.permute_dims(weight, axes=[0, 2, 1, 3, 4]))
+            w = self.emit(op.reshape(w, [outer, deep * inner, *window]))
+            total = self.emit(
+                make_call(Conv2d, self.images(whole, [images, count, *image]), w, **made)
+            )
+        info: Any = total.struct_info  # type: ignore[union-attr]
+        _, _, height, width = info.dims
+        apart = self.emit(op.reshape(total, [n, depth, outer, height, width]))
+        return replace(op.permute_dims(apart, axes=[0, 2, 1, 3, 4]), span=call.span)
+
+    def planes(self, x: Any, conv: Any, deep: int, depth: Any) -> list[Any]:
+        """For each depth of the window, the planes that it looks at, one for each result."""
+        before, after = conv.padding[0], conv.padding[3]
+        if before or after:
+            x = self.emit(op.nn.pad(x, pad_width=(0, 0, 0, 0, before, after, 0, 0, 0, 0)))
+        stride, step = conv.strides[0], conv.dilation[0]
+        if deep == stride == 1:
+            return [x]
+        return [
+            self.emit(
+                op.strided_slice(
+                    x,
+                    [2],
+                    [k * step],
+                    [tidy((depth - 1) * stride + (k * step + 1))],
+                    [stride],
+                    assume_inbound=True,
+                )
+            )
+            for k in range(deep)
+        ]
+
+    def images(self, x: Any, shape: list[Any]) -> Any:
+        """(N, C, D, H, W) as (N * D, C, H, W)."""
+        turned = self.emit(op.permute_dims(x, axes=[0, 2, 1, 3, 4]))
+        return self.emit(op.reshape(turned, shape))
+
+
+def _is_plain(conv: Any, x: Any) -> bool:
+    layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
+    same = conv.out_dtype in (None, "float32") and x.struct_info.dtype == "float32"
+    return layouts == ("NCDHW", "OIDHW", "NCDHW") and same
