@@ -302,7 +302,7 @@ def _heap(em: Emitter, x: s.Allocate) -> None:
 
 
 def held_by_chunks(em: Emitter, body: s.Stmt) -> list[s.Allocate]:
-    """What the rounds of a parallel loop need from the heap, of sizes known before: once a chunk."""
+    """What the rounds of a parallel loop need from the heap, of known sizes: once for a chunk."""
 
     def is_held(x: s.Allocate) -> bool:
         sizes = [p.as_int(extent) for extent in x.extents]
