@@ -39,7 +39,7 @@ from mlcnb.tir.transform.transpose_tile import MOST_BETWEEN
 
 
 def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
-    """Apply to one elementwise block with one load, of words, across the rows of the result."""
+    """Apply to one elementwise block with one load across the rows of the result, of words or less."""
     inline_chains(sch, survey)
     blocks = Survey.of(sch).blocks
     return len(blocks) == 1 and turn(sch, blocks[0], target)
@@ -47,7 +47,7 @@ def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
 
 def turn(sch: Schedule, block: BlockInfo, target: Target) -> bool:
     """Schedule one such block in tiles; False where it is another."""
-    if not block.is_spatial or not _copies_words(block):
+    if not block.is_spatial or not _copies_elements(block):
         return False
     lanes = target.lanes("float32")
     runs = find_runs(block, lanes)
@@ -104,15 +104,15 @@ def _before_short(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
     return None
 
 
-def _copies_words(block: BlockInfo) -> bool:
-    """One load and one store of 32-bit elements, whose axes are the indices of the result."""
+def _copies_elements(block: BlockInfo) -> bool:
+    """One load and one store of elements of 8, 16 or 32 bits, whose axes are the indices of the result."""
     node = block.node
     loads = [n for n in walk(node.body) if isinstance(n, BufferLoad)]
     if len(loads) != 1 or not isinstance(node.body, BufferStore):
         return False
     kinds = {loads[0].buffer.dtype.bits, node.body.buffer.dtype.bits}
     axes = [axis.var for axis in node.iter_vars]
-    return kinds == {32} and list(node.body.indices) == axes
+    return kinds in ({8}, {16}, {32}) and list(node.body.indices) == axes
 
 
 def find_runs(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
