@@ -39,7 +39,7 @@ from mlcnb.tir.transform.transpose_tile import MOST_BETWEEN
 
 
 def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
-    """Apply to one elementwise block with one load across the rows of the result, of words or less."""
+    """Apply to one elementwise block with one load, of words or less, across the result's rows."""
     inline_chains(sch, survey)
     blocks = Survey.of(sch).blocks
     return len(blocks) == 1 and turn(sch, blocks[0], target)
@@ -105,7 +105,7 @@ def _before_short(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
 
 
 def _copies_elements(block: BlockInfo) -> bool:
-    """One load and one store of elements of 8, 16 or 32 bits, whose axes are the indices of the result."""
+    """One load and one store, of 8, 16 or 32 bits, whose axes are the indices of the result."""
     node = block.node
     loads = [n for n in walk(node.body) if isinstance(n, BufferLoad)]
     if len(loads) != 1 or not isinstance(node.body, BufferStore):

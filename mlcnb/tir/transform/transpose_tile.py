@@ -87,7 +87,9 @@ def _gathered(store: BufferStore, var: e.Var) -> BufferLoad | None:
         return None
     (load,) = gathers
     lanes, kind = load.dtype.lanes, load.buffer.dtype
-    if kind.lanes != 1 or kind.bits not in (8, 16, 32) or lanes not in (4, 8, 16) or _mentions(load, store, var):
+    if kind.lanes != 1 or kind.bits not in (8, 16, 32) or lanes not in (4, 8, 16):
+        return None
+    if _mentions(load, store, var):
         return None
     return load
 
