@@ -13,7 +13,8 @@ import numpy as np
 from mlcnb import te
 from mlcnb.core.errors import TypeInferError
 from mlcnb.ir.dtype import dtype
-from mlcnb.ir.prim_ops import cast
+from mlcnb.ir.prim_ops import as_int, cast
+from mlcnb.ir.rules import rule
 from mlcnb.op._accumulate import accumulator, rounded, wide
 from mlcnb.op._dims import (
     broadcast_index,
@@ -26,9 +27,11 @@ from mlcnb.op._dims import (
     want_same_dtype,
 )
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Call, Expr, Tuple
 from mlcnb.relax.operator import OpDecl, Tensors, make_call, operator
 
+#: an open size, when the order of products is chosen
+UNKNOWN = 64
 #: what stands for the dimensions of an ellipsis, from the right
 REST = "0123456789"
 
@@ -143,6 +146,29 @@ class Einsum(OpDecl):
         found = te.compute(shape, element, name="einsum", varargs_names=names)
         return rounded(found, dtype(operands[0].dtype), "einsum_cast")
 
+    @rule("SimplifyOps", "einsum")
+    def simplified(self, call: Call, value_of: Any) -> Any:
+        """Of three operands or more, two at a time, in the order that multiplies least."""
+        given = value_of(call.args[0])
+        operands = list(given.fields) if isinstance(given, Tuple) else []
+        infos: list[Any] = [x.struct_info for x in operands]
+        if len(operands) < 3 or any(getattr(i, "dims", None) is None for i in infos):
+            return None
+        if str(infos[0].dtype) not in ("float32", "float64") or "..." in self.subscripts:
+            return None  # of half precision each product would be rounded
+        terms, result = self.plan([len(i.dims) for i in infos])
+        shapes = [[as_int(d) or UNKNOWN for d in i.dims] for i in infos]
+        left = list(zip(operands, terms, strict=True))
+        for pair in _order(terms, result, shapes):
+            parts = [left.pop(place) for place in sorted(pair, reverse=True)][::-1]
+            rest = result + "".join(term for _, term in left)
+            kept = "".join(dict.fromkeys(c for _, term in parts for c in term if c in rest))
+            kept = kept if left else result
+            names = ",".join(term for _, term in parts)
+            made = make_call(Einsum, [x for x, _ in parts], subscripts=f"{names}->{kept}")
+            left.append((made, kept))
+        return left[0][0] if len(left) == 1 else None
+
     def flops(self, operands: Any) -> Any:
         """One multiplication for each operand but one, and one addition, for each combination."""
         if any(o.dims is None for o in operands):
@@ -150,6 +176,20 @@ class Einsum(OpDecl):
         plan = self.plan([o.ndim for o in operands])
         sizes = self.sizes(plan, [o.dims for o in operands])
         return tidy(product(sizes.values()) * len(operands))
+
+
+def _order(
+    terms: Sequence[str], result: str, shapes: Sequence[Sequence[int]]
+) -> list[tuple[int, ...]]:
+    """Which operands come together at each step, by `numpy.einsum_path`; what a step makes is put
+    behind the others. Nothing where one step is best.
+    """
+    arrays = [np.broadcast_to(np.zeros(()), shape) for shape in shapes]
+    try:
+        path, _ = np.einsum_path(f"{','.join(terms)}->{result}", *arrays, optimize="greedy")
+    except ValueError:  # a dimension of 1 beside a larger one
+        return []
+    return [tuple(step) for step in path[1:]]
 
 
 def _axis_name(letter: str) -> str:
