@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlcnb as mlc
+from mlcnb.relax import BlockBuilder, Var, op
+from mlcnb.relax.expr import const, tensor_info
 from tests.frontend import suite
 from tests.frontend.large_numbers import IMAGE, KERNEL, Case, answer, limited, told_of
 
@@ -251,3 +253,17 @@ def test_a_padding_that_repeats_elements_has_some(mode, pads):
         elif start < stop:
             wanted = np.pad(rows[:, start:stop], [(0, 0), [max(x, 0) for x in pads]], mode=mode)
             np.testing.assert_array_equal(ex(rows), wanted)
+
+
+@pytest.mark.parametrize("target", ["llvm", "interp"])
+def test_one_place_of_what_only_sees_padding_beside_one_with_a_rest(target):
+    """A kernel that sees padding alone in its rows, and leaves a column over: still one place."""
+    x = Var("x", tensor_info((1, 1, 1, 2), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            w = const(np.full((1, 1, 1, 1), 3, np.float32))
+            out = bb.emit_output(op.nn.conv2d(x, w, strides=(2, 2), padding=(1, 0, 0, 0)))
+        bb.emit_func_output(out)
+    found = mlc.compile(bb.get(), target=target)(np.ones((1, 1, 1, 2), np.float32))
+    np.testing.assert_array_equal(found, np.zeros((1, 1, 1, 1)))

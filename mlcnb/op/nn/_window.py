@@ -110,8 +110,8 @@ def seen(given: Seen, size: Any) -> Seen:
     step = stride if places > 1 else 1
     if low > high:  # nothing but padding
         return Seen(range(1), last + 1, -known, step, 1)
-    if (low, high) == (0, count - 1):
-        return given._replace(stride=step)
+    if (low, high) == (0, count - 1) and places > 1:
+        return given
     reach = last + (high - low) * dilation + 1
     before -= low * dilation
     apart = dilation if high > low else 1

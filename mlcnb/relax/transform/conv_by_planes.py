@@ -6,11 +6,13 @@ x: (1, 16, 8, 28, 28)                   y1 = R.nn.conv2d(planes, w1)
 w: (32, 16, 3, 3, 3)                    planes: (8, 48, 28, 28), w1: (32, 48, 3, 3)
 
 Layouts, algorithms and schedules of 2-D convolutions then serve it. Where each channel has a window
-of its own, as many 2-D ones as the window is deep are summed.
+of its own, as many 2-D ones as the window is deep are summed. The largest of a 3-D window is that
+of a 2-D one, of the largest of each of its depths.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mlcnb.core.node import replace
@@ -19,6 +21,7 @@ from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.op._dims import tidy
 from mlcnb.op.nn.conv import Conv2d, Conv3d
+from mlcnb.op.nn.pool import MaxPool2d, MaxPool3d
 from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Function, Var
 from mlcnb.relax.mutator import Mutator
@@ -26,7 +29,7 @@ from mlcnb.relax.operator import attrs_of, called, make_call
 
 
 class ConvByPlanes(FunctionPass):
-    """Turn 3-D convolutions into 2-D ones.
+    """Turn 3-D convolutions and max pooling into 2-D ones.
 
     Of layouts NCDHW and OIDHW, float32, with kernels of known shape and channels of known number;
     the other sizes may be open. Others stay, none is refused.
@@ -43,11 +46,42 @@ class ConvByPlanes(FunctionPass):
 class _Rewriter(Mutator):
     changed = 0
 
-    @rule("ConvByPlanes", "conv3d")
     def visit_call(self, call: Call, var: Var) -> Any:
-        """A 3-D convolution is a 2-D one of as many images as it makes planes."""
-        if called(call) is not Conv3d:
+        """A 3-D convolution, or max pooling."""
+        if called(call) is MaxPool3d:
+            return self.max_pool3d(call, var)
+        return self.conv3d(call, var) if called(call) is Conv3d else None
+
+    @rule("ConvByPlanes", "max_pool3d")
+    def max_pool3d(self, call: Call, var: Var) -> Any:
+        """The largest of the planes that a window looks at, then of its places in them."""
+        pool: Any = attrs_of(call)
+        (x,) = call.args
+        dims, kind = x.struct_info.dims, x.struct_info.dtype
+        layouts = (pool.layout, pool.out_layout or pool.layout)
+        if layouts != ("NCDHW", "NCDHW") or dims is None or kind != "float32" or pool.ceil_mode:
             return None
+        self.changed += 1
+        result: Any = var.struct_info
+        n, channels, depth, *_ = result.dims
+        most = None
+        for part in self.planes(x, pool, pool.pool_size[0], depth, -math.inf):
+            most = part if most is None else self.emit(op.maximum(most, part))
+        flat = self.emit(op.reshape(most, [n, tidy(channels * depth), *dims[3:]]))
+        pooled = make_call(
+            MaxPool2d,
+            flat,
+            pool_size=pool.pool_size[1:],
+            strides=pool.strides[1:],
+            padding=(*pool.padding[1:3], *pool.padding[4:]),
+            dilation=pool.dilation[1:],
+            layout="NCHW",
+        )
+        return replace(op.reshape(self.emit(pooled), list(result.dims)), span=call.span)
+
+    @rule("ConvByPlanes", "conv3d")
+    def conv3d(self, call: Call, var: Var) -> Any:
+        """A 3-D convolution is a 2-D one of as many images as it makes planes."""
         conv: Any = attrs_of(call)
         x, weight = call.args
         dims, kernel = x.struct_info.dims, [as_int(d) for d in weight.struct_info.dims or ()]
@@ -91,11 +125,12 @@ class _Rewriter(Mutator):
         apart = self.emit(op.reshape(total, [n, depth, outer, height, width]))
         return replace(op.permute_dims(apart, axes=[0, 2, 1, 3, 4]), span=call.span)
 
-    def planes(self, x: Any, conv: Any, deep: int, depth: Any) -> list[Any]:
+    def planes(self, x: Any, conv: Any, deep: int, depth: Any, around: float = 0.0) -> list[Any]:
         """For each depth of the window, the planes that it looks at, one for each result."""
         before, after = conv.padding[0], conv.padding[3]
         if before or after:
-            x = self.emit(op.nn.pad(x, pad_width=(0, 0, 0, 0, before, after, 0, 0, 0, 0)))
+            width = (0, 0, 0, 0, before, after, 0, 0, 0, 0)
+            x = self.emit(op.nn.pad(x, pad_width=width, pad_value=around))
         stride, step = conv.strides[0], conv.dilation[0]
         if deep == stride == 1:
             return [x]

@@ -112,6 +112,36 @@ def test_the_numbers_are_the_same(made: tuple[IRModule, list[np.ndarray]]) -> No
     assert_same_results(evaluate(mod, *arrays), evaluate(after, *arrays), 1e-4, 1e-4)
 
 
+@given(
+    kernel=st.tuples(*[st.integers(1, 3)] * 3),
+    strides=st.tuples(*[st.integers(1, 3)] * 3),
+    dilation=st.tuples(*[st.integers(1, 2)] * 3),
+    padding=st.tuples(*[st.integers(0, 1)] * 6),
+    more=st.tuples(*[st.integers(0, 4)] * 3),
+    is_open=st.booleans(),
+)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_max_pooling_by_planes(more: Any, is_open: bool, **how: Any) -> None:
+    each = zip(how["kernel"], how["dilation"], more, strict=True)
+    sizes = [(k - 1) * d + 1 + m for k, d, m in each]
+    if any(p >= k for p, k in zip(how["padding"], how["kernel"] * 2, strict=True)):
+        return
+    x = np.random.default_rng(0).standard_normal((2, 3, *sizes)).astype("float32")
+    x[0, 0, 0, 0, 0] = np.nan
+    depth = SizeVar("d", "int64") if is_open else sizes[0]
+    data = Var("x", tensor_info((2, 3, depth, *sizes[1:]), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [data]):
+        with bb.dataflow():
+            how = {"pool_size": how.pop("kernel"), **how}
+            out = bb.emit_output(op.nn.max_pool3d(data, **how))
+        bb.emit_func_output(out)
+    mod = bb.get()
+    after = ConvByPlanes()(mod)
+    assert "max_pool3d" not in after.script()
+    assert_same_results(evaluate(mod, x), evaluate(after, x), 0, 0)
+
+
 @pytest.mark.parametrize("depth", ["d", 6])
 def test_compiled_it_is_a_convolution_in_blocks(depth: Any) -> None:
     @R.function
