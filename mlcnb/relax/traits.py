@@ -145,6 +145,11 @@ class Measured:
 
     __slots__ = ()
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether the sizes depend on data by these attributes; where not, `compute` has loops."""
+        return True
+
     def measure(self, *args: Any) -> Any:
         """Tensor expressions: what `fill` reads, and last one of one dimension, int64, of the sizes
         that only a run knows.

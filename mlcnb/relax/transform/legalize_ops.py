@@ -148,7 +148,9 @@ class _Legalizer(Mutator):
             self.kept.setdefault(decl.sugar, "its rule is disabled")
             return None
         try:
-            made = (self.measured if issubclass(decl, Measured) else self.legalize)(call, decl)
+            said = attrs_of(call)
+            is_open = isinstance(said, Measured) and said.is_measured
+            made = (self.measured if is_open else self.legalize)(call, decl)
         except IntegerRangeError as error:
             raise _too_large(call, decl, error) from error
         except (CodegenError, UnsupportedOpError) as error:
