@@ -301,8 +301,7 @@ def _values(info: Any) -> tuple[Any, ...]:
 
 
 def substitute(node: Any, values: Mapping[Var, Any]) -> Any:
-    """A struct info, shape or expression with symbolic variables, and variables that hold a shape,
-    replaced, and simplified."""
+    """A struct info, shape or expression with variables (symbolic, or of a shape) replaced."""
     if not values or node is None:
         return node
     return _Substitution(values)(node)
