@@ -300,7 +300,7 @@ def _values(info: Any) -> tuple[Any, ...]:
     return (info.value,) if isinstance(info, PrimStructInfo) else ()
 
 
-def substitute(node: Any, values: Mapping[Var, Any]) -> Any:
+def substitute(node: Any, values: Mapping[Any, Any]) -> Any:
     """A struct info, shape or expression with variables (symbolic, or of a shape) replaced."""
     if not values or node is None:
         return node
@@ -308,7 +308,7 @@ def substitute(node: Any, values: Mapping[Var, Any]) -> Any:
 
 
 class _Substitution:
-    def __init__(self, values: Mapping[Var, Any]) -> None:
+    def __init__(self, values: Mapping[Any, Any]) -> None:
         self.values = values
 
     def __call__(self, n: Any) -> Any:
