@@ -84,8 +84,8 @@ def test_the_pipeline_of_tuned_loops() -> None:
     with MemoryDatabase():
         mod = relax.get_pipeline("static_shape_tuning", total_trials=0)(Model)
     same_numbers(Model, mod)
-    with pytest.raises(PassError, match="static_shape_tuning: total_trials is not done"):
-        relax.get_pipeline("static_shape_tuning", total_trials=8)
+    with pytest.raises(PassError, match="static_shape_tuning: cpu_weight_prepack is not done"):
+        relax.get_pipeline("static_shape_tuning", cpu_weight_prepack=True)
 
 
 def test_a_pipeline_of_ones_own() -> None:
