@@ -99,6 +99,13 @@ def test_arguments_by_the_names_of_parameters():
         vm.save_function("main", "twice", X, x=X)
 
 
+def test_what_runs_as_text():
+    ex = tvm.compile(Module)
+    assert ex.as_text() == str(ex.mod["main"])
+    assert ex.as_text().count("R.call_tir(") == 2
+    assert ex.stats() == str(ex) and "2 calls of 2 kernels" in ex.stats()
+
+
 def loops(bound: bool) -> tvm.IRModule:
     A = te.placeholder((8,), "float32", name="A")
     B = te.compute((8,), lambda i: A[i] * 2, name="B")

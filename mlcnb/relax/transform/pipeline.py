@@ -109,7 +109,7 @@ def get_pipeline(name: str = "zero", target: Any = None, **options: Any) -> Sequ
 
     Args:
         name: `zero`, `default`, `lower`, or one that was registered.
-        target: a Target that the passes may look at.
+        target: a Target that the passes may look at, or what makes one ("llvm", …).
         options: as the pipeline's function takes them.
 
     Raises:
@@ -118,7 +118,8 @@ def get_pipeline(name: str = "zero", target: Any = None, **options: Any) -> Sequ
     if name not in _pipelines:
         hint = suggestion(str(name), _pipelines) or f"there are {', '.join(sorted(_pipelines))}"
         raise PassError(f"no pipeline {name!r}", hint=hint)
-    made = _pipelines[name](target=target, **options)
+    where = target if target is None else Target(target)
+    made = _pipelines[name](target=where, **options)
     return Sequential([made] if isinstance(made, Pass) else made, name=name)
 
 

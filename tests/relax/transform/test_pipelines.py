@@ -78,6 +78,12 @@ def test_the_pipeline_of_a_target() -> None:
     assert [p.name for p in of_cpu.get_default_pipeline(target)] == names
 
 
+@pytest.mark.parametrize("name", ["default", "cpu", "cpu_generic", "default_build", "lower"])
+def test_a_target_may_be_named(name: str) -> None:
+    whole = relax.get_pipeline(name, target=tvm.target.Target("llvm"))(Model)
+    assert_structural_equal(relax.get_pipeline(name, target="llvm")(Model), whole)
+
+
 def test_the_pipeline_of_tuned_loops() -> None:
     from mlcnb.meta_schedule.database import MemoryDatabase
 
