@@ -109,7 +109,8 @@ def get_pipeline(name: str = "zero", target: Any = None, **options: Any) -> Sequ
 
     Args:
         name: `zero`, `default`, `lower`, or one that was registered.
-        target: a Target that the passes may look at, or what makes one ("llvm", …).
+        target: a Target that the passes may look at, or what makes one ("llvm", …); a pipeline
+            that a user registered gets it as it is.
         options: as the pipeline's function takes them.
 
     Raises:
@@ -118,7 +119,7 @@ def get_pipeline(name: str = "zero", target: Any = None, **options: Any) -> Sequ
     if name not in _pipelines:
         hint = suggestion(str(name), _pipelines) or f"there are {', '.join(sorted(_pipelines))}"
         raise PassError(f"no pipeline {name!r}", hint=hint)
-    where = target if target is None else Target(target)
+    where = Target(target) if target is not None and is_own(name) else target
     made = _pipelines[name](target=where, **options)
     return Sequential([made] if isinstance(made, Pass) else made, name=name)
 
