@@ -94,6 +94,7 @@ above.answer(
         "get_pipeline": "mlcnb.relax.transform:get_pipeline",
         "load library": "mlcnb.relax.backend:load",
         "MetaScheduleApplyDatabase": "mlcnb.meta_schedule.database.apply:MetaScheduleApplyDatabase",
+        "MetaScheduleTuneIRMod": "mlcnb.meta_schedule.integration:MetaScheduleTuneIRMod",
         "schedules": "mlcnb.dlight.cpu",
         "schedules for GPUs": "mlcnb.dlight.gpu:schedule_gpu",
         "compile": "mlcnb.driver:compile",

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mlcnb.core import above
 from mlcnb.core.errors import MLCError
+
+#: before the name of a library that runs parts of graphs; ours register when first asked for
+LIBRARY = "relax.ext."
 
 _functions: dict[str, Callable] = {}
 
@@ -37,6 +41,8 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable | None:
     Raises:
         MLCError: there is none and `allow_missing` is False.
     """
+    if name not in _functions and name.startswith(LIBRARY):
+        above.ask("load library")(name.removeprefix(LIBRARY))
     if name not in _functions and not allow_missing:
         raise MLCError(f"no global function {name!r}", hint="register it with mlcnb.register_func")
     return _functions.get(name)

@@ -43,7 +43,7 @@ _PARTS = frozenset(
     "builder runner cost_model measure_callbacks task_scheduler strategy module_equality".split()
 )
 #: options that change nothing here
-_TAKEN = ("num_tuning_cores", "post_optimization", "num_threads")
+_TAKEN = ("num_tuning_cores", "post_optimization", "num_threads", "task_name")
 
 
 @dataclass(frozen=True)
@@ -246,6 +246,7 @@ class MetaScheduleTuneIRMod(ModulePass):
         max_trials_global: candidates in all.
         max_trials_per_task: of each function at most.
         op_names: only functions whose names have one of these in them.
+        target: what they are for; default: the current one, else "llvm".
 
     Raises:
         MLCError: a function has open sizes.
@@ -256,6 +257,7 @@ class MetaScheduleTuneIRMod(ModulePass):
     max_trials_global: int = 64
     max_trials_per_task: int | None = None
     op_names: Any = None
+    target: Any = None
 
     def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
         """Fill the database of `work_dir`."""
@@ -268,7 +270,8 @@ class MetaScheduleTuneIRMod(ModulePass):
         if not wanted:
             return mod
         trials = _share(self.max_trials_global, len(wanted), self.max_trials_per_task)
-        keep, where = JSONDatabase(work_dir=self.work_dir), Target.current() or "llvm"
+        keep = JSONDatabase(work_dir=self.work_dir)
+        where = self.target or Target.current() or "llvm"
         for func in wanted.values():
             tune(func, where, SECONDS, trials=trials, database=keep)
         ctx.note(f"{len(wanted)} functions, {trials} trials each")

@@ -24,7 +24,7 @@ import numpy as np
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import FrozenDict, replace
-from mlcnb.core.registry import get_global_func
+from mlcnb.core.registry import LIBRARY, get_global_func
 from mlcnb.driver import compile
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.memory import aligned_empty
@@ -173,7 +173,7 @@ class ChooseByMeasurement(ModulePass):
         """A group as a library runs it, results allocated anew as in a graph."""
         table = FunctionTable()
         key = add_wrapped(table, func, "group", name)
-        make = get_global_func(f"relax.ext.{name}")
+        make = get_global_func(LIBRARY + name)
         assert make is not None
         made = make([table.functions[key]], (self.target_options or {}).get(name, {}), {})
         modules = [made] if not isinstance(made, list | tuple) else made

@@ -117,6 +117,11 @@ class Var(Expr):
         """`name_hint`, as TVM 0.27 calls it."""
         return self.name_hint
 
+    @property
+    def vid(self) -> Var:
+        """What tells variables apart, which TVM's mutators keep tables by: the variable itself."""
+        return self
+
 
 @named
 @node

@@ -110,6 +110,11 @@ class Traits(Readable):
         """As `for_inference`, of operators that have a gradient."""
         return None
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether a result whose size depends on data is made as `Measured` says."""
+        return False
+
     def is_elementwise(self, *args: Any) -> bool:
         """Whether it is elementwise on arguments of these struct infos."""
         return self.elementwise
@@ -144,6 +149,11 @@ class Measured:
     """
 
     __slots__ = ()
+
+    @property
+    def is_measured(self) -> bool:
+        """False of attributes by which no size depends on data: then `compute` has the loops."""
+        return True
 
     def measure(self, *args: Any) -> Any:
         """Tensor expressions: what `fill` reads, and last one of one dimension, int64, of the sizes

@@ -245,6 +245,17 @@ class Executable(display.Shown):
         timing = (number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown)
         return evaluator(self[func_name], *timing)
 
+    def as_text(self) -> str:
+        """What runs, a line for each call: the graph functions, whose kernels `kernels` has.
+
+        TVM's name; there it is the machine's instructions.
+        """
+        return "\n\n".join(str(f) for f in self.mod.functions.values() if isinstance(f, Function))
+
+    def stats(self) -> str:
+        """How much there is of what: functions, calls, kernels, memory. TVM's name."""
+        return str(self)
+
     def get_source(self, fmt: str = "") -> str:
         """The code of all kernels, one after the other.
 

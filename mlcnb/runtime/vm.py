@@ -12,7 +12,7 @@ stretch between such sizes, with the same kernels and the same results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -135,14 +135,19 @@ class VirtualMachine:
         return like_input(closure(*args), args)
 
     def save_function(
-        self, func_name: str, saved_name: str, *args: Any, include_return: bool = True
+        self,
+        func_name: str,
+        saved_name: str,
+        *args: Any,
+        include_return: bool = True,
+        **named: Any,
     ) -> None:
         """Name a call with its arguments: `vm[saved_name]()` runs it again.
 
         include_return: False, where nobody wants its result.
         """
         function = self[func_name]
-        kept = args
+        kept = self._in_order(func_name, args, named)
 
         def run() -> Any:
             result = function(*kept)
@@ -152,15 +157,28 @@ class VirtualMachine:
 
     def set_input(self, func_name: str, *args: Any, **named: Any) -> None:
         """Keep the arguments of the next `invoke_stateful`."""
+        self._inputs[func_name] = self._in_order(func_name, args, named)
+
+    def _in_order(
+        self, func_name: str, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
+        """The arguments of a call as its parameters stand; those by name come after the others."""
+        if not named:
+            return tuple(args)
         names = [p.name_hint for p in self._function(func_name).params]
-        unknown = [n for n in named if n not in names]
+        unknown = [n for n in named if n not in names[len(args) :]]
         if unknown:
             raise RuntimeInputError(
-                f"{func_name} has no input {unknown[0]!r}",
+                f"{func_name} has no input {unknown[0]!r}"
+                + (" that is left" if unknown[0] in names else ""),
                 hint=f"its inputs are {', '.join(names)}",
             )
-        rest = [named[n] for n in names[len(args) :] if n in named]
-        self._inputs[func_name] = (*args, *rest)
+        missing = [n for n in names[len(args) :] if n not in named]
+        if missing:
+            raise RuntimeInputError(
+                f"{func_name} wants an input {missing[0]!r}", hint="give all of its inputs"
+            )
+        return (*args, *(named[n] for n in names[len(args) :]))
 
     def invoke_stateful(self, func_name: str) -> None:
         """Run a function on what `set_input` kept; `get_outputs` has the result.

@@ -129,7 +129,9 @@ def packed(frame: Frame, name: str, args: Any, sinfo_args: Any) -> Any:
 
 
 def handed(frame: Frame, name: str, values: Iterable[Any]) -> tuple[Any, ...]:
-    """What a registered function gets: Tensors where the caller came with them, else arrays."""
+    """What a registered function gets: Tensors where the caller came with them, else arrays (which
+    the functions of a library always get).
+    """
     if not frame.vm.tensors or name.startswith("vm.builtin."):
         return tuple(values)
     return tuple(map(as_tensors, values))
@@ -202,7 +204,9 @@ def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
             kernel_call.run(kernels[name], values)
         frame.kernel = name
     else:
-        frame.vm.packed(name)(*handed(frame, name, values))
+        function = frame.vm.packed(name)
+        is_registered = function is registry.get_global_func(name, allow_missing=True)
+        function(*(handed(frame, name, values) if is_registered else values))
         frame.kernel = f"python: {name}"
     return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
 

@@ -121,6 +121,17 @@ def test_passes_fill_the_database_and_leave_the_module(tmp_path):
     assert tuned["main"].attrs["tir.is_scheduled"]
 
 
+def test_records_are_those_of_the_target_and_what_has_none_is_told(tmp_path):
+    mod = from_source(MATMUL)
+    one, two = (mlc.target.Target({"kind": "llvm", "num-cores": n}) for n in (1, 2))
+    MetaScheduleTuneIRMod(None, str(tmp_path), 1, target=one)(mod)
+    tuned = MetaScheduleApplyDatabase(str(tmp_path), enable_warning=True, target=one)(mod)
+    assert tuned["main"].attrs["tir.is_scheduled"]
+    with pytest.warns(UserWarning, match="MetaScheduleApplyDatabase: no record of main"):
+        same = MetaScheduleApplyDatabase(str(tmp_path), enable_warning=True, target=two)(mod)
+    assert_structural_equal(same, mod)
+
+
 def test_what_is_not_wanted_is_not_tuned(tmp_path):
     mod = from_source(MATMUL)
     one = MetaScheduleTuneIRMod({}, str(tmp_path / "one"), 1)

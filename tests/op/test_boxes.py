@@ -18,6 +18,7 @@ from mlcnb.script import parse
 from mlcnb.tir import SizeVar
 from tests.frontend.build import model, node
 from tests.op.harness import numbers
+from tests.op.test_non_max_suppression import one_by_one
 
 B, N, C, H = (SizeVar(v, "int64") for v in "bnch")
 
@@ -226,11 +227,50 @@ def test_rows_and_their_number(target: str) -> None:
         np.testing.assert_array_equal(count, [len(wanted)])
 
 
+def sample_by_sample(boxes: Any, scores: Any, most: int, share: float, floor: Any) -> Any:
+    """TensorFlow's form, box by box in plain Python."""
+    samples, classes, n = scores.shape
+    rows = np.zeros((samples, classes * n, 2), "int64")
+    best, count = np.zeros((samples, classes * n), scores.dtype), np.zeros(samples, "int64")
+    for b in range(samples):
+        kept = [
+            (c, i)
+            for c in range(classes)
+            for i in one_by_one(boxes[b], scores[b, c], most, share, floor)
+        ]
+        count[b] = len(kept)
+        for k, (c, i) in enumerate(kept):
+            rows[b, k], best[b, k] = (c, i), scores[b, c, i]
+    return rows, best, count
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("target", ["llvm", "interp"])
+def test_rows_of_each_sample(target: str, kind: str) -> None:
+    """TensorFlow's form has a place for each box of each class; the sizes are open here."""
+    one = [((1,), "int64"), ((1,), "float32"), ((1,), "float32")]
+    infos = ((B, N, 4), kind), ((B, C, N), kind), *one
+    mod = graph(
+        lambda *xs: op.vision.all_class_non_max_suppression(*xs, output_format="tensorflow"), *infos
+    )
+    infos = ((B, C * N, 2), "int64"), ((B, C * N), kind), ((B,), "int64")
+    assert_structural_equal(result(mod), TupleStructInfo(tuple(tensor_info(*i) for i in infos)))
+    ex = mlc.compile(mod, target=target)
+    for b, c, n in ((2, 3, 12), (3, 1, 5), (1, 2, 1), (2, 2, 0), (0, 2, 3)):
+        low = numbers((b, n, 2), low=0, high=1).astype(kind)
+        boxes = np.concatenate([low, low + np.asarray(0.5, kind)], axis=-1)
+        scores = numbers((b, c, n), seed=1).astype(kind)
+        limits = np.array([4]), np.float32([0.4]), np.float32([0.1])
+        wanted = sample_by_sample(boxes, scores, 4, 0.4, np.float32(0.1))
+        for got, want in zip(ex(boxes, scores, *limits), wanted, strict=True):
+            np.testing.assert_array_equal(got, want, strict=True)
+
+
 def test_formats_that_are_not_there() -> None:
     infos = ((1, 5, 4), "float32"), ((1, 2, 5), "float32"), ((1,), "int64"), ((1,), "float32")
-    with pytest.raises(mlc.MLCError, match="no output_format 'tensorflow'"):
+    with pytest.raises(mlc.MLCError, match="no output_format 'caffe'"):
         graph(
-            lambda *xs: op.vision.all_class_non_max_suppression(*xs, output_format="tensorflow"),
+            lambda *xs: op.vision.all_class_non_max_suppression(*xs, output_format="caffe"),
             *infos,
             ((1,), "float32"),
         )

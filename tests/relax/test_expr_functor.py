@@ -45,6 +45,49 @@ class ReluToGelu(PyExprMutator):
         return call
 
 
+@mutator
+class Doubled(PyExprMutator):
+    """Each `relu` is doubled, by bindings of one's own; what reads it reads the new variable."""
+
+    def visit_var_binding_(self, binding):
+        value = self.visit_expr(binding.value)
+        new = self.visit_var_def(binding.var)
+        if isinstance(value, relax.Call) and value.op == tvm.ir.Op.get("relax.nn.relu"):
+            once = self.builder_.emit(value)
+            value = relax.op.add(once, once)
+            new = relax.DataflowVar("twice", binding.var.struct_info)
+        value = self.builder_.normalize(value)
+        new = self.with_struct_info(new, value.struct_info)
+        self.set_var_remap(binding.var.vid, new)
+        assert self.get_var_remap(binding.var.vid) is new
+        self.builder_.emit_normalized(relax.VarBinding(new, value))
+
+
+def test_bindings_made_by_hand():
+    @R.function
+    def main(x: R.Tensor((3, 4), "float32")):
+        with R.dataflow():
+            a = R.nn.relu(x)
+            gv = R.negative(a)
+            R.output(gv)
+        return gv
+
+    func = Doubled().visit_expr(main)
+    assert relax.analysis.well_formed(func)
+    assert (
+        func.script(header=False)
+        == """\
+@R.function
+def main(x: R.Tensor((3, 4), dtype="float32")) -> R.Tensor((3, 4), dtype="float32"):
+    with R.dataflow():
+        lv: R.Tensor((3, 4), dtype="float32") = R.nn.relu(x)
+        twice: R.Tensor((3, 4), dtype="float32") = R.add(lv, lv)
+        gv: R.Tensor((3, 4), dtype="float32") = R.negative(twice)
+        R.output(gv)
+    return gv"""
+    )
+
+
 def test_calls_are_rewritten_in_blocks_and_branches():
     func = ReluToGelu(Module).visit_expr(Module["main"])
     assert relax.analysis.well_formed(func)

@@ -79,6 +79,11 @@ def test_forgetting_by_tables():
     assert_structural_equal(erase_to_well_defined(info, [n]), whole)
     swapped = erase_to_well_defined(info, {n: m, m: n})
     assert swapped.dims == (m, n)
+    held = relax.Var("held", relax.ShapeStructInfo(ndim=2))
+    found = erase_to_well_defined(
+        relax.TensorStructInfo(held, "float32"), None, {held: relax.ShapeExpr([1, n])}
+    )
+    assert_structural_equal(found, relax.TensorStructInfo([1, n], "float32"))
 
 
 @I.ir_module

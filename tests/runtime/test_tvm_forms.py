@@ -76,6 +76,36 @@ def test_inputs_kept_and_calls_saved():
         vm.set_input("main", q=X)
 
 
+@I.ir_module
+class Difference:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")):
+        z = R.subtract(x, y)
+        return z
+
+
+def test_arguments_by_the_names_of_parameters():
+    vm = relax.VirtualMachine(tvm.compile(Difference), tvm.cpu())
+    vm.save_function("main", "swapped", y=X, x=2 * X)
+    vm.save_function("main", "mixed", X, y=3 * X)
+    np.testing.assert_array_equal(vm["swapped"](), X)
+    np.testing.assert_array_equal(vm["mixed"](), -2 * X)
+    vm.set_input("main", 5 * X, y=X)
+    vm.invoke_stateful("main")
+    np.testing.assert_array_equal(vm.get_outputs("main"), 4 * X)
+    with pytest.raises(tvm.MLCError, match="main wants an input 'x'\nhint: give all of its inputs"):
+        vm.set_input("main", y=X)
+    with pytest.raises(tvm.MLCError, match="main has no input 'x' that is left"):
+        vm.save_function("main", "twice", X, x=X)
+
+
+def test_what_runs_as_text():
+    ex = tvm.compile(Module)
+    assert ex.as_text() == str(ex.mod["main"])
+    assert ex.as_text().count("R.call_tir(") == 2
+    assert ex.stats() == str(ex) and "2 calls of 2 kernels" in ex.stats()
+
+
 def loops(bound: bool) -> tvm.IRModule:
     A = te.placeholder((8,), "float32", name="A")
     B = te.compute((8,), lambda i: A[i] * 2, name="B")

@@ -82,6 +82,45 @@ def test_symbolic_dimensions_need_no_declaration() -> None:
     )
 
 
+@pytest.mark.parametrize("declared", ["m, n = T.int64(), T.int64()", "m = T.int64()"])
+def test_symbolic_dimensions_declared_inside_of_a_block(declared: str) -> None:
+    func = parse(f"""
+@R.function
+def main(c: R.Tensor((), "bool"), x: R.Tensor(("n", "m"), "float32")) -> R.Tensor(("m", "n"), "float32"):
+    with R.dataflow():
+        {declared}
+        y = R.reshape(x, R.shape([m, n]))
+        R.output(y)
+    if c:
+        {declared}
+        z = R.reshape(y, R.shape([m * n]))
+        w = R.reshape(z, R.shape([m, n]))
+    else:
+        {declared}
+        w = R.reshape(R.exp(y), R.shape([m, n]))
+    return w
+""")  # noqa: E501
+    assert script(func, header=False) == (
+        "@R.function\n"
+        'def main(c: R.Tensor((), dtype="bool"), x: R.Tensor(("n", "m"), dtype="float32"))'
+        ' -> R.Tensor(("m", "n"), dtype="float32"):\n'
+        "    n = T.int64()\n"
+        "    m = T.int64()\n"
+        "    with R.dataflow():\n"
+        '        y: R.Tensor((m, n), dtype="float32") = R.reshape(x, R.shape([m, n]))\n'
+        "        R.output(y)\n"
+        "    if c:\n"
+        '        z: R.Tensor((m * n,), dtype="float32") = R.reshape(y, R.shape([m * n]))\n'
+        '        w_then: R.Tensor((m, n), dtype="float32") = R.reshape(z, R.shape([m, n]))\n'
+        '        w: R.Tensor((m, n), dtype="float32") = w_then\n'
+        "    else:\n"
+        '        gv: R.Tensor((m, n), dtype="float32") = R.exp(y)\n'
+        '        w_else: R.Tensor((m, n), dtype="float32") = R.reshape(gv, R.shape([m, n]))\n'
+        '        w: R.Tensor((m, n), dtype="float32") = w_else\n'
+        "    return w"
+    )
+
+
 def test_type_variables_of_0_27() -> None:
     func = parse("""
 # from tvm.script import relax as R

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -21,6 +22,8 @@ class MetaScheduleApplyDatabase(PrimFuncPass):
 
     Args:
         work_dir: the folder of a JSONDatabase; default: the database of the innermost `with`.
+        enable_warning: warn of each function without a record.
+        target: what the records are for; default: the current one, else "llvm".
 
     Raises:
         MLCError: there is no database.
@@ -28,6 +31,8 @@ class MetaScheduleApplyDatabase(PrimFuncPass):
     """
 
     work_dir: str | None = None
+    enable_warning: bool = False
+    target: Any = None
 
     def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
         """All loop functions, with one database."""
@@ -44,8 +49,12 @@ class MetaScheduleApplyDatabase(PrimFuncPass):
                 "MetaScheduleApplyDatabase: no database",
                 hint="`with database:` around it, or work_dir=…",
             )
-        record = database.query_tuning_record(func, Target.current() or "llvm")
+        where = self.target or Target.current() or "llvm"
+        record = database.query_tuning_record(func, where)
         if record is None:
+            if self.enable_warning:
+                name = next(k.name_hint for k, f in mod.items() if f is func)
+                warnings.warn(f"MetaScheduleApplyDatabase: no record of {name}", stacklevel=2)
             return func
         done = record.schedule().mod[record.workload.entry]
         ctx.note(f"{len(record)} steps")

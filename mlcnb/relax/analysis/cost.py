@@ -112,15 +112,15 @@ class MemoryEstimate:
     peak: int
 
     def __repr__(self) -> str:
-        parts = [f"{_megabytes(getattr(self, n))} {n}" for n in _PARTS]
+        parts = [f"{_size(getattr(self, n))} {n}" for n in _PARTS]
         return f"{self.name}: {', '.join(parts)}"
 
 
 _PARTS = ("inputs", "constants", "intermediates", "peak")
 
 
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.2f} MB"
+def _size(count: int) -> str:
+    return f"{count / 1e6:.2f} MB" if count >= 10_000 else f"{count} B"
 
 
 def estimate_memory_usage(mod: IRModule | Function) -> list[MemoryEstimate]:

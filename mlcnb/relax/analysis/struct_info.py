@@ -300,15 +300,15 @@ def _values(info: Any) -> tuple[Any, ...]:
     return (info.value,) if isinstance(info, PrimStructInfo) else ()
 
 
-def substitute(node: Any, values: Mapping[Var, Any]) -> Any:
-    """A struct info, shape or expression with symbolic variables replaced and simplified."""
+def substitute(node: Any, values: Mapping[Any, Any]) -> Any:
+    """A struct info, shape or expression with variables (symbolic, or of a shape) replaced."""
     if not values or node is None:
         return node
     return _Substitution(values)(node)
 
 
 class _Substitution:
-    def __init__(self, values: Mapping[Var, Any]) -> None:
+    def __init__(self, values: Mapping[Any, Any]) -> None:
         self.values = values
 
     def __call__(self, n: Any) -> Any:
@@ -317,7 +317,7 @@ class _Substitution:
         if isinstance(n, PrimExpr):
             return self.prim(n)
         if isinstance(n, Expr) and not isinstance(n, ShapeExpr):
-            return n
+            return self.values.get(n, n)
         return map_children(n, self)
 
     def prim(self, n: PrimExpr) -> PrimExpr:
@@ -329,10 +329,10 @@ class _Substitution:
         return simplify(new)
 
 
-def erase_to_well_defined(info: Any, defined: Any = (), var_map: Any = ()) -> Any:
+def erase_to_well_defined(info: Any, defined: Any = None, var_map: Any = None) -> Any:
     """`info` where what mentions a variable outside of `defined`, a symbolic one or one that holds
     a shape, is forgotten; of TVM's tables the values take the places of the variables."""
-    kept = _erase(info, {*defined, *var_map})
+    kept = _erase(info, {*(defined or ()), *(var_map or ())})
     values = {k: v for t in (defined, var_map) if isinstance(t, Mapping) for k, v in t.items()}
     return substitute(kept, values) if values else kept
 

@@ -148,7 +148,7 @@ class _Legalizer(Mutator):
             self.kept.setdefault(decl.sugar, "its rule is disabled")
             return None
         try:
-            made = (self.measured if issubclass(decl, Measured) else self.legalize)(call, decl)
+            made = (self.measured if attrs_of(call).is_measured else self.legalize)(call, decl)
         except IntegerRangeError as error:
             raise _too_large(call, decl, error) from error
         except (CodegenError, UnsupportedOpError) as error:

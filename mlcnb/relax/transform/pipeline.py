@@ -111,7 +111,8 @@ def get_pipeline(name: str = "zero", target: Any = None, **options: Any) -> Sequ
 
     Args:
         name: `zero`, `default`, `lower`, or one that was registered.
-        target: a Target that the passes may look at.
+        target: a Target that the passes may look at, or what makes one ("llvm", …); a pipeline
+            that a user registered gets it as it is.
         options: as the pipeline's function takes them.
 
     Raises:
@@ -120,7 +121,8 @@ def get_pipeline(name: str = "zero", target: Any = None, **options: Any) -> Sequ
     if name not in _pipelines:
         hint = suggestion(str(name), _pipelines) or f"there are {', '.join(sorted(_pipelines))}"
         raise PassError(f"no pipeline {name!r}", hint=hint)
-    made = _pipelines[name](target=target, **options)
+    where = Target(target) if target is not None and is_own(name) else target
+    made = _pipelines[name](target=where, **options)
     return Sequential([made] if isinstance(made, Pass) else made, name=name)
 
 
@@ -340,24 +342,32 @@ def static_shape_tuning_pipeline(
     cpu_weight_prepack: bool = False,
     max_trials_per_task: int | None = None,
 ) -> list[Pass]:
-    """Simplify, `zero`, then the tuned loops of the database in `work_dir` (or the current one).
+    """Simplify, `zero`, tune, then the tuned loops of the database in `work_dir` (or the current).
 
-    total_trials: loops that are tried anew; `meta_schedule.tune_relax` does that.
+    Args:
+        target: what the loops are for.
+        total_trials: loops that are tried anew, of sizes that are known and of any dtypes.
+        work_dir: the folder of the database; where loops are tried, "tuning_logs" by default.
+        cpu_weight_prepack: refused: the pipeline "default" packs weights.
+        max_trials_per_task: of each loop function at most.
 
     Raises:
-        PassError: trials are asked for, or prepacked weights.
+        PassError: prepacked weights are asked for.
     """
-    if total_trials > 0 or cpu_weight_prepack:
-        asked = "total_trials" if total_trials > 0 else "cpu_weight_prepack"
+    if cpu_weight_prepack:
         raise PassError(
-            f"static_shape_tuning: {asked} is not done by the pipeline",
-            hint="tune with meta_schedule.tune_relax, then total_trials=0 applies its records; "
-            'weights are packed by the pipeline "default"',
+            "static_shape_tuning: cpu_weight_prepack is not done by the pipeline",
+            hint='weights are packed by the pipeline "default"',
         )
-    apply = above.ask("MetaScheduleApplyDatabase")
+    tuned: list[Pass] = []
+    if total_trials > 0:
+        work_dir = work_dir or "tuning_logs"
+        tune = above.ask("MetaScheduleTuneIRMod")
+        tuned = [tune(None, work_dir, total_trials, max_trials_per_task, target=target)]
     return [
         DecomposeOpsForInference(keep_training=True),
         CanonicalizeBindings(),
         *zero_pipeline(target),
-        apply(work_dir),
+        *tuned,
+        above.ask("MetaScheduleApplyDatabase")(work_dir, target=target),
     ]

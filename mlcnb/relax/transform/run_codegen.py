@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mlcnb.core import above
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import replace
-from mlcnb.core.registry import get_global_func, list_global_func_names
+from mlcnb.core.registry import LIBRARY, get_global_func, list_global_func_names
 from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.external import EXTERNAL_MODULES, ExternalModule
@@ -26,9 +25,6 @@ from mlcnb.relax.analysis.variables import bindings_of, uses
 from mlcnb.relax.expr import Call, Constant, Function, Tuple, Var, call_dps_packed
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import TupleStructInfo
-
-#: before the name of a library in the registry of global functions
-PREFIX = "relax.ext."
 
 
 class RunCodegen(ModulePass):
@@ -101,15 +97,15 @@ def _made(library: str, keys: list[GlobalVar], options: Any, mod: IRModule) -> l
     Raises:
         PassError: there is no such library, or it did not make what was asked.
     """
-    above.ask("load library")(library)
-    make = get_global_func(PREFIX + library, allow_missing=True)
+    symbol = LIBRARY + library
+    make = get_global_func(symbol, allow_missing=True)
     if make is None:
-        known = [n.removeprefix(PREFIX) for n in list_global_func_names() if n.startswith(PREFIX)]
+        known = [n.removeprefix(LIBRARY) for n in list_global_func_names() if n.startswith(LIBRARY)]
         raise PassError(
-            f"RunCodegen: no library {library!r}: there is no global function {PREFIX + library!r}",
+            f"RunCodegen: no library {library!r}: there is no global function {symbol!r}",
             where=mod.functions[keys[0]],
             root=mod,
-            hint=f"mlcnb.register_func({PREFIX + library!r}, f); there are {', '.join(known)}",
+            hint=f"mlcnb.register_func({symbol!r}, f); there are {', '.join(known)}",
         )
     functions = [mod.functions[k].with_attr("global_symbol", symbol_of(k, mod)) for k in keys]  # type: ignore[attr-defined]
     symbols = [symbol_of(k, mod) for k in keys]

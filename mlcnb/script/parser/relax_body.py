@@ -134,7 +134,8 @@ class BodyParser:
             raise self.ev.error(target, "a name is expected here")
         name = target.id
         if isinstance(value, frames.NewVar):
-            known = self.function.symbols.pop(name, None)
+            before = self.function.symbols.pop(name, None)
+            known = self.function.named.get(name, before)
             self.ev.scope.define(name, known if known is not None else value.make(name))
         elif isinstance(value, ModuleRef | frames.Meta):
             self.ev.scope.define(name, getattr(value, "value", value))

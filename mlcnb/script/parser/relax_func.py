@@ -10,6 +10,12 @@ from mlcnb.ir.attrs import frozen
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.function import BaseFunc
+from mlcnb.relax.analysis.struct_info import (
+    return_info,
+    same_info,
+    struct_info_lca,
+    symbolic_vars,
+)
 from mlcnb.relax.expr import Function, SeqExpr, Tuple, Var
 from mlcnb.relax.struct_info import StructInfo
 from mlcnb.script.dialect import known_attrs
@@ -48,13 +54,17 @@ class FunctionParser:
         self.known: Callable[[list[Var], StructInfo], None] | None = None
         #: variables that the body declares, until it does
         self.symbols: dict[str, PrimVar] = {}
+        #: variables that the parameters speak of: to declare one, in any block, is to name it
+        self.named: dict[str, PrimVar] = {}
 
     def parse(self) -> Function:
         """The function."""
         before, self.ev.int_dtype = self.ev.int_dtype, "int64"
-        with self.ev.scope.inner():
+        with self.ev.scope.inner() as frame:
             self._declare()
             params = [self._param(arg) for arg in self._args()]
+            spoken = {v for p in params for v in symbolic_vars(p.struct_info)}
+            self.named = {n: v for n, v in frame.items() if isinstance(v, PrimVar) and v in spoken}
             ret = self._ret()
             if self.known is not None and ret is not None:
                 self.known(params, ret)
@@ -107,8 +117,6 @@ class FunctionParser:
 
 def _finer(declared: StructInfo | None, given: StructInfo | None) -> StructInfo | None:
     """What is declared, or what the body gives where that says more."""
-    from mlcnb.relax.analysis.struct_info import same_info, struct_info_lca
-
     if declared is None or given is None:
         return declared or given
     says_more = declared.is_base_of(given) and same_info(declared, struct_info_lca(declared, given))
@@ -117,6 +125,4 @@ def _finer(declared: StructInfo | None, given: StructInfo | None) -> StructInfo 
 
 def _well_defined(params: list[Var], body: SeqExpr) -> StructInfo | None:
     """The type of the body, without symbolic variables that only the body knows."""
-    from mlcnb.relax.analysis.struct_info import return_info
-
     return None if body.struct_info is None else return_info(params, body.struct_info)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -119,7 +121,25 @@ def test_libraries_give_the_same_numbers(library: str, merge: bool) -> None:
     assert_well_formed(made)
     assert "Codegen" not in {k for f in made.functions.values() for k in f.attrs}
     assert_structural_equal(from_source(made.script()), made)
-    np.testing.assert_allclose(mlcnb.compile(made)(X, W, B), EXPECTED, rtol=1e-4)
+    ex = mlcnb.compile(made)
+    np.testing.assert_allclose(ex(X, W, B), EXPECTED, rtol=1e-4)
+    vm = relax.VirtualMachine(ex, mlcnb.cpu())
+    found = vm["main"](*map(mlcnb.runtime.tensor, (X, W, B)))
+    assert isinstance(found, mlcnb.runtime.Tensor)
+    np.testing.assert_allclose(found.numpy(), EXPECTED, rtol=1e-4)
+
+
+@pytest.mark.parametrize("library", ["blas", "onnxruntime", "cublas", "cudnn"])
+def test_a_library_is_a_global_function_before_anything_asked_for_it(library: str) -> None:
+    text = f"""
+import mlcnb
+print(mlcnb.get_global_func("relax.ext.{library}", True) is not None,
+      mlcnb.get_global_func("relax.ext.no_such", True))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout.split() == ["True", "None"]
 
 
 def test_the_partitions_of_tvm_for_the_libraries_of_a_gpu() -> None:

@@ -78,14 +78,20 @@ def test_the_pipeline_of_a_target() -> None:
     assert [p.name for p in of_cpu.get_default_pipeline(target)] == names
 
 
+@pytest.mark.parametrize("name", ["default", "cpu", "cpu_generic", "default_build", "lower"])
+def test_a_target_may_be_named(name: str) -> None:
+    whole = relax.get_pipeline(name, target=tvm.target.Target("llvm"))(Model)
+    assert_structural_equal(relax.get_pipeline(name, target="llvm")(Model), whole)
+
+
 def test_the_pipeline_of_tuned_loops() -> None:
     from mlcnb.meta_schedule.database import MemoryDatabase
 
     with MemoryDatabase():
         mod = relax.get_pipeline("static_shape_tuning", total_trials=0)(Model)
     same_numbers(Model, mod)
-    with pytest.raises(PassError, match="static_shape_tuning: total_trials is not done"):
-        relax.get_pipeline("static_shape_tuning", total_trials=8)
+    with pytest.raises(PassError, match="static_shape_tuning: cpu_weight_prepack is not done"):
+        relax.get_pipeline("static_shape_tuning", cpu_weight_prepack=True)
 
 
 def test_a_pipeline_of_ones_own() -> None:

@@ -159,8 +159,8 @@ class Trace(display.Shown):
         """Do the steps that `as_json` wrote on a schedule."""
         apply_json(json_obj, sch)
 
-    def show(self) -> None:
-        """Print the Python form."""
+    def show(self, style: str | None = None, black_format: bool | None = None) -> None:
+        """Print the Python form. style and black_format are TVM's, and change nothing."""
         print(self)
 
 
