@@ -28,7 +28,7 @@ from mlcnb.meta_schedule.database import Database, JSONDatabase
 from mlcnb.meta_schedule.search_strategy import SearchStrategy
 from mlcnb.meta_schedule.space_generator import SpaceGenerator
 from mlcnb.meta_schedule.tune import extract_tasks as tasks_of
-from mlcnb.meta_schedule.tune import tune
+from mlcnb.meta_schedule.tune import searched, tune
 from mlcnb.meta_schedule.tune_context import TuneContext
 from mlcnb.meta_schedule.tune_tasks import kept_in, tune_tasks
 from mlcnb.relax.transform.bind_params import BindParams
@@ -270,8 +270,8 @@ class MetaScheduleTuneIRMod(ModulePass):
         if not wanted:
             return mod
         trials = _share(self.max_trials_global, len(wanted), self.max_trials_per_task)
+        where = searched(self.target)  # before there is a folder
         keep = JSONDatabase(work_dir=self.work_dir)
-        where = self.target or Target.current() or "llvm"
         for func in wanted.values():
             tune(func, where, SECONDS, trials=trials, database=keep)
         ctx.note(f"{len(wanted)} functions, {trials} trials each")

@@ -126,9 +126,7 @@ def tune(
         MLCError: the function has open sizes and no `args`, or the default schedule cannot be run.
         ScheduleError: no default rule takes it.
     """
-    where = Target(target or Target.current() or "llvm")
-    if not where.is_cpu or where.kind != "llvm":
-        raise MLCError(f"tune: schedules for {where} are not searched yet", hint='target="llvm"')
+    where = searched(target)
     keep = database or Database.current() or MemoryDatabase()
     options = {
         "space": space, "most": trials, "threads": threads, "seed": seed, "runner": runner,
@@ -295,3 +293,15 @@ def _begin(bar: Any, search: Search, _name: str, _calls: int) -> None:
         shown = now
 
     search.listeners.append(move)
+
+
+def searched(target: Any) -> Target:
+    """The target (default: the current one, else "llvm"); refused where it cannot be searched for.
+
+    Raises:
+        MLCError: it is no CPU.
+    """
+    where = Target(target or Target.current() or "llvm")
+    if not where.is_cpu or where.kind != "llvm":
+        raise MLCError(f"tune: schedules for {where} are not searched yet", hint='target="llvm"')
+    return where

@@ -42,11 +42,13 @@ def test_the_model_becomes_a_module(imported, capsys):
     assert mod["main"].attrs["num_input"] == 1
 
 
-def test_a_search_for_a_gpu_is_refused(imported):
+def test_a_search_for_a_gpu_is_refused(imported, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     mod, _, _, _ = imported
     target = tvm.target.Target("nvidia/geforce-rtx-3090-ti")
     with pytest.raises(tvm.MLCError, match="schedules for cuda .* are not searched yet"):
         relax.get_pipeline("static_shape_tuning", target=target, total_trials=TOTAL_TRIALS)(mod)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_tuning_pipeline_searches(tmp_path):
