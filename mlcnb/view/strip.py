@@ -14,7 +14,7 @@ from typing import Any
 from mlcnb.core.errors import MLCError
 from mlcnb.view.parts import Column, Facts, Part, Table, Title
 from mlcnb.view.registry import shows
-from mlcnb.view.words import clip, flops, listed, percent, plural, seconds, size
+from mlcnb.view.words import clip, flops, listed, percent, plural, rate, seconds, size
 
 #: rows that are shown unfolded
 ROWS = 24
@@ -51,10 +51,10 @@ def _measured(s: Any) -> list[tuple[str, str]]:
     if s.seconds is None:
         return []
     roof = s.roofline
-    rate = f", {s.gflops:.1f} GFLOP/s" if s.gflops else ""
+    speed = f", {rate(s.gflops)} GFLOP/s" if s.gflops else ""
     if not s.gflops and s.bandwidth:
-        rate = f", {s.bandwidth:.1f} GB/s"
-    pairs = [("measured", f"{seconds(s.seconds)}{rate} on {plural(roof.threads, 'thread')}")]
+        speed = f", {rate(s.bandwidth)} GB/s"
+    pairs = [("measured", f"{seconds(s.seconds)}{speed} on {plural(roof.threads, 'thread')}")]
     if s.share is not None:
         least = seconds(roof.least_seconds(s.flops or 0, s.nbytes))
         most = f"{s.attainable:.1f} GFLOP/s at most" if s.attainable else f"{least} at least"
@@ -94,10 +94,10 @@ def _row(s: Any, measured: bool) -> tuple[str, ...]:
         return counted
     if s.seconds is None:
         return (*counted, "", "", "", "")
-    rate = f"{s.gflops:.1f}" if s.gflops else ""
+    speed = rate(s.gflops) if s.gflops else ""
     known = s.share is not None
     limit = clip(s.roofline.limit(s.flops or 0, s.nbytes)) if known else ""
-    return (*counted, seconds(s.seconds), rate, percent(s.share) if known else "", limit)
+    return (*counted, seconds(s.seconds), speed, percent(s.share) if known else "", limit)
 
 
 def plot(all_: Any, ax: Any = None) -> Any:

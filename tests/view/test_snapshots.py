@@ -389,9 +389,9 @@ def test_profile():
         profiled("lv"),
         """
         Profile: 2.00 ms a run; 8.19 kFLOP at 0.0041 GFLOP/s; 2 calls of 2 kernels; median of 10 runs, 2 threads
-          call  kernel     time   share                GFLOP/s  GB/s
-          lv    matmul  1.50 ms  75.0 %  ████████████      0.0   0.0
-          lv1   lv       500 µs  25.0 %  ████                    0.0
+          call  kernel     time   share                GFLOP/s     GB/s
+          lv    matmul  1.50 ms  75.0 %  ████████████   0.0055   0.0027
+          lv1   lv       500 µs  25.0 %  ████                   0.00026
         timeline of one run: profile.rows
         """,  # noqa: E501
     )
