@@ -130,7 +130,7 @@ clean:
 # Jupyter beside it saves notebooks as HTML with the static form of each page, as after pip install.
 # Modules are compiled when they are first imported; before tests, where a warning of the compiler is
 # an error, all are.
-$(LAB): binder/requirements.txt pyproject.toml
+$(LAB): binder/requirements.txt pyproject.toml mlcnb/cli/settings/jupyter_config.json
 	@test -n "$(PYTHON)" || { echo "mlcnb needs Python 3.11 or newer: make PYTHON=/path/to/python3"; exit 1; }
 	@echo "setting up .venv: once, 0.5 GB, half a minute to two; then comes what you asked for"
 	@$(BIN)/python -c "" 2>/dev/null || $(PYTHON) -m venv --clear --without-pip .venv

@@ -72,7 +72,8 @@ def test_long_names_are_not_cut_off(idle):
     views = [(what, view.to_html(obj)) for what, obj in everything(name).items()]
     page = idle[0].context.new_page()
     try:
-        page.set_content("".join(f"<div class='shown'>{html}</div>" for _, html in views))
+        body = "".join(f"<div class='shown'>{html}</div>" for _, html in views)
+        page.set_content(f"<body style='margin:0;font-family:sans-serif'>{body}")
         shown = page.locator(".shown")
         shown.evaluate_all(_FOLDS, True)
         found = []
