@@ -74,11 +74,11 @@ _CODE, _BAR = (
     for space in ("pre-wrap", "pre")
 )
 _ROW = css(background=_NONE)
-_LEFT = css(text_align="left", padding="1px 10px 1px 0")
-_RIGHT = css(text_align="right", padding="1px 10px 1px 0", white_space="nowrap")
-_NAME = css(text_align="left", padding="1px 10px 1px 0", white_space="nowrap", vertical_align="top")
+_LEFT = css(text_align="left", padding="1px 8px 1px 0")
+_RIGHT = css(text_align="right", padding="1px 8px 1px 0", white_space="nowrap")
+_NAME = css(text_align="left", padding="1px 8px 1px 0", white_space="nowrap", vertical_align="top")
 _CELLS = {"number": _RIGHT, "bar": _NAME, "name": _NAME}
-_HEADS = {"number": css(text_align="right", padding="1px 10px 1px 0")}
+_HEADS = {"number": css(text_align="right", padding="1px 8px 1px 0")}
 _BESIDE = css(display="flex", flex_wrap="wrap", margin="0 -10px 0 0")
 _HEAD = css(font_weight="bold")
 _COLUMN = css(flex="1 1 auto", max_width="100%", margin="0 10px 4px 0")

@@ -82,7 +82,7 @@ def breakable(text: str) -> Html:
     for word in _LONG.finditer(text):
         pieces += [escape(text[at : word.start()]), broken(word)]
         at = word.end()
-    return join([*pieces, escape(text[at:])])
+    return Html(join([*pieces, escape(text[at:])]).replace(escape("->"), _ARROW))
 
 
 def tag(name: str, *children: str, **attributes: Any) -> Html:
@@ -127,6 +127,10 @@ def css(**properties: str) -> str:
             raise ValueError(f"style {name}:{value} does not survive")
         parts.append(f"{name}:{value}")
     return ";".join(parts)
+
+
+#: an arrow of two characters, which stay together
+_ARROW = tag("span", "->", style=css(white_space="nowrap"))
 
 
 def table(

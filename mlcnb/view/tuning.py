@@ -267,7 +267,7 @@ class _Frame:
 
     def levels(self, lines: Iterable[tuple[str, float]]) -> None:
         """Lines from side to side; their names stand behind them, none on another."""
-        free = TOP - LINE_HEIGHT
+        free = float(TOP - LINE_HEIGHT)
         for at, name in sorted((self._at(0, y)[1], name) for name, y in lines):
             free = max(free + LINE_HEIGHT, at)
             self.drawing.rect(40, at - 0.5, WIDTH - 40, 1, DEFAULT, DEFAULT)

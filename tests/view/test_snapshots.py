@@ -557,8 +557,11 @@ def test_strips():
         Strips((named_strip("a", 160e-9),)),
         """
         Strips: 1 kernel; spills are those inside loops; each measured alone on 2 threads
-          kernel  hot loop  vector  FMA  spills  code        work  FLOP/B     time  GFLOP/s  of roof    limit
-          a              2  50.0 %    1       0  12 B  8.19 kFLOP       2  0.16 µs     51.2   51.2 %  compute
+          kernel  hot loop  vector  FMA  spills     time  GFLOP/s  of roof    limit
+          a              2  50.0 %    1       0  0.16 µs     51.2   51.2 %  compute
+        code and work:
+          kernel  code        work  FLOP/B
+          a       12 B  8.19 kFLOP       2
         """,  # noqa: E501
     )
 
