@@ -560,9 +560,9 @@ def test_strips():
           kernel  hot loop  vector  FMA  spills     time  GFLOP/s  of roof    limit
           a              2  50.0 %    1       0  0.16 µs     51.2   51.2 %  compute
         code and work:
-          kernel  code        work  FLOP/B
-          a       12 B  8.19 kFLOP       2
-        """,  # noqa: E501
+            kernel  code        work  FLOP/B
+            a       12 B  8.19 kFLOP       2
+        """,
     )
 
 
