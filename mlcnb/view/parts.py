@@ -151,7 +151,8 @@ def shown_lines(code: Code, most: int) -> tuple[list[list[Text]], str]:
 
 def filled(columns: Sequence[Column], rows: Sequence[Sequence[Any]], most: int, see: str) -> Table:
     """A table without the columns in which no row says anything."""
-    told = [n for n in range(len(columns)) if any(row[n] not in ("", None) for row in rows)]
+    every = range(len(columns))
+    told = [n for n in every if not rows or any(row[n] not in ("", None) for row in rows)]
     return Table([columns[n] for n in told], [[row[n] for n in told] for row in rows], most, see)
 
 
