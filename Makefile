@@ -127,9 +127,10 @@ clean:
 # One environment, made once, and again when a lock or the project file changes. The interpreter's own
 # pip fills it: a copy of pip that is made and compiled only to fetch the rest takes 3 s and 10 MB.
 # What no reader opens goes again (a fifth: binder/trim.py says what and why); the tests get ONNX's own back.
+# Jupyter beside it saves notebooks as HTML with the static form of each page, as after pip install.
 # Modules are compiled when they are first imported; before tests, where a warning of the compiler is
 # an error, all are.
-$(LAB): binder/requirements.txt pyproject.toml
+$(LAB): binder/requirements.txt pyproject.toml mlcnb/cli/settings/jupyter_config.json
 	@test -n "$(PYTHON)" || { echo "mlcnb needs Python 3.11 or newer: make PYTHON=/path/to/python3"; exit 1; }
 	@echo "setting up .venv: once, 0.5 GB, half a minute to two; then comes what you asked for"
 	@$(BIN)/python -c "" 2>/dev/null || $(PYTHON) -m venv --clear --without-pip .venv
@@ -137,6 +138,7 @@ $(LAB): binder/requirements.txt pyproject.toml
 	$$pip --version >/dev/null 2>&1 || { pip="$(BIN)/python -m pip"; $(BIN)/python -m ensurepip >/dev/null; }; \
 	$$pip $(INSTALL) --no-compile --requirement binder/requirements.txt pip && \
 	$$pip $(INSTALL) --no-deps --no-compile --no-build-isolation --editable .
+	@mkdir -p .venv/etc/jupyter && cp mlcnb/cli/settings/jupyter_config.json .venv/etc/jupyter/
 	@$(BIN)/python -S binder/trim.py .venv
 	@touch $(LAB)
 

@@ -221,6 +221,22 @@ def test_lab_opens_the_tour_with_settings_that_fetch_nothing(tmp_path, monkeypat
     assert tour == str(tmp_path / "mine" / "00_tour.ipynb")
 
 
+def test_saved_as_html_a_page_is_its_static_form_and_other_formats_go_their_way():
+    from nbconvert.exporters import HTMLExporter, LatexExporter, SlidesExporter
+    from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
+    from traitlets.config import Config
+
+    config = Config(json.loads((lab.JUPYTER / "jupyter_config.json").read_text()))
+    output = {"text/html": "", "application/vnd.jupyter.widget-view+json": {"model_id": "m"}}
+    state = {"application/vnd.jupyter.widget-state+json": {"state": {"m": {}}}}
+    for kind in (HTMLExporter, SlidesExporter):
+        chosen = WidgetsDataTypeFilter({"widgets": state}, parent=kind(config=config))
+        assert chosen(output) == ["text/html"]
+    own, ours = LatexExporter(), LatexExporter(config=config)
+    orders = (WidgetsDataTypeFilter({}, parent=x).display_data_priority for x in (own, ours))
+    assert next(orders) == next(orders)
+
+
 @pytest.mark.parametrize(("user", "allowed"), [(0, True), (1000, False)])
 def test_lab_may_run_as_root_in_a_container(tmp_path, monkeypatch, started, user, allowed):
     monkeypatch.setattr(lab.os, "geteuid", lambda: user, raising=False)

@@ -252,6 +252,16 @@ def test_make_lab_keeps_what_is_read(tmp_path):
     assert {name: path.read_text() for name, path in after.items()} == INSTALLED
 
 
+def test_jupyter_beside_the_package_has_its_settings():
+    """However it is installed: from a wheel, by make or by Binder, which install it in place."""
+    file = "mlcnb/cli/settings/jupyter_config.json"
+    assert PROJECT["tool"]["setuptools"]["data-files"]["etc/jupyter"] == [file]
+    dry = ["make", "--dry-run", "--always-make", ".venv/.lab"]
+    told = subprocess.run(dry, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert f"cp {file} .venv/etc/jupyter/" in told
+    assert f"cp {file} " in (ROOT / "binder" / "postBuild").read_text()
+
+
 @pytest.mark.parametrize("name", [".ci/run", "binder/postBuild", "binder/start"])
 def test_script_can_be_run(name):
     assert os.access(ROOT / name, os.X_OK)

@@ -13,7 +13,18 @@ from collections.abc import Sequence
 from mlcnb.core import render
 from mlcnb.view import parts as p
 from mlcnb.view.as_text import bar
-from mlcnb.view.html import Html, css, details, escape, img_svg, join, scrolled, table, tag
+from mlcnb.view.html import (
+    Html,
+    breakable,
+    css,
+    details,
+    escape,
+    img_svg,
+    join,
+    scrolled,
+    table,
+    tag,
+)
 from mlcnb.view.words import clip, size
 
 #: bytes of one view
@@ -63,11 +74,11 @@ _CODE, _BAR = (
     for space in ("pre-wrap", "pre")
 )
 _ROW = css(background=_NONE)
-_LEFT = css(text_align="left", padding="1px 10px 1px 0")
-_RIGHT = css(text_align="right", padding="1px 10px 1px 0", white_space="nowrap")
-_NAME = css(text_align="left", padding="1px 10px 1px 0", white_space="nowrap", vertical_align="top")
+_LEFT = css(text_align="left", padding="1px 8px 1px 0")
+_RIGHT = css(text_align="right", padding="1px 8px 1px 0", white_space="nowrap")
+_NAME = css(text_align="left", padding="1px 8px 1px 0", white_space="nowrap", vertical_align="top")
 _CELLS = {"number": _RIGHT, "bar": _NAME, "name": _NAME}
-_HEADS = {"number": css(text_align="right", padding="1px 10px 1px 0")}
+_HEADS = {"number": css(text_align="right", padding="1px 8px 1px 0")}
 _BESIDE = css(display="flex", flex_wrap="wrap", margin="0 -10px 0 0")
 _HEAD = css(font_weight="bold")
 _COLUMN = css(flex="1 1 auto", max_width="100%", margin="0 10px 4px 0")
@@ -129,7 +140,7 @@ class _Writer:
             case p.Line(text, kind):
                 return tag("div", _prose(text), style=_LINES[kind])
             case p.Facts(pairs):
-                rows = [[tag("span", n, style=_FAINT), v] for n, v in pairs]
+                rows = [[tag("span", n, style=_FAINT), breakable(v)] for n, v in pairs]
                 return table(rows, (), (_NAME, _LEFT), _TABLE, _ROW)
             case p.Table():
                 return self.table(part)
@@ -246,15 +257,16 @@ def _shown(value: object, kind: str) -> Html:
     if kind == "prose":
         return _prose(text)
     style = {"code": _CODE, "name": _BAR}.get(kind)
-    return tag("code", text, style=style) if style and text else escape(text)
+    told = escape(text) if kind == "name" else breakable(text)
+    return tag("code", told, style=style) if style and text else told
 
 
 def _prose(text: str) -> Html:
     """A sentence; what stands between backticks is code."""
     pieces = text.split("`")
     if isinstance(text, Html) or len(pieces) % 2 == 0:
-        return escape(text)  # HTML already, or one of them has no other end
+        return breakable(text)  # HTML already, or one of them has no other end
     return join(
-        tag("code", piece, style=_CODE) if number % 2 else escape(piece)
+        tag("code", breakable(piece), style=_CODE) if number % 2 else breakable(piece)
         for number, piece in enumerate(pieces)
     )

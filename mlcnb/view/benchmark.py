@@ -13,7 +13,7 @@ from typing import Any
 from mlcnb.core.errors import MLCError
 from mlcnb.view.parts import Column, Line, Part, Table, Title
 from mlcnb.view.registry import shows
-from mlcnb.view.words import clip, flops, plural, seconds
+from mlcnb.view.words import clip, flops, plural, rate, seconds
 
 #: colours of the bars: the first contestant's, the others'; of the line of the peak
 PEER, OWN, PEAK = "#8c959f", "#1f5fa8", "#a40e26"
@@ -40,9 +40,9 @@ def benchmark(b: Any) -> list[Part]:
 
 
 def _row(b: Any, t: Any, work: bool, fastest: float) -> tuple[Any, ...]:
-    rate = [f"{t.gflops:.1f}"] if work else []
+    told = [rate(t.gflops)] if work else []
     share = float(fastest / t.seconds)
-    return (clip(t.name, 40), seconds(t.seconds), *rate, share, f"{b.ratio(t.name):.3g}", t.runs)
+    return (clip(t.name, 40), seconds(t.seconds), *told, share, f"{b.ratio(t.name):.3g}", t.runs)
 
 
 def bars(b: Any, peak: float | None, ax: Any) -> Any:

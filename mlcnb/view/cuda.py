@@ -11,7 +11,7 @@ from typing import Any
 
 from mlcnb.core.render import Text
 from mlcnb.view.highlight import CUDA, PLAIN, PYTHON, Language, code
-from mlcnb.view.parts import Code, Column, Fold, Line, Part, Table, Title
+from mlcnb.view.parts import Code, Column, Fold, Line, Part, Table, Title, filled
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, listed, plural
 
@@ -79,7 +79,7 @@ def table(x: Any) -> Table:
         count = 0 if x.ptx is None else sum(line in of for of in x.ptx.links)
         if any(told) or count:
             rows.append((str(line), clip(text.strip(), 72), *told, str(count) if count else ""))
-    return Table(columns, rows, ROWS, "mlc.explore(kernel)")
+    return filled(columns, rows, ROWS, "mlc.explore(kernel)")
 
 
 def _numbers(form: Any, line: int) -> str:

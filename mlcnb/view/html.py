@@ -22,7 +22,7 @@ from mlcnb.core import render
 from mlcnb.view.words import visible
 
 TAGS = frozenset(
-    "a b br code details div i img pre span summary table tbody td th thead tr".split(),
+    "a b br code details div i img pre span summary table tbody td th thead tr wbr".split(),
 )
 #: attribute -> the tags that may have it ("*": all)
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
@@ -47,7 +47,11 @@ STYLES = frozenset(
 CLASSES = frozenset((render.VIEW, *(f"mlc-{name}" for name in render.WORDS)))
 SVG_SOURCE = "data:image/svg+xml;base64,"
 _VALUE = re.compile(r"([#\w.,% -]|rgba\([\d.,]+\))*")
-_EMPTY = frozenset(("br", "img"))
+_EMPTY = frozenset(("br", "img", "wbr"))
+#: letters of a word that stays whole, and where a longer one may go over two lines
+_WHOLE = 16
+_LONG = re.compile(rf"\S{{{_WHOLE + 1},}}")
+_JOINT = re.compile(r"(?<=[\w\])][_/.:,])(?=\w)")
 
 
 class Html(str):
@@ -64,6 +68,21 @@ def join(parts: Iterable[str], separator: str = "") -> Html:
 def escape(text: str) -> Html:
     """The text as HTML; control characters are made visible. What is HTML already stays."""
     return text if isinstance(text, Html) else Html(html.escape(visible(text), quote=True))
+
+
+def breakable(text: str) -> Html:
+    """The text as HTML; where it is narrow, long names go over lines at their joints."""
+    if isinstance(text, Html):
+        return text
+
+    def broken(word: re.Match[str]) -> Html:
+        return join(_JOINT.split(word[0]), Html("<wbr>"))
+
+    pieces, at = [], 0
+    for word in _LONG.finditer(text):
+        pieces += [escape(text[at : word.start()]), broken(word)]
+        at = word.end()
+    return Html(join([*pieces, escape(text[at:])]).replace(escape("->"), _ARROW))
 
 
 def tag(name: str, *children: str, **attributes: Any) -> Html:
@@ -108,6 +127,10 @@ def css(**properties: str) -> str:
             raise ValueError(f"style {name}:{value} does not survive")
         parts.append(f"{name}:{value}")
     return ";".join(parts)
+
+
+#: an arrow of two characters, which stay together
+_ARROW = tag("span", "->", style=css(white_space="nowrap"))
 
 
 def table(

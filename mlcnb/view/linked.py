@@ -16,7 +16,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.ir.span import titled
 from mlcnb.view.highlight import ASSEMBLY, LLVM, code
 from mlcnb.view.kernels import machine_code
-from mlcnb.view.parts import Code, Column, Facts, Fold, Line, Part, Table, Title
+from mlcnb.view.parts import Code, Column, Facts, Fold, Line, Part, Table, Title, filled
 from mlcnb.view.registry import shows
 from mlcnb.view.roofline import spans
 from mlcnb.view.words import clip, listed, percent, plural
@@ -76,7 +76,7 @@ def lines_table(x: Any, made: Any) -> Table:
     lost = [str(total - found) for found, total in (part.located() for part in without)]
     none = [""] * (len(columns) - 5)
     rows.append(("", "no line: LLVM made, merged or moved it", *none, *lost, _lost(made)))
-    return Table(columns, rows, ROWS, "mlc.explore(kernel)")
+    return filled(columns, rows, ROWS, "mlc.explore(kernel)")
 
 
 def _row(x: Any, made: Any, line: int) -> tuple[str, ...]:

@@ -136,7 +136,7 @@ class _At:
         """A row of the table."""
         times = "" if self.times is None else count(self.times)
         indent = "  " * self.depth
-        return f"{indent}{clip(text, 72)}", extent, kind, times, clip(flops(work)), clip(more, 90)
+        return f"{indent}{clip(text, 40)}", extent, kind, times, clip(flops(work)), clip(more, 90)
 
     def inside(self, times: int | None = 1) -> _At:
         """One level deeper."""

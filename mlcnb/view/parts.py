@@ -149,6 +149,13 @@ def shown_lines(code: Code, most: int) -> tuple[list[list[Text]], str]:
     return kept, more(len(code.lines) - len(kept), "line", code.see)
 
 
+def filled(columns: Sequence[Column], rows: Sequence[Sequence[Any]], most: int, see: str) -> Table:
+    """A table without the columns in which no row says anything."""
+    every = range(len(columns))
+    told = [n for n in every if not rows or any(row[n] not in ("", None) for row in rows)]
+    return Table([columns[n] for n in told], [[row[n] for n in told] for row in rows], most, see)
+
+
 def more(left: int, noun: str, see: str) -> str:
     """`… 1,200 more lines: mod.show()`; '' where nothing is left."""
     if left <= 0:

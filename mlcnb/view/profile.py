@@ -14,7 +14,7 @@ from mlcnb.view.graph import kinds
 from mlcnb.view.parts import Column, Fold, Line, Part, Picture, Table, Title
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import CHARACTER, FAINT, Cell, Drawing
-from mlcnb.view.words import clip, flops, percent, plural, seconds
+from mlcnb.view.words import clip, flops, percent, plural, rate, seconds
 
 #: rows that are shown unfolded
 ROWS = 20
@@ -55,7 +55,7 @@ def table(p: Any, rows: Any) -> Table:
 
 def _row(p: Any, row: Any, longest: float) -> tuple[Any, ...]:
     rates = (row.gflops, row.bandwidth)
-    shown = ("" if rate is None else f"{rate:.1f}" for rate in rates)
+    shown = ("" if x is None else rate(x) for x in rates)
     time, share = seconds(row.seconds), percent(row.share)
     names = (clip(row.name, 24), clip(row.kernel or "", 48))
     roof = p.of_roof(row)

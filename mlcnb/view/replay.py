@@ -13,7 +13,7 @@ from typing import Any
 from mlcnb.view.parts import Column, Part, Table, Title
 from mlcnb.view.registry import shows
 from mlcnb.view.roofline import DOT, ROOF
-from mlcnb.view.words import clip, percent, plural, seconds
+from mlcnb.view.words import clip, percent, plural, rate, seconds
 
 #: rows that are shown unfolded
 ROWS = 40
@@ -40,7 +40,7 @@ def _row(s: Any, fastest: float) -> tuple[Any, ...]:
         clip(label(s), 40),
         seconds(strip.seconds),
         float(fastest / strip.seconds),
-        f"{strip.gflops:.1f}" if strip.gflops else "",
+        rate(strip.gflops) if strip.gflops else "",
         "" if strip.share is None else percent(strip.share),
         f"{hot.instructions:,}" if strip.facts.hot else "none",
         percent(hot.vector_share),

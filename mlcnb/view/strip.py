@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.errors import MLCError
-from mlcnb.view.parts import Column, Facts, Part, Table, Title
+from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title
 from mlcnb.view.registry import shows
-from mlcnb.view.words import clip, flops, listed, percent, plural, seconds, size
+from mlcnb.view.words import clip, flops, listed, percent, plural, rate, seconds, size
 
 #: rows that are shown unfolded
 ROWS = 24
@@ -51,10 +51,10 @@ def _measured(s: Any) -> list[tuple[str, str]]:
     if s.seconds is None:
         return []
     roof = s.roofline
-    rate = f", {s.gflops:.1f} GFLOP/s" if s.gflops else ""
+    speed = f", {rate(s.gflops)} GFLOP/s" if s.gflops else ""
     if not s.gflops and s.bandwidth:
-        rate = f", {s.bandwidth:.1f} GB/s"
-    pairs = [("measured", f"{seconds(s.seconds)}{rate} on {plural(roof.threads, 'thread')}")]
+        speed = f", {rate(s.bandwidth)} GB/s"
+    pairs = [("measured", f"{seconds(s.seconds)}{speed} on {plural(roof.threads, 'thread')}")]
     if s.share is not None:
         least = seconds(roof.least_seconds(s.flops or 0, s.nbytes))
         most = f"{s.attainable:.1f} GFLOP/s at most" if s.attainable else f"{least} at least"
@@ -65,39 +65,44 @@ def _measured(s: Any) -> list[tuple[str, str]]:
 
 @shows("mlcnb.runtime.strip:Strips")
 def strips(all_: Any) -> list[Part]:
-    """A row for each kernel."""
-    columns = [Column("kernel", "code")]
-    counted = ("hot loop", "vector", "FMA", "spills", "code", "work", "FLOP/B")
-    measured = ("time", "GFLOP/s", "of roof", "limit") if any(s.seconds for s in all_) else ()
-    columns += [Column(name, "number") for name in (*counted, *measured)]
-    rows = [_row(s, bool(measured)) for s in all_]
+    """A row for each kernel: what its hot loop is made of, how near it comes; its work folded."""
+    names: tuple[str, ...] = ("hot loop", "vector", "FMA", "spills")
+    names += ("time", "GFLOP/s", "of roof", "limit") if any(s.seconds for s in all_) else ()
+    columns = [Column("kernel", "code"), *(Column(name, "number") for name in names)]
+    rows = [_row(s)[: len(columns)] for s in all_]
+    work = [Column("kernel", "code")]
+    work += [Column(name, "number") for name in ("code", "work", "FLOP/B")]
+    sizes = Table(work, [_work(s) for s in all_], ROWS, "ex.strip(NAME)")
     told = f"{plural(len(all_), 'kernel')}; spills are those inside loops"
     threads = {s.roofline.threads for s in all_ if s.roofline is not None}
     if threads:
         told += f"; each measured alone on {plural(max(threads), 'thread')}"
-    return [Title(f"Strips: {told}"), Table(columns, rows, ROWS, "ex.strip(NAME)")]
+    table = Table(columns, rows, ROWS, "ex.strip(NAME)")
+    return [Title(f"Strips: {told}"), table, Fold("code and work", [sizes], "", in_text=True)]
 
 
-def _row(s: Any, measured: bool) -> tuple[str, ...]:
-    hot = s.hot
-    counted = (
+def _work(s: Any) -> tuple[str, ...]:
+    return (
+        clip(s.kernel, 48),
+        "" if s.code_bytes is None else size(s.code_bytes),
+        flops(s.flops),
+        f"{s.intensity:.3g}" if s.intensity else "",
+    )
+
+
+def _row(s: Any) -> tuple[str, ...]:
+    hot, known = s.hot, s.share is not None
+    return (
         clip(s.kernel, 48),
         f"{hot.instructions:,}" if s.facts.hot else "none",
         percent(hot.vector_share),
         str(hot.fma),
         str(s.spills),
-        "" if s.code_bytes is None else size(s.code_bytes),
-        flops(s.flops),
-        f"{s.intensity:.3g}" if s.intensity else "",
+        "" if s.seconds is None else seconds(s.seconds),
+        rate(s.gflops) if s.seconds is not None and s.gflops else "",
+        percent(s.share) if known else "",
+        clip(s.roofline.limit(s.flops or 0, s.nbytes)) if known else "",
     )
-    if not measured:
-        return counted
-    if s.seconds is None:
-        return (*counted, "", "", "", "")
-    rate = f"{s.gflops:.1f}" if s.gflops else ""
-    known = s.share is not None
-    limit = clip(s.roofline.limit(s.flops or 0, s.nbytes)) if known else ""
-    return (*counted, seconds(s.seconds), rate, percent(s.share) if known else "", limit)
 
 
 def plot(all_: Any, ax: Any = None) -> Any:

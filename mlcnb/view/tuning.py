@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -24,7 +25,9 @@ from mlcnb.view.svg import FAINT, INK, LINE, Drawing
 from mlcnb.view.words import clip, plural, seconds
 
 #: size of the pictures, and where below their titles the axes begin
-WIDTH, HEIGHT, TOP = 420, 190, 22
+WIDTH, HEIGHT, TOP = 400, 190, 36
+#: from one name to the next
+LINE_HEIGHT = 12
 #: what the model's term is called that comes from the rule itself
 RECKONING = "the rule's own reckoning"
 #: colours: what was timed, what was the best so far, the default and its like
@@ -182,8 +185,7 @@ def progress(t: Any) -> Drawing:
     lines = search.levels(t)
     ratios = [*(r for _, r in lines), *(x.ratio for x in timed)]
     d = _Frame("best so far", "seconds", "ratio", [x.at for x in timed], ratios)
-    for name, ratio in lines:
-        d.level(ratio, name)
+    d.levels(lines)
     for x in timed:
         d.dot(x.at, x.ratio)
     steps = [(at, ratio) for at, ratio, _ in search.best_so_far(t)]
@@ -250,7 +252,7 @@ class _Frame:
             told = f"{y:.0f}" if upside_down else f"{y:.2f}"
             d.text(36, TOP + HEIGHT - share * HEIGHT + 4, told, FAINT, 10, "end")
         d.text(40 + (WIDTH - 40) / 2, TOP + HEIGHT + 30, across, INK, 11, "middle")
-        d.text(44, TOP + 12, up, FAINT, 10)
+        d.text(40, TOP - 6, up, FAINT, 10)
 
     def _at(self, x: float, y: float) -> tuple[float, float]:
         (x0, x1), (y0, y1) = self.x, self.y
@@ -263,10 +265,13 @@ class _Frame:
         at = self._at(x, y)
         self.drawing.rect(at[0] - 2.5, at[1] - 2.5, 5, 5, DOT, DOT, 2.5)
 
-    def level(self, y: float, name: str) -> None:
-        at = self._at(0, y)[1]
-        self.drawing.rect(40, at - 0.5, WIDTH - 40, 1, DEFAULT, DEFAULT)
-        self.drawing.text(WIDTH - 4, at - 4 if at > TOP + 12 else at + 12, name, DEFAULT, 10, "end")
+    def levels(self, lines: Iterable[tuple[str, float]]) -> None:
+        """Lines from side to side; their names stand behind them, none on another."""
+        free = float(TOP - LINE_HEIGHT)
+        for at, name in sorted((self._at(0, y)[1], name) for name, y in lines):
+            free = max(free + LINE_HEIGHT, at)
+            self.drawing.rect(40, at - 0.5, WIDTH - 40, 1, DEFAULT, DEFAULT)
+            self.drawing.text(WIDTH + 4, free + 4, name, DEFAULT, 10)
 
     def step(self, a: tuple[float, float], b: tuple[float, float]) -> None:
         (x0, y0), (x1, y1) = self._at(*a), self._at(*b)

@@ -94,6 +94,11 @@ def _three(x: float) -> str:
     return f"{x:.0f}" if x >= 100 else f"{x:.1f}" if x >= 10 else f"{x:.2f}"
 
 
+def rate(x: float) -> str:
+    """GFLOP/s or GB/s: one digit behind the point, more where that would be nothing."""
+    return f"{x:.1f}" if x >= 1 or not x else f"{x:.2g}"
+
+
 def percent(share: float) -> str:
     """0.1234 as 12.3 %."""
     return f"{100 * share:.1f} %"

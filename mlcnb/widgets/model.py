@@ -33,8 +33,8 @@ from mlcnb.view.graph.kinds import LOOKS
 from mlcnb.view.graph.model import Model, Node
 from mlcnb.view.highlight import ASSEMBLY, code
 from mlcnb.view.module import summary
-from mlcnb.view.parts import Column, Facts, Part, Table, Title
-from mlcnb.view.words import clip, flops, percent, plural, seconds, size, tensor
+from mlcnb.view.parts import Column, Facts, Part, Title, filled
+from mlcnb.view.words import clip, flops, percent, plural, seconds, short, size, tensor
 from mlcnb.widgets import linked
 from mlcnb.widgets.base import Interactive, Lines, spans
 from mlcnb.widgets.explorer import Explorer
@@ -158,7 +158,7 @@ class ModelPage(Interactive):
         columns += [Column(name, "number") for name in ("bytes", "work", "time", "range", "NaN")]
         rows = [self._row(n) for n in self.full.nodes if isinstance(n.origin, rx.Call)]
         facts = Facts(summary(self.mod, self.function))
-        table = Table(columns, rows, 40, "print(mlc.explore(…))")
+        table = filled(columns, rows, 40, "print(mlc.explore(…))")
         return [Title(self.title), facts, *drawn.parts("mod.graph()"), table]
 
     def _row(self, node: Node) -> tuple[str, ...]:
@@ -167,7 +167,8 @@ class ModelPage(Interactive):
         low_high = " .. ".join(f"{v:g}" for v in found.get("range", ()))
         origin = ", ".join(clip(name, 40) for _, name, _ in told["from"][:2])
         figures = (told["bytes"], told.get("work", ""), told.get("time", ""), low_high)
-        return (clip(node.lines[0], 40), origin, told["info"], *figures, str(found.get("nan", "")))
+        result = short(getattr(node.var, "struct_info", None))
+        return (clip(node.lines[0], 40), origin, result, *figures, str(found.get("nan", "")))
 
     # the snapshot --------------------------------------------------------------------------------
 

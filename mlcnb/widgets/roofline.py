@@ -19,7 +19,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.machine.prediction import LINE, predict
 from mlcnb.observe.replay import Replay, Stage
 from mlcnb.target import Target
-from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Table, Title
+from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title
 from mlcnb.view.registry import find
 from mlcnb.view.replay import label
 from mlcnb.view.words import clip, flops, percent, plural, seconds, size
@@ -110,12 +110,19 @@ class RooflineTrail(Interactive):
         columns = [Column("step", "number"), Column("then", "code")]
         names = ("time", "measured GFLOP/s", "of roof", "predicted GFLOP/s", "predicted limit")
         columns += [Column(n, "number") for n in names[:-1]] + [Column(names[-1])]
-        columns += [Column(f"FLOP/B, {key}", "number") for key, _, _ in AXES]
         table = Table(columns, [_row(d) for d in self.dots], 40, "found.dots")
+        moved = Fold("FLOP per byte, by level", [self._intensities()], "", in_text=True)
         roof = find(self.roof)
         ceilings = Fold("ceilings", roof(self.roof) if roof else [], "mlc.roofline()", in_text=True)
-        note = "FLOP/B of arguments are counted, all others are predicted by a model of caches."
-        return [Title(title), Facts(facts), table, Line(note, "note"), ceilings]
+        return [Title(title), Facts(facts), table, moved, ceilings]
+
+    def _intensities(self) -> Table:
+        """A row for each stage: its work by the bytes that go between two levels."""
+        columns = [Column("step", "number"), Column("then", "code")]
+        columns += [Column(f"{words} ({how})", "number") for _, words, how in AXES]
+        rows = [(*_stage(told), *told["x"]) for told in map(_told, self.dots)]
+        shown = [[f"{x:.3g}" if isinstance(x, float) else x or "" for x in row] for row in rows]
+        return Table(columns, shown, 40, "found.dots")
 
 
 def _dot(stage: Stage, threads: int) -> Dot:
@@ -161,12 +168,14 @@ def _told(dot: Dot) -> dict[str, Any]:
 def _row(dot: Dot) -> tuple[str, ...]:
     told = _told(dot)
     return (
-        str(told["step"]),
-        clip(told["label"], 40),
+        *_stage(told),
         told["time"],
         f"{told['gflops']:.3g}" if told["gflops"] else "",
         told["share"],
         f"{told['predicted']:.3g}" if told["predicted"] else "",
         told["why"],
-        *(f"{x:.3g}" if x else "" for x in told["x"]),
     )
+
+
+def _stage(told: dict[str, Any]) -> tuple[str, str]:
+    return str(told["step"]), clip(told["label"], 40)

@@ -66,6 +66,26 @@ def test_every_view(lab, calm, axe, screenshot, trusted):
     assert [*map(words, shown)] == [*map(words, wanted)]
 
 
+def test_long_names_are_not_cut_off(idle):
+    """Kernels of models have long names: nothing of a table lies beyond its view, folds open."""
+    name = "fused_conv2d_winograd_without_transform_add_clip2"
+    views = [(what, view.to_html(obj)) for what, obj in everything(name).items()]
+    page = idle[0].context.new_page()
+    try:
+        body = "".join(f"<div class='shown'>{html}</div>" for _, html in views)
+        page.set_content(f"<body style='margin:0;font-family:sans-serif'>{body}")
+        shown = page.locator(".shown")
+        shown.evaluate_all(_FOLDS, True)
+        found = []
+        for _, _, room in WIDTHS:
+            page.set_viewport_size({"width": room, "height": 1000})
+            for number, (what, _) in enumerate(views):
+                found += [f"{room}: {what}: {cut}" for cut in clipped(shown.nth(number), IN_VIEWS)]
+    finally:
+        page.close()
+    assert found == []
+
+
 def check_widths(lab, nb, count):
     """What is cut off of the views at the widths that people have."""
     found = []

@@ -17,10 +17,10 @@ from xml.etree import ElementTree
 from mlcnb.core import render
 
 LIMIT = 200_000
-VOID = {"br", "img"}
+VOID = {"br", "img", "wbr"}
 TAGS = {
     *("a", "div", "span", "b", "i", "br", "code", "pre", "img", "details", "summary"),
-    *("table", "thead", "tbody", "tr", "th", "td"),
+    *("table", "thead", "tbody", "tr", "th", "td", "wbr"),
 }
 ATTRIBUTES = {
     "a": {"tabindex", "role", "aria-label", "style"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlcnb.view.html import Html, css, details, img_svg, join, pre, scrolled, table, tag
+from mlcnb.view.html import Html, breakable, css, details, img_svg, join, pre, scrolled, table, tag
 from mlcnb.view.words import clip, visible
 from tests.view.allowed import check_html, contrast
 
@@ -13,6 +13,13 @@ def test_tags_escape_texts_and_keep_html():
     made = tag("div", "a < b", tag("b", '"x" & y'), "</div>")
     assert made == "<div>a &lt; b<b>&quot;x&quot; &amp; y</b>&lt;/div&gt;</div>"
     assert isinstance(made, Html)
+
+
+def test_long_names_may_break_at_their_joints_and_say_the_same():
+    made = breakable('short_name "kernel.fused_conv2d_add.par1"')
+    assert made == ("short_name &quot;kernel.<wbr>fused_<wbr>conv2d_<wbr>add.<wbr>par1&quot;")
+    assert check_html(tag("td", made)) == 'short_name "kernel.fused_conv2d_add.par1"'
+    assert breakable(Html("<b>a_very_long_name_of_html</b>")) == "<b>a_very_long_name_of_html</b>"
 
 
 def test_attributes():

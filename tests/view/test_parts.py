@@ -11,7 +11,7 @@ from mlcnb.core.render import SHEET, Text
 from mlcnb.view.as_html import to_html
 from mlcnb.view.as_text import bar, to_text
 from mlcnb.view.highlight import ASSEMBLY, LLVM, PYTHON, code
-from mlcnb.view.parts import Code, Column, Facts, Fold, Line, Picture, Table, Title
+from mlcnb.view.parts import Code, Column, Facts, Fold, Line, Picture, Table, Title, filled
 from tests.view.allowed import check_html
 from tests.view.snapshot import same
 
@@ -167,3 +167,10 @@ def test_marks_are_backgrounds():
     html = to_html([Code([[Text("abcdef")]], [(Where(1, 2, 1, 4), "rgba(255,160,60,0.3)")])])
     assert '<span style="background:rgba(255,160,60,0.3)">bc</span>' in html
     check_html(html)
+
+
+def test_columns_in_which_nothing_stands_are_left_out():
+    columns = [Column("a"), Column("b"), Column("c")]
+    table = filled(columns, [("x", "", None), ("y", "", 0)], 9, "all")
+    assert table == Table([columns[0], columns[2]], [["x", None], ["y", 0]], 9, "all")
+    assert filled(columns, [], 9, "all").columns == columns

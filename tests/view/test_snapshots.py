@@ -389,9 +389,9 @@ def test_profile():
         profiled("lv"),
         """
         Profile: 2.00 ms a run; 8.19 kFLOP at 0.0041 GFLOP/s; 2 calls of 2 kernels; median of 10 runs, 2 threads
-          call  kernel     time   share                GFLOP/s  GB/s
-          lv    matmul  1.50 ms  75.0 %  ████████████      0.0   0.0
-          lv1   lv       500 µs  25.0 %  ████                    0.0
+          call  kernel     time   share                GFLOP/s     GB/s
+          lv    matmul  1.50 ms  75.0 %  ████████████   0.0055   0.0027
+          lv1   lv       500 µs  25.0 %  ████                   0.00026
         timeline of one run: profile.rows
         """,  # noqa: E501
     )
@@ -557,9 +557,12 @@ def test_strips():
         Strips((named_strip("a", 160e-9),)),
         """
         Strips: 1 kernel; spills are those inside loops; each measured alone on 2 threads
-          kernel  hot loop  vector  FMA  spills  code        work  FLOP/B     time  GFLOP/s  of roof    limit
-          a              2  50.0 %    1       0  12 B  8.19 kFLOP       2  0.16 µs     51.2   51.2 %  compute
-        """,  # noqa: E501
+          kernel  hot loop  vector  FMA  spills     time  GFLOP/s  of roof    limit
+          a              2  50.0 %    1       0  0.16 µs     51.2   51.2 %  compute
+        code and work:
+            kernel  code        work  FLOP/B
+            a       12 B  8.19 kFLOP       2
+        """,
     )
 
 

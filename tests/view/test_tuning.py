@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -36,6 +37,16 @@ def test_the_best_so_far_goes_on_to_the_last_second(found):
     svg = tuning.progress(found).svg("x")
     best = rf'<rect x="([^"]*)" y="[^"]*" width="([^"]*)" height="[^"]*" fill="{tuning.BEST}"'
     assert max(float(x) + float(wide) for x, wide in re.findall(best, svg)) >= tuning.WIDTH - 1
+
+
+def test_names_of_levels_stand_apart_and_outside_the_axes():
+    frame = tuning._Frame("t", "seconds", "ratio", [0.0, 2.0], [0.5, 2.0])
+    frame.levels([("default", 1.0), ("NumPy", 1.01), ("roofline", 0.99)])
+    svg = frame.drawing.svg("x")
+    names = rf'<text x="{tuning.WIDTH + 4}" y="([^"]*)" [^>]*>([^<]*)</text>'
+    places = [(name, float(y)) for y, name in re.findall(names, svg)]
+    assert [name for name, _ in places] == ["NumPy", "default", "roofline"]
+    assert all(b - a >= 11 for (_, a), (_, b) in pairwise(places))
 
 
 def test_times_and_ratio_say_the_same(found):
