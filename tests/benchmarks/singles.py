@@ -367,6 +367,69 @@ TRANSPOSED = {
     "3x3, 64x56 -> 64": _transposed((1, 64, 56, 56), 64, 3, 1, 1),
 }
 
+
+def _grouped(shape: Any, outer: int, groups: int, stride: int = 1) -> Single:
+    """A convolution of 3 x 3 windows in groups."""
+    weight = random(outer, shape[1] // groups, 3, 3, seed=8, scale=0.05)
+    return Single(
+        "Conv",
+        [shape],
+        lambda f, x: f.conv2d(x, _torch().from_numpy(weight), None, stride, 1, groups=groups),
+        _window("", 3, stride, 1, group=groups),
+        (weight,),
+    )
+
+
+def _solid(shape: Any, outer: int, size: Any, stride: Any, pad: Any, groups: int = 1) -> Single:
+    """A convolution over three dimensions."""
+    weight = random(outer, shape[1] // groups, *size, seed=8, scale=0.05)
+    return Single(
+        "Conv",
+        [shape],
+        lambda f, x: f.conv3d(x, _torch().from_numpy(weight), None, stride, pad, groups=groups),
+        {"kernel_shape": size, "strides": stride, "pads": [*pad, *pad], "group": groups},
+        (weight,),
+    )
+
+
+def _sampled(channels: int, mode: str) -> Single:
+    """An image read at places that a tensor gives."""
+    grid = np.random.default_rng(3).uniform(-1, 1, (1, 56, 56, 2)).astype(np.float32)
+    return Single(
+        "GridSample",
+        [(1, channels, 56, 56), grid],
+        lambda f, x, g: f.grid_sample(x, g, mode={"cubic": "bicubic"}.get(mode, "bilinear")),
+        {"mode": mode},
+        opset=20,
+    )
+
+
+WINDOWS = {
+    "8 groups of 8, 56": _grouped((1, 64, 56, 56), 64, 8),
+    "32 groups of 4, 56": _grouped((1, 128, 56, 56), 128, 32),
+    "32 groups of 8, 56/2": _grouped((1, 256, 56, 56), 256, 32, 2),
+    "10 groups of 24, 28": _grouped((1, 240, 28, 28), 240, 10),
+    "3x3x3, 16x16x28 -> 32": _solid((1, 16, 16, 28, 28), 32, [3] * 3, [1] * 3, [1] * 3),
+    "3x7x7/2, 3x8x56 -> 64": _solid((1, 3, 8, 56, 56), 64, [3, 7, 7], [1, 2, 2], [1, 3, 3]),
+    "each channel 3x3x3, 32x8x28": _solid((1, 32, 8, 28, 28), 32, [3] * 3, [1] * 3, [1] * 3, 32),
+    "max 3x3x3, 32x8x28": Single(
+        "MaxPool",
+        [(1, 32, 8, 28, 28)],
+        lambda f, x: f.max_pool3d(x, 3, 1, 1),
+        {"kernel_shape": [3] * 3, "pads": [1] * 6},
+    ),
+    "linear at places, 64x56": _sampled(64, "linear"),
+    "linear at places, 3x56": _sampled(3, "linear"),
+    "cubic at places, 64x56": _sampled(64, "cubic"),
+    "columns to an image, 64x56": Single(
+        "Col2Im",
+        [(1, 576, 3136)],
+        lambda f, x: f.fold(x, (56, 56), 3, padding=1),
+        {"pads": [1] * 4},
+        (_ints(56, 56), _ints(3, 3)),
+    ),
+}
+
 _FILTERS = random(64, 64, 3, 3, seed=8, scale=0.05)
 
 
@@ -416,5 +479,6 @@ SUITES: dict[str, dict[str, Single]] = {
     "pick": PICKS,
     "movement": MOVES,
     "transposed": TRANSPOSED,
+    "windows": WINDOWS,
     "open": OPEN,
 }
