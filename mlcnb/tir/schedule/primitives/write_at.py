@@ -35,7 +35,12 @@ from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.staging import copy_block, item_of, refuse_elsewhere, tile_of
 from mlcnb.tir.schedule.legality.boxes import Box, conjuncts, inside
 from mlcnb.tir.schedule.legality.dependence import is_covered
-from mlcnb.tir.schedule.legality.promises import read_buffers, why_skipped, written_buffers
+from mlcnb.tir.schedule.legality.promises import (
+    read_buffers,
+    why_in_parts,
+    why_skipped,
+    written_buffers,
+)
 from mlcnb.tir.schedule.legality.regions import box_of, known_bounds, loops_below
 from mlcnb.tir.schedule.legality.stored import why_unwritten
 from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
@@ -118,6 +123,14 @@ def _refuse(
                 f"{name_of(running[0])}, which is not under {name_of(loop)}",
                 loop,
                 hint=f"choose a loop outside of {name_of(running[0])}",
+            )
+        parts = why_in_parts(tree, writer)
+        if parts:
+            raise state.refusal(
+                f"{NAME}: {name_of(writer)} has not finished {old.name} when the copy is made: "
+                f"{parts}",
+                writer,
+                hint=f"choose a loop outside of {name_of(tree.scope(writer))}",
             )
         unwritten = why_unwritten(writer, old)
         if unwritten:
