@@ -664,13 +664,15 @@ def summed_by_the_loop_outside(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4,),
 def test_write_at_of_a_sum_over_a_loop_outside_of_its_block_is_refused():
     """The buffer would live in the outer block, and lose what earlier rounds have added up."""
     sch = Schedule(summed_by_the_loop_outside)
+    block = sch.get_block("B")
+    (loop,) = sch.get_loops(block)
     with refuses(
         sch,
         "write_at: block B has not finished B when the copy is made: its reduce axis r runs over "
         "k, outside of block outer that it stands in",
         "choose a loop outside of block outer",
     ):
-        sch.write_at(sch.get_loops("B")[0], sch.get_block("B"), 0, "global")
+        sch.write_at(loop, block, 0, "global")
     outer = sch.get_block("outer")
     sch.write_at(sch.get_loops(outer)[0], outer, 0, "global")
     same = numbers(summed_by_the_loop_outside), numbers(only(sch.mod))
