@@ -38,7 +38,6 @@ from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.legality.boxes import conjuncts, limit_of
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, SeqStmt, Stmt
-from mlcnb.tir.tensor_intrin.mma_sync import SIDE
 
 #: fewer queries leave too much of a fragment empty
 LEAST = 16
@@ -83,11 +82,15 @@ def flash_attention(
 
 
 def tile_for(queries: int, longest: int) -> Tile:
-    """As many warps as there is work for; tiles of keys that leave room for their values."""
-    warps = 4
-    while warps > 1 and warps // 2 * SIDE >= queries:
-        warps //= 2
-    return Tile(1, warps, 64 if longest <= 64 else 32)
+    """What finds room in registers, and no more warps than there is work for.
+
+    A fragment of keys or values that is loaded serves all rows of a warp; two rows of 16 queries
+    with longer results than 64 would not be kept in registers.
+    """
+    by = Tile(2, 4, 32) if longest <= 64 else Tile(1, 4 if longest <= 96 else 8, 32)
+    while by.queries >= 2 * queries and by.rows * by.warps > 1:
+        by = by._replace(rows=1) if by.rows > 1 else by._replace(warps=by.warps // 2)
+    return by
 
 
 def _half(block: Block) -> Buffer | None:
@@ -102,7 +105,8 @@ def _is_declared(func: PrimFunc, blocks: dict[str, Block], operands: Sequence[Bu
     args = [te.placeholder(b.shape, str(b.dtype), b.name) for b in operands]
     op = declared.Attention(scale=_factor(blocks["query"]))
     keep = _copied if "masked" in blocks else _same
-    loops = te.create_prim_func([*args, op.attend(*args, keep)]).body
+    index = str(blocks["query"].iter_vars[0].var.dtype)
+    loops = te.create_prim_func([*args, op.attend(*args, keep)], index).body
     wanted = {n: _nest(loops, f"attention_{n}".removesuffix("_attention")) for n in blocks}
     found = {n: _nest(func.body, block.name_hint) for n, block in blocks.items()}
     mask = blocks.get("masked")

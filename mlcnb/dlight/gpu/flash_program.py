@@ -57,15 +57,8 @@ class Tile(NamedTuple):
 
     def whole(self, columns: int) -> int:
         """Columns of a tile in shared memory: whole fragments, the same share for each thread."""
-        step = max(SIDE, OWN * WARP * 4 // min(self.keys, 4 * SIDE))
+        step = max(SIDE, OWN * WARP * self.warps // self.keys)
         return -(-columns // step) * step
-
-    def shared(self, dim: int, found: int, size: int) -> int:
-        """Bytes of shared memory, rows of elements of `size` bytes moved apart."""
-        rows = self.queries + 2 * self.keys
-        return size * (
-            rows * (self.whole(dim) + APART) + 2 * self.keys * (self.whole(found) + APART)
-        )
 
 
 @dataclass(frozen=True)
@@ -111,6 +104,12 @@ AHEAD = {
     "software_pipeline_order": [0, 1, 2],
     "software_pipeline_async_stages": [0],
 }
+
+
+def size_of(tile: Buffer) -> tuple[int, int]:
+    """Rows and columns of a tile in shared memory."""
+    rows, columns = (p.as_int(x) or 0 for x in tile.shape)
+    return rows, columns
 
 
 def row(x: Any) -> Any:
@@ -200,7 +199,7 @@ class FlashAttention:
     @T.macro
     def fetch(self, name, to, memory, b, n, first, w, t):
         """A tile of rows from `first` on into shared memory, by all threads; zeros beyond."""
-        rows, wide = T.meta_var(self.size_of(to))
+        rows, wide = T.meta_var(size_of(to))
         limit, columns = T.meta_var((memory.shape[1].value, memory.shape[3].value))
         lanes = T.meta_var(lanes_of(columns, self.size))
         threads = T.meta_var(self.by.warps * WARP)
@@ -219,7 +218,7 @@ class FlashAttention:
 
     @T.macro
     def fragment(self, to, m, d, memory, at, column, t, matrix, turned):
-        """16 x 16 of shared memory as operand "a" or "b" of a product; turned: (j, k) for (k, j)."""
+        """16 x 16 of shared memory as operand "a" or "b"; turned: it lies as (column, row)."""
         trans, line, near_by = T.meta_var(row_named(matrix, turned, t))
         with T.block("fragment"):
             T.reads(memory[at : at + SIDE, column : column + SIDE])
@@ -336,13 +335,10 @@ class FlashAttention:
                                 O[m, d, t, x * pair + y], total[m, row(x * pair)], *at
                             )
 
-    def size_of(self, tile: Buffer) -> tuple[int, int]:
-        """Rows and columns of a tile in shared memory."""
-        rows, columns = (p.as_int(x) or 0 for x in tile.shape)
-        return rows, columns
-
     def score(self, total: PrimExpr, b: Any, n: Any, i: Any, j: Any) -> PrimExpr:
-        """The score that counts: none for keys that are not there."""
-        found = self.a.score(total, b, n, i, j)
-        whole = self.keys % self.by.keys == 0
-        return found if whole else p.if_then_else(j < self.keys, found, p.const(float("-inf")))
+        """The score that counts: none for keys and queries that are not there."""
+        there = bounded(
+            (j, self.keys, self.keys % self.by.keys == 0),
+            (i, self.queries, self.queries % self.by.queries == 0),
+        )
+        return chosen(there, self.a.score(total, b, n, i, j), p.const(float("-inf")))
