@@ -677,3 +677,24 @@ def test_write_at_of_a_sum_over_a_loop_outside_of_its_block_is_refused():
     sch.write_at(sch.get_loops(outer)[0], outer, 0, "global")
     same = numbers(summed_by_the_loop_outside), numbers(only(sch.mod))
     np.testing.assert_array_equal(*(x[-1] for x in same))
+
+
+@pytest.mark.parametrize(
+    ("axis", "scope", "whose"),
+    [("threadIdx.x", "local", "thread"), ("blockIdx.x", "shared", "block")],
+)
+def test_write_at_outside_of_the_threads_that_have_the_memory_is_refused(axis, scope, whose):
+    """What a thread keeps for itself is gone, or another's, where the copy stands."""
+    sch = Schedule(row_sum(4, 8))
+    block = sch.get_block("B")
+    outer, inner = sch.split(sch.get_loops(block)[0], [2, 2])
+    sch.bind(inner, axis)
+    with refuses(
+        sch,
+        f"write_at: block B writes B in loop i_1, where each {whose} has {scope} memory of its "
+        "own, and the copy stands outside of it",
+        "choose a loop inside of loop i_1, or another scope",
+    ):
+        sch.write_at(outer, block, 0, scope)
+    sch.write_at(inner, block, 0, "local")
+    assert races(only(sch.mod)) == ()

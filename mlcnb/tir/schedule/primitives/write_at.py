@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from mlcnb.arith.atoms import structure_key, variables_of
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.analysis.kernels import BLOCK_AXES, IN_BLOCK_AXES
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.edit.caching import (
     cached,
@@ -87,6 +88,7 @@ def write_at(
     ]
     users = list(dict.fromkeys([*writers, *readers]))
     refuse_views(state, NAME, old, users)
+    _refuse_threads(state, loop, old, writers, storage_scope)
     if state.checks:
         _refuse(state, loop, old, writers, readers)
     waited = waited_for(tree, writers, [*tree.loops(loop), loop])
@@ -149,6 +151,25 @@ def _refuse(
                 f"before this iteration of {name_of(loop)}",
                 reader,
             )
+
+
+def _refuse_threads(state: State, loop: For, old: Buffer, writers: list[Block], scope: str) -> None:
+    """Refuse memory that ends with the threads that write it, before the copy reads it: right in
+    one thread, and on no GPU.
+    """
+    for writer in writers:
+        for inner in loops_below(state.tree, writer, loop):
+            axis = inner.thread_binding or ""
+            if (axis in IN_BLOCK_AXES and scope == "local") or (
+                axis in BLOCK_AXES and scope != "global"
+            ):
+                whose = "thread" if axis in IN_BLOCK_AXES else "block"
+                raise state.refusal(
+                    f"{NAME}: {name_of(writer)} writes {old.name} in {name_of(inner)}, where each "
+                    f"{whose} has {scope} memory of its own, and the copy stands outside of it",
+                    loop,
+                    hint=f"choose a loop inside of {name_of(inner)}, or another scope",
+                )
 
 
 def _refuse_others(
