@@ -15,14 +15,14 @@ of a block are skipped, so that an infinite value there does not show.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from mlcnb import te
 from mlcnb.arith.reading import Context
 from mlcnb.arith.sum import Sum
 from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.dlight.cpu.attention import is_attention
-from mlcnb.dlight.gpu.flash_program import Attention, FlashAttention, Tile
 from mlcnb.dlight.gpu.threads import copies_asynchronously
 from mlcnb.dlight.rule import no
 from mlcnb.dlight.survey import Survey
@@ -30,7 +30,6 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.structural import structural_equal
-from mlcnb.op.nn import attention as declared
 from mlcnb.target import Target
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -38,12 +37,71 @@ from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.legality.boxes import conjuncts, limit_of
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, SeqStmt, Stmt
+from mlcnb.tir.tensor_intrin.ldmatrix import OWN
+from mlcnb.tir.tensor_intrin.mma_sync import SIDE, WARP
 
 #: fewer queries leave too much of a fragment empty
 LEAST = 16
 #: longer keys or values do not find room in registers beside each other
 LONGEST = 128
 HALVES = ("float16", "bfloat16")
+
+
+class Tile(NamedTuple):
+    """What a block of threads computes at a time.
+
+    Attributes:
+        rows: fragments of 16 queries that a warp has.
+        warps: of a block; a power of two.
+        keys: of a tile, a multiple of 16.
+    """
+
+    rows: int
+    warps: int
+    keys: int
+
+    @property
+    def queries(self) -> int:
+        """Queries of a block."""
+        return self.rows * self.warps * SIDE
+
+    def whole(self, columns: int) -> int:
+        """Columns of a tile in shared memory: whole fragments, the same share for each thread."""
+        step = max(SIDE, OWN * WARP * self.warps // self.keys)
+        return -(-columns // step) * step
+
+
+@dataclass(frozen=True)
+class Attention:
+    """What an attention is made of.
+
+    Attributes:
+        query, key, value: (batch, sequence, heads, elements) each, of one dtype.
+        out: where the result is stored.
+        result: (weighted sum, 1 / total, batch, head, query, column) -> what is stored.
+        place: (batch, head, query, column) -> where.
+        in_rows: neighbouring columns lie side by side there.
+        score: (sum of products, batch, head, query, key) -> the score that counts.
+        tiles: (first query of a block, tile) -> the first tile of keys that its queries see, and
+            how many.
+    """
+
+    query: Buffer
+    key: Buffer
+    value: Buffer
+    out: Buffer
+    result: Callable[..., PrimExpr]
+    place: Callable[..., Sequence[PrimExpr]]
+    in_rows: bool
+    score: Callable[..., PrimExpr]
+    tiles: Callable[[Any, Tile], tuple[Any, Any]]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Batch, queries, keys, heads, elements of a key, elements of a value."""
+        batch, queries, heads, dim = self.query.shape
+        keys, found = self.key.shape[1], self.value.shape[3]
+        return [p.as_int(x) or 0 for x in (batch, queries, keys, heads, dim, found)]
 
 
 def flash_attention(
@@ -76,6 +134,8 @@ def flash_attention(
     end = _end(sch.get(last), blocks, [*query.shape[:3], value.shape[3]])
     if end is None:
         return no("what follows the attention is not done element by element")
+    from mlcnb.dlight.gpu.flash_program import FlashAttention  # reads programs
+
     parts = Attention(query, key, value, *end, *_masked(blocks))
     made = FlashAttention(parts, by or tile_for(queries, longest)).function()
     return Schedule(func.with_body(made.body))
@@ -102,8 +162,10 @@ def _half(block: Block) -> Buffer | None:
 
 def _is_declared(func: PrimFunc, blocks: dict[str, Block], operands: Sequence[Buffer]) -> bool:
     """True if the loops are those of `nn.attention`, with any mask between scores and softmax."""
+    from mlcnb.op.nn import attention as declared  # all operators
+
     args = [te.placeholder(b.shape, str(b.dtype), b.name) for b in operands]
-    op = declared.Attention(scale=_factor(blocks["query"]))
+    op: Any = declared.Attention(scale=_factor(blocks["query"]))  # type: ignore[call-arg]
     keep = _copied if "masked" in blocks else _same
     index = str(blocks["query"].iter_vars[0].var.dtype)
     loops = te.create_prim_func([*args, op.attend(*args, keep)], index).body
@@ -115,8 +177,8 @@ def _is_declared(func: PrimFunc, blocks: dict[str, Block], operands: Sequence[Bu
         if plain is None:
             return False
         found["masked"] = rewrite(found["masked"], lambda n: plain if n is mask else None)
-    pairs = (SeqStmt(tuple(x.values())) for x in (found, wanted))
-    return structural_equal(*pairs, map_free_vars=True)
+    one, other = (SeqStmt(tuple(x.values())) for x in (found, wanted))
+    return structural_equal(one, other, map_free_vars=True)
 
 
 def _factor(query: Block) -> float | None:

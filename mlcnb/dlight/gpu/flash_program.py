@@ -16,11 +16,10 @@ which the hardware has. Source: arXiv 2205.14135 and 2307.08691.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from mlcnb.dlight.gpu.axes import LEAST_BYTES
+from mlcnb.dlight.gpu.flash_attention import Attention, Tile
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
@@ -35,62 +34,6 @@ APART = 8
 ALL = 0xFFFFFFFF
 LOG2_E = math.log2(math.e)
 SHARED = "shared.dyn"
-
-
-class Tile(NamedTuple):
-    """What a block of threads computes at a time.
-
-    Attributes:
-        rows: fragments of 16 queries that a warp has.
-        warps: of a block; a power of two.
-        keys: of a tile, a multiple of 16.
-    """
-
-    rows: int
-    warps: int
-    keys: int
-
-    @property
-    def queries(self) -> int:
-        """Queries of a block."""
-        return self.rows * self.warps * SIDE
-
-    def whole(self, columns: int) -> int:
-        """Columns of a tile in shared memory: whole fragments, the same share for each thread."""
-        step = max(SIDE, OWN * WARP * self.warps // self.keys)
-        return -(-columns // step) * step
-
-
-@dataclass(frozen=True)
-class Attention:
-    """What an attention is made of.
-
-    Attributes:
-        query, key, value: (batch, sequence, heads, elements) each, of one dtype.
-        out: where the result is stored.
-        result: (weighted sum, 1 / total, batch, head, query, column) -> what is stored.
-        place: (batch, head, query, column) -> where.
-        in_rows: neighbouring columns lie side by side there.
-        score: (sum of products, batch, head, query, key) -> the score that counts.
-        tiles: (first query of a block, tile) -> the first tile of keys that its queries see, and
-            how many.
-    """
-
-    query: Buffer
-    key: Buffer
-    value: Buffer
-    out: Buffer
-    result: Callable[..., PrimExpr]
-    place: Callable[..., Sequence[PrimExpr]]
-    in_rows: bool
-    score: Callable[..., PrimExpr]
-    tiles: Callable[[Any, Tile], tuple[Any, Any]]
-
-    @property
-    def sizes(self) -> list[int]:
-        """Batch, queries, keys, heads, elements of a key, elements of a value."""
-        batch, queries, heads, dim = (int(x) for x in self.query.shape)
-        return [batch, queries, int(self.key.shape[1]), heads, dim, int(self.value.shape[3])]
 
 
 def lanes_of(columns: int, size: int) -> int:

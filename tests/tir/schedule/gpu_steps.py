@@ -158,7 +158,8 @@ def is_bound(func: PrimFunc) -> bool:
 
 def unfinished(func: PrimFunc) -> str:
     """A block that threads of its kernel do over and over, as an axis of theirs is not among its
-    loops, and whose result others see; "" if there is none. Its turn to be bound comes later.
+    loops, and whose result others see: its turn to be bound comes later. Or global memory that is
+    kept within a kernel: its turn to move out, or to another scope, comes later. "": there is none.
     """
     body = func.body.block.body  # type: ignore[attr-defined]
     for nest in body.seq if isinstance(body, s.SeqStmt) else (body,):
@@ -166,7 +167,12 @@ def unfinished(func: PrimFunc) -> str:
         axes = frozenset().union(*found.values()) if found else frozenset()
         for block, own in found.items():
             if own != axes and any(w.buffer.scope != "local" for w in block.writes):
-                return f"block {block.name_hint} is done by all threads of {', '.join(axes - own)}"
+                missing = ", ".join(sorted(axes - own))
+                return f"block {block.name_hint} is done by all threads of {missing}"
+        read = {r.buffer for block in found for r in block.reads}
+        kept = {w.buffer for block in found for w in block.writes} & read - {*func.buffers}
+        if is_bound(func.with_body(nest)) and any(b.scope == "global" for b in kept):
+            return "a kernel would have to allocate global memory"
     return ""
 
 
