@@ -9,7 +9,8 @@
 # make gpu    on a machine with a CUDA GPU: every test that needs one, and the benchmark beside cuBLAS and
 #             torch, into build/gpu.json; by a Python that has CuPy, llvmlite, onnx and pytest already
 #             (nothing is downloaded then), else by one that it sets up
-# make fuzz   10,000 random schedule steps, each checked; FUZZ="--steps 50000 --seed 3" for others
+# make fuzz   10,000 random schedule steps, each checked; FUZZ="--steps 50000 --seed 3" for others,
+#             FUZZ="--gpu" for programs for GPUs, on simulated threads
 # make seeds  every test that draws its input, TIMES=20 times, with other draws each time
 # make torch  install PyTorch (for the CPU) too, so that the tests of its front end run
 # make lock   resolve the dependencies anew into requirements.lock and requirements-cuda.lock

@@ -1,5 +1,7 @@
 """Rules of default schedules: `rule(sch, survey, target) -> bool`, True if it took the function.
 
+A rule that puts another program in the function's place gives that program's schedule.
+
 first_that_fits(RULES, func, target)     the Schedule of the first rule that takes it
 choice(RULES, func, target)              the same with its rule, and why those before it did not
 
@@ -20,7 +22,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-Rule = Callable[[Schedule, Survey, Target], bool]
+Rule = Callable[[Schedule, Survey, Target], Schedule | bool]
 _said: ContextVar[str] = ContextVar("why a rule does not apply", default="")
 
 
@@ -70,8 +72,10 @@ def choice(rules: Sequence[Rule], func: PrimFunc, target: Target) -> Choice:
         sch = fresh.copy()
         token = _said.set("")
         try:
-            if rule(sch, survey, target):
-                return Choice(rule.__name__, sch, tuple(passed))
+            made = rule(sch, survey, target)
+            if made:
+                other = made if isinstance(made, Schedule) else sch
+                return Choice(rule.__name__, other, tuple(passed))
             why = _said.get() or _meant_for(rule)
         except ScheduleError as error:
             why = f"a step is refused: {error.message}"

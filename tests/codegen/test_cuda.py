@@ -519,3 +519,26 @@ def test_an_instruction_that_the_gpu_lacks_is_refused():
         PassError, match="ptx_cp_async is an instruction since sm_80, the GPU is sm_75"
     ):
         mlc.compile(PROGRAMS["matmul_async"]().schedule, target="cuda -arch=sm_75")
+
+
+def test_a_kernel_that_spills_for_one_more_block_is_bounded(monkeypatch):
+    """As many blocks as fit by their registers, then fewer; what does not spill is left alone."""
+    tried = []
+
+    def run(source, options):
+        tried.append([line for line in source.splitlines() if "bounds" in line])
+        spilled = 0 if "__launch_bounds__(256, 1) worse(" in source else 8
+        facts = (
+            "{} bytes stack frame, {} bytes spill stores, {} bytes spill loads\nUsed {} registers"
+        )
+        log = "Compiling entry function 'fine' for\n" + facts.format(0, 0, 0, 40)
+        log += "\nCompiling entry function 'worse' for\n" + facts.format(*[spilled] * 3, 125)
+        return b"code", log
+
+    monkeypatch.setattr(nvrtc, "_run", run)
+    fine, worse = "__launch_bounds__(64) fine(", "__launch_bounds__({}) worse("
+    start = nvrtc._machine_code("\n".join([fine, worse.format(256)]), "sm_80")
+    made = nvrtc._without_spills(start)
+    wanted = [[fine, worse.format(x)] for x in ("256", "256, 2", "256, 1")]
+    assert tried == wanted and made.source.splitlines() == wanted[-1]
+    assert made.resources["worse"].spill_stores == 0

@@ -123,6 +123,39 @@ def test_an_extent_that_is_not_known_at_the_launch():
     )
 
 
+FILLED = """
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        S = T.allocate([4], "float32", "{scope}")
+        S_1 = T.decl_buffer((4,), data=S, scope="{scope}")
+        for i in T.thread_binding(4, thread="{axis}"):
+            S_1[i] = A[bx * 4 + i]
+        for k in range(4):
+            B[bx * 4 + k] = S_1[k]
+    """
+
+
+@pytest.mark.parametrize(
+    ("axis", "scope", "whose"),
+    [("blockIdx.y", "shared", "block"), ("blockIdx.y", "local", "block"),
+     ("threadIdx.x", "local", "thread")],
+)  # fmt: skip
+def test_what_others_have_for_themselves_is_not_read_beside_their_loop(axis, scope, whose):
+    """It compiled, and three of four elements were never written."""
+    refuses(
+        t.UnifyThreadBinding,
+        FILLED.format(axis=axis, scope=scope),
+        f"UnifyThreadBinding: S_1 is read beside loop i, which is bound to {axis} and fills it: "
+        f"each {whose} has {scope} memory of its own, and has filled a part",
+        "bind the loop to another axis, or bring what reads it under the loop",
+    )
+
+
+def test_shared_memory_is_filled_by_threads_and_read_beside_their_loop():
+    func = func_of(FILLED.format(axis="threadIdx.x", scope="shared"))
+    made = t.UnifyThreadBinding()(IRModule.from_expr(func))["main"]
+    assert "S_1[i] = A[bx * 4 + i]" in display.text(made)
+
+
 # ThreadSync --------------------------------------------------------------------------------------
 
 SHARED = """

@@ -3,6 +3,12 @@
     compiled = compile_text(source, "sm_90")
     compiled.ptx, compiled.cubin, compiled.resources["main_kernel"].registers
 
+ptxas gives up registers where one more block then fits on a multiprocessor, and may keep a few in
+memory for it. Such a kernel is compiled again with as many blocks as fit by its launch bounds, then
+with fewer, until nothing spills:
+
+    __launch_bounds__(256) main_kernel(…)    ->    __launch_bounds__(256, 2) main_kernel(…)
+
 The library comes with the wheel nvidia-cuda-nvrtc (or a CUDA toolkit), the headers for 16-bit
 floats with nvidia-cuda-runtime and nvidia-cuda-cccl.
 """
@@ -24,6 +30,8 @@ from mlcnb.core.errors import CodegenError, MissingDependencyError
 
 _PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 _HEADER_PACKAGES = ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-runtime-cu12")
+#: of a multiprocessor
+REGISTERS = 65_536
 _LIBRARY = r"nvrtc64_\d+_\d+\.dll" if sys.platform == "win32" else r"libnvrtc\.so(\.\d+)*"
 
 
@@ -41,7 +49,10 @@ class Resources:
 
 @dataclass(frozen=True)
 class CompiledCuda:
-    """A source compiled for an architecture; kept: its PTX, where that was saved with it."""
+    """A source compiled for an architecture, as it was compiled.
+
+    kept: its PTX, where that was saved with it.
+    """
 
     source: str
     arch: str
@@ -85,12 +96,35 @@ def _compiled(source: str, arch: str) -> CompiledCuda:
     key = f"cubin {_version()} {arch}\n{source}"
     blob = None if store is None else store.get(key)
     kept = None if blob is None else disk.unpack(blob)
-    if kept is not None and len(kept) == 2:
-        return CompiledCuda(source, arch, kept[0], kept[1].decode())
-    cubin, log = _run(source, [f"--gpu-architecture={arch}", "--ptxas-options=-v"])
+    if kept is not None and len(kept) == 3:
+        return CompiledCuda(kept[2].decode(), arch, kept[0], kept[1].decode())
+    made = _without_spills(_machine_code(source, arch))
     if store is not None:
-        store.put(key, disk.pack([cubin, log.encode()]))
+        store.put(key, disk.pack([made.cubin, made.log.encode(), made.source.encode()]))
+    return made
+
+
+def _machine_code(source: str, arch: str) -> CompiledCuda:
+    cubin, log = _run(source, [f"--gpu-architecture={arch}", "--ptxas-options=-v"])
     return CompiledCuda(source, arch, cubin, log)
+
+
+def _without_spills(made: CompiledCuda) -> CompiledCuda:
+    """The same with launch bounds under which its kernels do not spill, where there are any."""
+    for name, found in made.resources.items():
+        place = re.search(rf"__launch_bounds__\((\d+)\)(?=\s+{name}\()", made.source)
+        if place is None or not (found.spill_stores or found.spill_loads):
+            continue
+        threads = int(place[1])
+        start, end = made.source[: place.start()], made.source[place.end() :]
+        fitting = REGISTERS // (threads * -(-found.registers // 8) * 8)
+        for blocks in range(fitting, 0, -1):
+            bounds = f"__launch_bounds__({threads}, {blocks})"
+            other = _machine_code(f"{start}{bounds}{end}", made.arch)
+            if not (other.resources[name].spill_stores or other.resources[name].spill_loads):
+                made = other
+                break
+    return made
 
 
 def _version() -> str:

@@ -1,6 +1,7 @@
 """Schedules for GPUs. A rule is a function `rule(sch, survey, target) -> bool`: True if it took it.
 
-RULES, first that fits:    attention        softmax(Q K^T) V as one kernel
+RULES, first that fits:    flash_attention  softmax(Q K^T) V of halves, on tensor cores
+                           attention        the same as one kernel, scores in shared memory
                            tensor_cores     products and convolutions of halves by mma.sync
                            matmul           products and convolutions, in tiles in shared memory
                            gemv             a vector times a matrix, which is read once
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from mlcnb.dlight.gpu.attention import attention
 from mlcnb.dlight.gpu.fallback import fallback
+from mlcnb.dlight.gpu.flash_attention import flash_attention
 from mlcnb.dlight.gpu.gemv import gemv, low_batch_gemv
 from mlcnb.dlight.gpu.matmul import matmul
 from mlcnb.dlight.gpu.rows import rows
@@ -28,9 +30,19 @@ from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 
-RULES = (attention, tensor_cores, matmul, gemv, low_batch_gemv, rows, transpose, fallback)
+RULES = (
+    flash_attention,
+    attention,
+    tensor_cores,
+    matmul,
+    gemv,
+    low_batch_gemv,
+    rows,
+    transpose,
+    fallback,
+)
 
-Attention = ScheduleRule(attention)
+Attention = ScheduleRule(flash_attention, attention)
 Matmul = ScheduleRule(tensor_cores, matmul)
 GEMV = ScheduleRule(gemv)
 LowBatchGEMV = ScheduleRule(low_batch_gemv)

@@ -141,17 +141,14 @@ class _Question:
         pairs = zip(*(x.access.indices or () for x in (first, second)), strict=True)
         self.places = [(one.value(i), two.value(j)) for i, j in pairs]
         self.conditions += [f"{i} = {j}" for i, j in self.places]
-        others = [f"{one.variable(v)} != {two.variable(v)}" for v in apart]
-        self.one_of(others)
+        self.conditions.append(one_of((one.variable(v), two.variable(v)) for v in apart))
+        #: what is asked where the rest is possible: mostly it is not, and that is known sooner
+        self.last = ""
         if differing is not None:
-            self.one_of([f"{one.value(x)} != {two.value(x)}" for x in differing])
+            self.last = one_of((one.value(x), two.value(x)) for x in differing)
         self.conditions += [*one.facts, *two.facts]
         masked = first.access.is_masked or second.access.is_masked
         self.exact = one.exact and two.exact and not masked
-
-    def one_of(self, conditions: Sequence[str]) -> None:
-        """One of the conditions holds."""
-        self.conditions.append(f"({' or '.join(conditions)})" if conditions else "1 = 0")
 
     def shared_loops(self, first: Pending, second: Pending) -> set[Var]:
         """Variables that have one value for both: loops around both, in the same iteration."""
@@ -166,19 +163,24 @@ class _Question:
     def fresh(self, key: Any) -> str:
         return self.names.setdefault(key, f"x{len(self.names)}")
 
-    def text(self, more: Sequence[str] = ()) -> str:
+    def text(self, *more: str) -> str:
         space = ", ".join([*self.names.values(), *more])
         same = [f"{name} = {i}" for name, (i, _) in zip(more, self.places, strict=False)]
         return f"{{ [{space}] : {' and '.join([*self.conditions, *same])} }}"
 
     def is_impossible(self) -> bool:
+        if _is_empty(self.text()):
+            return True
+        if not self.last:
+            return False
+        self.conditions.append(self.last)
         return _is_empty(self.text())
 
     def answer(self) -> Meeting | None:
         if self.is_impossible():
             return None
         elements = [f"e{n}" for n in range(len(self.places))]
-        points = ask(lambda: read_set(self.text(elements)))
+        points = ask(lambda: read_set(self.text(*elements)))
         point = None if points is None else first_point(points)
         if point is None:
             return Meeting((), ({}, {}), False)
@@ -188,6 +190,12 @@ class _Question:
             ({**_of(values, "a")}, {**_of(values, "b")}),
             self.exact,
         )
+
+
+def one_of(pairs: Iterable[tuple[str, str]]) -> str:
+    """The condition that one of the pairs differs; none does that is the same text twice."""
+    found = dict.fromkeys(f"{one} != {two}" for one, two in pairs if one != two)
+    return f"({' or '.join(found)})" if found else "1 = 0"
 
 
 def _of(values: Mapping[Any, int], side: str) -> dict[Var, int]:

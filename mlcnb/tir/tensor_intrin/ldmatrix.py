@@ -76,6 +76,14 @@ def layout_of(matrix: str, turned: bool) -> Callable[[Any, Any], tuple[Any, Any]
     return _LOADS[matrix, turned][0]
 
 
+def row_named(matrix: str, turned: bool, t: Any) -> tuple[bool, Any, Any]:
+    """What `ldmatrix` does for a tile of "a" or "b": does it turn it, and where the row begins that
+    thread t names: (line, column).
+    """
+    _, trans, row_of = _LOADS[matrix, turned]
+    return trans, *row_of(t)
+
+
 def load(dtype: str, matrix: str, turned: bool, scope: str) -> tuple[PrimFunc, PrimFunc]:
     """A tile of shared memory into a fragment."""
     layout, trans, row_of = _LOADS[matrix, turned]

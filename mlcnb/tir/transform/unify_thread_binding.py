@@ -5,25 +5,36 @@ for i in T.thread_binding(8, "threadIdx.x"):         with T.launch_thread("threa
         S[j] = A[j]                            ->        B[i] = S[7 - i]
     B[i] = S[7 - i]
 
-What stands beside the loops of an axis is done by every thread. Virtual threads stay loops.
+What stands beside the loops of an axis is done by every thread. Virtual threads stay loops. Refused
+is what reads, beside such a loop, what its iterations have put into memory that each of them has
+for itself: local memory of a thread, shared memory of a block.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from mlcnb.arith import can_prove_equal
 from mlcnb.core import display
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import Node, map_children, walk
+from mlcnb.core.node import Node, children, map_children, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.tir.analysis.kernels import THREAD_AXES, bound_axis, is_launch, launch_of
+from mlcnb.tir.analysis.kernels import (
+    BLOCK_AXES,
+    SHARED_SCOPES,
+    THREAD_AXES,
+    bound_axis,
+    is_launch,
+    launch_of,
+)
 from mlcnb.tir.analysis.structure import blocks_of
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements, substitute
-from mlcnb.tir.stmt import AttrStmt, Block, For, ForKind, IterType, IterVar, Stmt
+from mlcnb.tir.stmt import AttrStmt, Block, BufferStore, For, ForKind, IterType, IterVar, Stmt
 
 
 def unify_thread_binding(func: PrimFunc) -> PrimFunc:
@@ -70,6 +81,7 @@ class _Kernel:
     def bare(self, n: Any) -> Any:
         if isinstance(n, For) and _is_real(n):
             assert n.thread_binding is not None
+            self.keep(n, n.thread_binding)
             self.take(n, n.thread_binding, n.loop_var, n.min, n.extent)
             return _annotated(n, self.bare(n.body))
         if isinstance(n, AttrStmt) and is_launch(n):
@@ -105,8 +117,39 @@ class _Kernel:
         if value is not var:
             self.values[var] = value
 
+    def keep(self, loop: For, tag: str) -> None:
+        """Refuse a read, beside a loop of an axis, of what one of its iterations has for itself."""
+        own = ("local", *SHARED_SCOPES) if tag in BLOCK_AXES else ("local",)
+        stores = {
+            n.buffer.data: n
+            for n in walk(loop.body)
+            if isinstance(n, BufferStore) and n.buffer.scope in own
+            and any(v is loop.loop_var for i in n.indices for v in walk(i))
+        }  # fmt: skip
+        for n in _beside(self.kernel, tag) if stores else ():
+            if isinstance(n, BufferLoad) and n.buffer.data in stores:
+                whose = "block" if tag in BLOCK_AXES else "thread"
+                raise self.refusal(
+                    f"{n.buffer.name} is read beside loop {loop.loop_var.name}, which is bound to "
+                    f"{tag} and fills it: each {whose} has {n.buffer.scope} memory of its own, and "
+                    "has filled a part",
+                    loop,
+                    hint="bind the loop to another axis, or bring what reads it under the loop",
+                )
+
     def refusal(self, message: str, where: Node, hint: str | None = None) -> PassError:
         return PassError(f"UnifyThreadBinding: {message}", where=where, root=self.func, hint=hint)
+
+
+def _beside(kernel: Stmt, tag: str) -> Iterator[Node]:
+    """The parts of a kernel that are in no loop of an axis."""
+    if not (isinstance(kernel, For) and kernel.thread_binding == tag):
+        yield kernel
+        for part in children(kernel):
+            if isinstance(part, Stmt):
+                yield from _beside(part, tag)
+            else:
+                yield from walk(part)
 
 
 def _annotated(loop: For, body: Stmt) -> Stmt:

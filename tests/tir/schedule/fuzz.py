@@ -2,6 +2,7 @@
 
     python -m tests.tir.schedule.fuzz --steps 10000 --seed 0
     python -m tests.tir.schedule.fuzz --refusals      and print which refusals were not needed
+    python -m tests.tir.schedule.fuzz --gpu           programs for GPUs, on simulated threads
 
 An accepted step computes the same as the program it started from, on the reference interpreter: bit
 for bit, or, where a step changed the order of a reduction, within 1e-5. A refused step leaves the
@@ -17,8 +18,9 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,14 +36,17 @@ from mlcnb.tir.schedule.legality.proof import backwards
 from mlcnb.tir.schedule.offers.candidates import calls, missing_argument
 from mlcnb.tir.schedule.offers.legal import primitives
 from mlcnb.tir.schedule.record.site import Named, Site
+from tests.tir.schedule import gpu_steps as gpu
 from tests.tir.schedule.programs import numbers
 from tests.tir.schedule.random_steps import MADE_FOR, PROGRAMS, SIZES, STEPS, scheduled
-from tests.tir.schedule.refusals import Refusals, forced, is_harmless
+from tests.tir.schedule.refusals import Refusals, forced, is_harmless, reason
 
 #: steps on one program before the next is taken
 LONGEST = 8
 #: programs with more iterations are left alone
 LARGEST = 6000
+#: the share of programs for GPUs that are compiled for the simulated GPU, in place of interpreted
+COMPILED = 0.1
 #: steps that may change the order in which a reduction adds up
 ORDER = frozenset(
     "reorder rfactor tensorize transform_block_layout pad_einsum fuse_reduction_epilogue merge "
@@ -64,6 +69,9 @@ class Counts:
     refused: Counter[str] = field(default_factory=Counter)
     programs: int = 0
     refusals: Refusals = field(default_factory=Refusals)
+    #: programs that simulated threads ran, and why others could not be
+    ran: int = 0
+    left: Counter[str] = field(default_factory=Counter)
 
     @property
     def steps(self) -> int:
@@ -77,11 +85,17 @@ class Counts:
             f"{n:26} {self.accepted[n]:8} {self.proved[n]:9} {self.refused[n]:8}" for n in names
         ]
         total = f"{self.accepted.total():8} {self.proved.total():9} {self.refused.total():8}"
-        return "\n".join([*lines, f"{f'{self.programs} schedules':26} {total}"])
+        lines += [f"{f'{self.programs} schedules':26} {total}"]
+        if self.ran:
+            lines += [f"{self.ran} runs on simulated threads; could not run there:"]
+            lines += [f"{n:5} {why}" for why, n in self.left.most_common()]
+        return "\n".join(lines)
 
 
-def run(steps: int, seed: int, check: str = "default", told: Any = None) -> Counts:
-    """Try so many random steps.
+def run(
+    steps: int, seed: int, check: str = "default", told: Any = None, on_gpu: bool = False
+) -> Counts:
+    """Try so many random steps; on_gpu: on programs for GPUs.
 
     Raises:
         AssertionError: a step was wrong; says which, on what program, with which seed.
@@ -90,9 +104,9 @@ def run(steps: int, seed: int, check: str = "default", told: Any = None) -> Coun
     counts = Counts()
     shown = 0
     while counts.steps < steps:
-        name = dice.choice(sorted(PROGRAMS))
+        name = dice.choice(sorted(gpu.RECIPES if on_gpu else PROGRAMS))
         try:
-            _one(name, dice, counts, check)
+            _one(name, dice, counts, check, on_gpu)
         except Exception as error:
             raise AssertionError(f"seed {seed}, program {name}: {error}") from error
         if told is not None and counts.steps // 1000 > shown:
@@ -103,19 +117,24 @@ def run(steps: int, seed: int, check: str = "default", told: Any = None) -> Coun
     return counts
 
 
-def _one(name: str, dice: random.Random, counts: Counts, check: str) -> None:
-    program = PROGRAMS[name]()
-    sizes = tuple(made() for made in SIZES.get(name, ()))
-    sch = Schedule(program, check=check)
+def _one(name: str, dice: random.Random, counts: Counts, check: str, on_gpu: bool) -> None:
+    if on_gpu:
+        program, _, sizes = gpu.recipe(name)
+        sch, steps = gpu.begun(name, dice.random(), check), gpu.GPU_STEPS
+    else:
+        program, sizes = PROGRAMS[name](), tuple(made() for made in SIZES.get(name, ()))
+        sch, steps = Schedule(program, check=check), STEPS
     counts.programs += 1
-    exact = True
+    exact = not on_gpu
     for _ in range(LONGEST):
         before, changes = sch.mod, _changes(sch)
         shape, position = structural_hash(before), sch.position
-        choice = dice.choice(sorted(STEPS) if dice.random() < 0.5 else _names())
-        step = _written if choice in STEPS and dice.random() < 0.5 else _guessed
+        choice = dice.choice(sorted(steps) if dice.random() < 0.5 else _names())
+        step = _guessed
+        if choice in steps and (dice.random() < 0.5 or choice not in STEPS):
+            step = partial(_written, steps)
         if name in MADE_FOR and dice.random() < 0.2:
-            choice, step = dice.choice(MADE_FOR[name]), _written
+            choice, step = dice.choice(MADE_FOR[name]), partial(_written, steps)
         thrown = dice.getstate()
         try:
             step(sch, choice, dice)
@@ -138,8 +157,11 @@ def _one(name: str, dice: random.Random, counts: Counts, check: str) -> None:
         counts.accepted[choice] += 1
         counts.proved[choice] += sch.steps[-1].proof == "proved (islpy)"
         exact = exact and choice not in ORDER
-        _same(sch, exact)
-        if _iterations(scheduled(sch)) > LARGEST:
+        if on_gpu and gpu.is_bound(scheduled(sch)):
+            _same_on_threads(sch, dice, counts)
+        else:
+            _same(sch, exact)
+        if _iterations(scheduled(sch)) > (4 if on_gpu else 1) * LARGEST:
             break
     _replayed(program, sch, check)
 
@@ -154,15 +176,15 @@ def _names() -> list[str]:
     return [q.name for q in primitives() if not missing_argument(q) and q.name not in TRUSTING]
 
 
-def _written(sch: Schedule, name: str, dice: random.Random) -> None:
-    """A step as `random_steps` makes it."""
+def _written(steps: Mapping[str, Any], sch: Schedule, name: str, dice: random.Random) -> None:
+    """A step as `random_steps`, or `gpu_steps`, makes it."""
 
     def pick(items: Sequence[Any]) -> Any:
         if not items:
             raise Refused
         return dice.choice(list(items))
 
-    STEPS[name](sch, pick)
+    steps[name](sch, pick)
 
 
 def _guessed(sch: Schedule, name: str, dice: random.Random) -> None:
@@ -209,6 +231,19 @@ def _same(sch: Schedule, exact: bool) -> None:
         assert same, f"{sch.trace}\n{sch}\nlast step wrong by {np.nanmax(np.abs(x - y))}"
 
 
+def _same_on_threads(sch: Schedule, dice: random.Random, counts: Counts) -> None:
+    """Simulated threads compute what the program did at the start."""
+    order, compiled = dice.randrange(1 << 20), dice.random() < COMPILED
+    try:
+        why = gpu.on_threads(scheduled(sch, 0), scheduled(sch), order, compiled)
+    except (AssertionError, ExecutionError) as error:
+        raise AssertionError(f"{sch.trace}\n{sch}\n{error}") from error
+    counts.ran += not why
+    if why:
+        counts.left[reason(why, scheduled(sch))] += 1
+        _same(sch, exact=False)
+
+
 def _replayed(program: PrimFunc, sch: Schedule, check: str) -> None:
     again = Schedule(program, check=check)
     trace = sch.trace.simplified()
@@ -235,10 +270,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--check", default="default", help="as Schedule's check")
+    parser.add_argument("--gpu", action="store_true", help="programs for GPUs")
     parser.add_argument("--refusals", action="store_true", help="print the false refusals")
     given = parser.parse_args(arguments)
     started = time.perf_counter()
-    counts = run(given.steps, given.seed, given.check, sys.stderr)
+    counts = run(given.steps, given.seed, given.check, sys.stderr, given.gpu)
     print(counts)
     if given.refusals:
         print(f"\n{counts.refusals}\n")

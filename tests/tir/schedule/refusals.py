@@ -62,11 +62,15 @@ class Refusals:
 
 def reason_of(error: ScheduleError, func: PrimFunc) -> str:
     """The message with names and numbers taken out."""
+    return reason(error.message.split(": ", 1)[-1].splitlines()[0], func)
+
+
+def reason(text: str, func: PrimFunc) -> str:
+    """A line with the names of a function and numbers taken out."""
     names = {n.name for n in walk(func.body) if isinstance(n, Var)}
     names |= {n.name_hint for n in walk(func.body) if isinstance(n, s.Block)}
     names |= {b.name for n in walk(func.body) if isinstance(n, s.Block) for b in n.alloc_buffers}
     names |= {b.name for b in func.buffers}
-    text = error.message.split(": ", 1)[-1].splitlines()[0]
     text = re.sub(r"[A-Za-z_]\w*", lambda m: "X" if m[0] in names else m[0], text)
     text = re.sub(r"\[[^]]*\]", "[…]", text)
     text = re.sub(r"-?\b\d+\b", "N", text)

@@ -16,6 +16,14 @@ def test_a_sample():
     assert "schedules" in str(counts)
 
 
+@pytest.mark.slow
+def test_a_sample_of_programs_for_gpus():
+    """Bound, fetched, reduced across threads, pipelined: on simulated threads."""
+    counts = fuzz.run(40, seed=3, on_gpu=True)
+    assert counts.steps >= 40 and counts.ran > 5
+    assert "runs on simulated threads" in str(counts)
+
+
 def test_a_wrong_rule_is_found(monkeypatch):
     module = import_module("mlcnb.tir.schedule.primitives.parallel")
     monkeypatch.setattr(module, "why_carried", lambda *_: None)

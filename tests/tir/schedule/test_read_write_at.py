@@ -643,3 +643,58 @@ def test_a_conflict_in_shared_memory_is_shown_by_its_iterations_alone():
     assert (found.first.buffer, found.second.buffer) == ("C_shared", "C_shared")
     assert found.first.iteration["i_1"] != found.second.iteration["i_1"]
     assert not found.is_certain
+
+
+@T.prim_func
+def summed_by_the_loop_outside(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4,), "float32")):
+    for k in range(6):
+        with T.block("outer"):
+            T.reads(A[0:4, k])
+            T.writes(B[0:4])
+            for i in range(4):
+                with T.block("B"):
+                    v, r = T.axis.remap("SR", [i, k])
+                    T.reads(A[v, r])
+                    T.writes(B[v])
+                    with T.init():
+                        B[v] = T.float32(7.0)
+                    B[v] = B[v] + A[v, r]
+
+
+def test_write_at_of_a_sum_over_a_loop_outside_of_its_block_is_refused():
+    """The buffer would live in the outer block, and lose what earlier rounds have added up."""
+    sch = Schedule(summed_by_the_loop_outside)
+    block = sch.get_block("B")
+    (loop,) = sch.get_loops(block)
+    with refuses(
+        sch,
+        "write_at: block B has not finished B when the copy is made: its reduce axis r runs over "
+        "k, outside of block outer that it stands in",
+        "choose a loop outside of block outer",
+    ):
+        sch.write_at(loop, block, 0, "global")
+    outer = sch.get_block("outer")
+    sch.write_at(sch.get_loops(outer)[0], outer, 0, "global")
+    same = numbers(summed_by_the_loop_outside), numbers(only(sch.mod))
+    np.testing.assert_array_equal(*(x[-1] for x in same))
+
+
+@pytest.mark.parametrize(
+    ("axis", "scope", "whose"),
+    [("threadIdx.x", "local", "thread"), ("blockIdx.x", "shared", "block")],
+)
+def test_write_at_outside_of_the_threads_that_have_the_memory_is_refused(axis, scope, whose):
+    """What a thread keeps for itself is gone, or another's, where the copy stands."""
+    sch = Schedule(row_sum(4, 8))
+    block = sch.get_block("B")
+    outer, inner = sch.split(sch.get_loops(block)[0], [2, 2])
+    sch.bind(inner, axis)
+    with refuses(
+        sch,
+        f"write_at: block B writes B in loop i_1, where each {whose} has {scope} memory of its "
+        "own, and the copy stands outside of it",
+        "choose a loop inside of loop i_1, or another scope",
+    ):
+        sch.write_at(outer, block, 0, scope)
+    sch.write_at(inner, block, 0, "local")
+    assert races(only(sch.mod)) == ()

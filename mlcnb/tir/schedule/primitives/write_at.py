@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from mlcnb.arith.atoms import structure_key, variables_of
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.analysis.kernels import BLOCK_AXES, IN_BLOCK_AXES
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.edit.caching import (
     cached,
@@ -35,7 +36,12 @@ from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.staging import copy_block, item_of, refuse_elsewhere, tile_of
 from mlcnb.tir.schedule.legality.boxes import Box, conjuncts, inside
 from mlcnb.tir.schedule.legality.dependence import is_covered
-from mlcnb.tir.schedule.legality.promises import read_buffers, why_skipped, written_buffers
+from mlcnb.tir.schedule.legality.promises import (
+    read_buffers,
+    why_in_parts,
+    why_skipped,
+    written_buffers,
+)
 from mlcnb.tir.schedule.legality.regions import box_of, known_bounds, loops_below
 from mlcnb.tir.schedule.legality.stored import why_unwritten
 from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
@@ -82,6 +88,7 @@ def write_at(
     ]
     users = list(dict.fromkeys([*writers, *readers]))
     refuse_views(state, NAME, old, users)
+    _refuse_threads(state, loop, old, writers, storage_scope)
     if state.checks:
         _refuse(state, loop, old, writers, readers)
     waited = waited_for(tree, writers, [*tree.loops(loop), loop])
@@ -119,6 +126,14 @@ def _refuse(
                 loop,
                 hint=f"choose a loop outside of {name_of(running[0])}",
             )
+        parts = why_in_parts(tree, writer)
+        if parts:
+            raise state.refusal(
+                f"{NAME}: {name_of(writer)} has not finished {old.name} when the copy is made: "
+                f"{parts}",
+                writer,
+                hint=f"choose a loop outside of {name_of(tree.scope(writer))}",
+            )
         unwritten = why_unwritten(writer, old)
         if unwritten:
             raise state.refusal(
@@ -136,6 +151,25 @@ def _refuse(
                 f"before this iteration of {name_of(loop)}",
                 reader,
             )
+
+
+def _refuse_threads(state: State, loop: For, old: Buffer, writers: list[Block], scope: str) -> None:
+    """Refuse memory that ends with the threads that write it, before the copy reads it: right in
+    one thread, and on no GPU.
+    """
+    for writer in writers:
+        for inner in loops_below(state.tree, writer, loop):
+            axis = inner.thread_binding or ""
+            if (axis in IN_BLOCK_AXES and scope == "local") or (
+                axis in BLOCK_AXES and scope != "global"
+            ):
+                whose = "thread" if axis in IN_BLOCK_AXES else "block"
+                raise state.refusal(
+                    f"{NAME}: {name_of(writer)} writes {old.name} in {name_of(inner)}, where each "
+                    f"{whose} has {scope} memory of its own, and the copy stands outside of it",
+                    loop,
+                    hint=f"choose a loop inside of {name_of(inner)}, or another scope",
+                )
 
 
 def _refuse_others(
