@@ -47,6 +47,7 @@ class KnowingSimplifier(Simplifier):
             known = isinstance(n.value, e.PrimExpr)
             extent = self.visit_expr(n.value) if known else n.value
             self.analyzer.bind(n.node.var, e.Range(p.const(0, extent.dtype), extent))
+            return replace(n, value=extent, body=self.child(n.body))
         return self.visit_inside(n)
 
     def visit_buffer_store_(self, n: BufferStore) -> Stmt | None:
