@@ -24,6 +24,8 @@ CASES = {
         {"g": np.zeros((1, 2, 2, 2), "f")},
         {"padding_mode": "reflection"},
     ),
+    "first of the largest": ("ArgMax", {}, {"axis": 2}),
+    "first of the smallest": ("ArgMin", {}, {"axis": 2, "keepdims": 0}),
     "gather": ("Gather", {"i": [0]}, {"axis": 2}),
     "region": (
         "RoiAlign",
@@ -43,11 +45,12 @@ def model(name: str, open_ones: list) -> onnx.ModelProto:
     inputs = ["x", *(n if value is not None else "" for n, value in rest.items())]
     given = {n: np.array(value) for n, value in rest.items() if value is not None}
     node = helper.make_node(op, inputs, ["y"], name="n", **attrs)
+    kind = onnx.TensorProto.INT64 if op.startswith("Arg") else onnx.TensorProto.FLOAT
     graph = helper.make_graph(
         [node],
         "g",
         [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, open_ones)],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info("y", kind, None)],
         [numpy_helper.from_array(value, n) for n, value in given.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=8)
@@ -78,6 +81,7 @@ RESULTS = {
         {"mode": "bicubic"},
         np.zeros((1, 1, 2, 3), "f"),
     ),
+    "hardmax": ("Hardmax", {}, {"axis": 2}, np.zeros((1, 1, 0, 4), "f")),
     "tile": ("Tile", {"r": [1, 2, 2, 3]}, {}, np.zeros((1, 2, 0, 12), "f")),
 }
 
