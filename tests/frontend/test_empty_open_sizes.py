@@ -1,5 +1,5 @@
-"""Operators that always read an element, of a tensor with a dimension of 0, in the model or in a run:
-an error, never memory of others. Those that read none have a result.
+"""Operators that always read an element, of a tensor with a dimension of 0, in the model or in a
+run: an error, never memory of others. Those that read none have a result.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class KnowingSimplifier(Simplifier):
         return bool(condition.value) if isinstance(condition, e.IntImm) else None
 
     def visit_let_stmt_(self, n: LetStmt) -> Stmt | None:
-        """An integer's value is put in for it; a variable that stays is remembered with its value."""
+        """The value of an integer is put in; a variable that stays is remembered with its value."""
         value = self.child(n.value)
         if is_put_in(n, value):
             return self.visit_stmt(substitute(n.body, {n.var: value}))
@@ -232,21 +232,19 @@ LONG = 64
 def is_put_in(n: LetStmt, value: e.PrimExpr) -> bool:
     """True for a variable of which nothing else than its value has to know.
 
-    A buffer is declared by it, or a block would see variables of loops other than its axes: it stays.
+    It stays where a buffer is declared by it, or a block would see loops other than by its axes.
     """
     if not isinstance(value, e.Var):
         if not value.dtype.is_integer or has_effect(value) or _reads(value):
             return False
     if sum(1 for _ in islice(walk(value), LONG)) == LONG:
         return False
-    return not any(
-        isinstance(x, Block) or (isinstance(x, Buffer) and _declares(x, n.var)) for x in walk(n.body)
-    )
+    return not any(isinstance(x, Block) or _declares(x, n.var) for x in walk(n.body))
 
 
-def _declares(buffer: Buffer, var: e.Var) -> bool:
-    """True if a buffer's place or size is told by a variable."""
-    return any(x is var for part in children(buffer) for x in walk(part))
+def _declares(n: Any, var: e.Var) -> bool:
+    """True for a buffer whose place or size is told by a variable."""
+    return isinstance(n, Buffer) and any(x is var for part in children(n) for x in walk(part))
 
 
 def _chooses(n: e.PrimExpr) -> bool:

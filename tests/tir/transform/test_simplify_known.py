@@ -136,7 +136,7 @@ class TestAThreadAxisOfOneStays(CompareBeforeAfter):
         A[tx + 1] = tx
 
     def expected(A: T.Buffer((16,), "int32")):
-        tx = T.launch_thread("threadIdx.x", 1)  # noqa: F841
+        tx = T.launch_thread("threadIdx.x", 1)
         A[1] = 0
 
 
