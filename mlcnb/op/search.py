@@ -11,13 +11,24 @@ from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.op._dims import as_int, ravel, refuse, size, tell, tensor, want_rank, want_same_dtype
+from mlcnb.op._dims import (
+    as_int,
+    product,
+    ravel,
+    refuse,
+    size,
+    tell,
+    tensor,
+    want_rank,
+    want_same_dtype,
+)
 from mlcnb.op._elementwise import NUMBERS, short_name, want_kinds
 from mlcnb.op._reduce import reduce_compute, reduced_axes, reduced_info
 from mlcnb.op._spell import call
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.tir.index_check import checked
 
 
 class _ArgExtreme(OpDecl):
@@ -55,7 +66,12 @@ class _ArgExtreme(OpDecl):
 
         reducer = te.comm_reducer(self.better, self.worst, short_name(self))
         name = short_name(self)
-        return reduce_compute(reducer, pair, x.shape, axes, self.keepdims, name)[0]
+        found = reduce_compute(reducer, pair, x.shape, axes, self.keepdims, name)[0]
+        extent = product([x.shape[a] for a in axes])
+        if as_int(extent) is not None:
+            return found
+        first = checked(p.const(0, "int64"), extent, f"{name}: the first element")
+        return te.compute(found.shape, lambda *at: found(*at) + first, name=f"{name}_of_some")
 
     def better(self, a: Any, b: Any) -> Any:
         """Of two pairs the one that is ahead; of equal ones the first. NaN is ahead of all."""

@@ -61,6 +61,14 @@ class Buffer(Node):
         """
         return display.load("mlcnb.script.tir.buffer_methods:vload")(self, begin, dtype, predicate)  # type: ignore[call-arg, return-value]
 
+    def access_ptr(self, access_mask: Any, *args: Any, **kwargs: Any) -> PrimExpr:
+        """A pointer to the elements, for a call: `access_mask` is "r", "w" or "rw".
+
+        Further arguments: ptr_type, content_lanes, offset and extent in elements.
+        """
+        pointer = display.load("mlcnb.script.tir.buffer_methods:access_ptr")
+        return pointer(self, access_mask, *args, **kwargs)  # type: ignore[call-arg, return-value]
+
     #: `for x in A` would read A[0], A[1], … without end
     __iter__: ClassVar = None
 

@@ -75,6 +75,24 @@ def _check(index: e.PrimExpr, extent: Any, where: str, counted: int, column: int
     return e.Call(index.dtype, "tir.check_index", (*given, p.const(counted), p.const(column)))
 
 
+def of_lanes(check: e.Call, active: e.PrimExpr) -> e.Call:
+    """A check of a vector of indices, of the lanes that are active; the others count as 0 of 1.
+
+    An extent that is known to hold an element stays one number for all lanes.
+    """
+    index, extent, *rest = check.args
+    lanes = index.dtype.lanes
+    index = e.Select(active, index, _splat(0, index.dtype, lanes))
+    if (p.as_int(extent) or 0) < 1:
+        wide = extent if extent.dtype.lanes == lanes else e.Broadcast(extent, lanes)
+        extent = e.Select(active, wide, _splat(1, extent.dtype, lanes))
+    return e.Call(check.dtype, check.op, (index, extent, *rest))
+
+
+def _splat(number: int, kind: DType, lanes: int) -> e.PrimExpr:
+    return e.Broadcast(p.const(number, kind.element), lanes)
+
+
 def fitted(
     kind: DType, value: e.PrimExpr, where: str, bounds: tuple[float, float]
 ) -> e.PrimExpr | None:

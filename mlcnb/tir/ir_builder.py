@@ -53,9 +53,9 @@ class BufferVar:
         """The dtype of an element."""
         return as_dtype(self._content_type)
 
-    def asobject(self) -> Var:
-        """The pointer to the elements."""
-        return self._buffer.data
+    def asobject(self) -> Buffer:
+        """The buffer."""
+        return self._buffer
 
     def as_prim_expr(self) -> Var:
         """The pointer: what a call such as `call_packed(A)` is given."""
@@ -147,7 +147,7 @@ class IRBuilder:
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
         """Mark all that follows in this scope with an attribute: `T.attr(node, key, value)`."""
         if isinstance(node, Buffer | BufferVar):
-            node = node.data if isinstance(node, Buffer) else node.asobject()
+            node = node.data if isinstance(node, Buffer) else node.as_prim_expr()
         if isinstance(node, str):
             node = StringImm(node)
         if isinstance(node, s.IterVar) and attr_key == "thread_extent":

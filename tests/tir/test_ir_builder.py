@@ -139,3 +139,29 @@ def test_a_transform_sees_the_nodes_that_it_names():
         after, lambda n: kinds.append(n.kind) if isinstance(n, tir.For) else None
     )
     assert kinds == [tir.ForKind.UNROLLED] * 2
+
+
+def test_the_object_of_what_the_builder_gives_is_the_buffer():
+    ib = tir.ir_builder.create()
+    A = ib.pointer("float32", name="A")
+    with ib.for_range(0, 8) as i:
+        B = ib.allocate("float32", 4, name="B", scope="shared")
+        with ib.new_scope():
+            ib.scope_attr(B.asobject().data, "double_buffer_scope", 1)
+            B[i % 4] = A[i]
+        ib.emit(tir.call_extern("int32", "run", B.asobject().access_ptr("r")))
+    func = tir.PrimFunc([A.asobject()], ib.get())
+    assert [b.name for b in func.buffers] == ["A"]
+    text = func.script()
+    assert 'T.attr(B, "double_buffer_scope", 1)' in text
+    assert 'T.tvm_access_ptr(T.type_annotation("float32"), B, 0, 4, 1)' in text
+
+
+def test_a_pointer_to_rows_that_are_padded_reaches_their_end():
+    n, m = te.var("n"), te.var("m")
+    A = tir.decl_buffer((m, n), "float32", strides=[n + 1, 1])
+    pointer = A.access_ptr("rw")
+    assert_structural_equal(pointer.args[3], (n + 1) * m)
+    assert pointer.args[1] is A.data
+    assert pointer.args[4].value == 3
+    assert A.access_ptr("w", offset=4).args[2].value == 4

@@ -13,6 +13,8 @@ from mlcnb.core.errors import WellFormedError
 from mlcnb.core.node import replace, rewrite
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.structural import structural_equal
 from mlcnb.script import parse
 from mlcnb.tir import analysis
 from tests.tir.programs import FUZZ
@@ -190,6 +192,54 @@ def test_an_update_reads_what_its_block_writes():
                 B[vi] = B[vi] + A[vi]
         """
     assert analysis.verify_well_formed(func_of(text))
+
+
+BRANCH = """
+with T.block("X"):
+    vi = T.axis.spatial(4, i)
+    vj, vk = T.axis.remap("RR", [j, k])
+    T.reads(A[vj * 4 + vk])
+    T.writes(B[{writes}])
+    if {condition}:
+        B[{start}] = T.float32(0)
+    B[vi] = B[vi] + A[vj * 4 + vk]
+"""
+
+
+def branch(condition="vj == 0 and vk == 1", start="vi", writes="vi"):
+    """A reduction of which `LowerInitBlock` has made the init a branch."""
+    body = BRANCH.format(condition=condition, start=start, writes=writes)
+    return "for i, j in T.grid(4, 4):\n    for k in range(1, 4):\n" + indent(body, "        ")
+
+
+def test_a_reduction_that_a_branch_starts_reads_what_its_block_writes():
+    assert analysis.verify_well_formed(func_of(branch()))
+    for other in (
+        branch("vj == 0"),
+        branch("vj == 0 and vk == 2"),
+        branch(start="0", writes="0:4"),
+    ):
+        assert "reads B[" in refused(other).message
+
+
+def test_what_lower_init_block_makes_reads_back_in_a_cell():
+    """TVM's spelling: the block does not say that it reads what it sums up."""
+    func = parse(HEAD + indent(dedent(SUM), "    "))
+    started = tir.transform.LowerInitBlock()(IRModule.make({"main": func}))
+    again = parse(started.script(), check_well_formed=True)
+    assert structural_equal(started, again)
+    assert "if vk == 0:" in started.script()
+    assert "T.reads(A[vk])" in started.script()
+
+
+SUM = """
+for i, k in T.grid(4, 16):
+    with T.block("X"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            B[vi] = T.float32(0)
+        B[vi] = B[vi] + A[vk]
+"""
 
 
 def test_a_buffer_is_used_only_in_its_block():

@@ -23,6 +23,7 @@ max(x // c2 * c2, x) | max(x, x // c2 * c2) -> x if c2 > 0
 """
 
 MINIMA = """
+min(x, x) -> x
 min(max(x, y), min(x, y)) | min(max(x, y), min(y, x)) | min(min(x, y), max(x, y))
     | min(min(x, y), max(y, x)) | min(min(x, y), x) | min(min(x, y), y) | min(x, min(x, y))
     | min(y, min(x, y)) -> min(x, y)

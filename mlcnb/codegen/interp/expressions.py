@@ -230,6 +230,8 @@ class ExpressionCompiler:
             return index
 
         fn, index, extent = self.located(checked, x), *map(self.compile, x.args[:2])
+        if x.args[1].dtype.lanes != 1:
+            return lambda f: list(map(fn, index(f), extent(f)))
         if x.dtype.lanes != 1:
             return lambda f: [fn(lane, extent(f)) for lane in index(f)]
         return lambda f: fn(index(f), extent(f))

@@ -19,6 +19,7 @@ from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.schedule import Schedule
 
 
@@ -38,8 +39,29 @@ def inline_chains(sch: Schedule, survey: Survey) -> None:
     for block in survey.blocks[:-1]:
         consumers = sch.get_consumers(block.handle)
         feeds_one = len(consumers) == 1 and not _is_reduction(sch, consumers[0])
-        if block.is_spatial and feeds_one and either(f"{block.name} inlined", True):
+        if not (block.is_spatial and feeds_one) or _grows(sch, block.handle, consumers[0]):
+            continue
+        if either(f"{block.name} inlined", True):
             sch.compute_inline(block.handle)
+
+
+#: a value of more nodes than this, indices included, is kept in memory
+LONG = 2_000
+
+
+def _grows(sch: Schedule, made: Any, consumer: Any) -> bool:
+    """True if what a block computes is read several times, and would become long by that.
+
+    y = x + x, z = y + y, …: written out each has twice the terms of the one before.
+    """
+    block, other = sch.get(made), sch.get(consumer)
+    buffer = block.writes[0].buffer
+    times = sum(isinstance(n, BufferLoad) and n.buffer is buffer for n in walk(other.body))
+    return times > 1 and _size(block.body) * times + _size(other.body) > LONG
+
+
+def _size(body: Any) -> int:
+    return sum(not isinstance(n, Buffer) for n in walk(body))
 
 
 def _is_reduction(sch: Schedule, handle: Any) -> bool:

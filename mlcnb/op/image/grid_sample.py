@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import all_of, cast, const, maximum, minimum, select
+from mlcnb.ir.prim_ops import all_of, as_int, cast, const, maximum, minimum, select
 from mlcnb.op._accumulate import accumulator, wide
 from mlcnb.op._dims import differ, refuse, size, tell, tensor, tidy, want_rank
 from mlcnb.op._spell import ints_of
@@ -21,6 +21,7 @@ from mlcnb.op.manipulate.permute import PermuteDims
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Shape, Tensor, make_call, operator
+from mlcnb.tir.index_check import checked
 
 PADDING = ("zeros", "border", "reflection")
 #: method -> shift of the first neighbour, and how many there are
@@ -62,11 +63,15 @@ class GridSample(OpDecl):
         rank = len(self.layout) - 2
         if differ(grid.dims[1], rank) or differ(grid.dims[0], data.dims[0]):
             refuse(self, f"grid is {tell(grid)}, not (N, {rank}, …) for {tell(data)}")
+        if self.padding_mode != "zeros" and 0 in map(as_int, data.dims[2:]):
+            refuse(self, f"{tell(data)} has no elements for padding_mode {self.padding_mode}")
         return tensor([*data.dims[:2], *grid.dims[2:]], data.dtype)
 
     def numpy(self, data: Any, grid: Any) -> Any:
         """A sum over the neighbours of weights times elements"""
         x, rank, shape = wide(data), data.ndim - 2, data.shape[2:]
+        if 0 in shape and self.padding_mode == "zeros":
+            return np.zeros((*data.shape[:2], *grid.shape[2:]), data.dtype)
         places, rests = [], []
         for axis, extent in enumerate(shape):
             at = self.np_position(wide(grid)[:, rank - 1 - axis], extent)
@@ -196,15 +201,16 @@ class GridSample(OpDecl):
 
     def inside(self, place: Any, extent: Any) -> tuple[Any, list[Any]]:
         """As np_inside, of an expression; the conditions that must hold."""
-        clamped = maximum(minimum(place, extent - 1), 0)
         if self.padding_mode == "zeros":
-            return clamped, [place >= 0, place < extent]
+            return maximum(minimum(place, extent - 1), 0), [place >= 0, place < extent]
+        where = f"image.grid_sample: the first element for padding_mode {self.padding_mode}"
+        first = checked(const(0, "int64"), extent, where)
         if self.padding_mode == "border":
-            return clamped, []
-        period = maximum((extent - 1) * 2, 1) if self.align_corners else extent * 2
+            return maximum(minimum(place, extent - 1), first), []
+        period = maximum((extent - 1) * 2 if self.align_corners else extent * 2, 1)
         around = te.floormod(place, period)
         mirrored = minimum(around, period - around - (0 if self.align_corners else 1))
-        return maximum(minimum(mirrored, extent - 1), 0), []
+        return maximum(minimum(mirrored, extent - 1), first), []
 
     def flops(self, data: Any, grid: Any) -> Any:
         """Two for each neighbour."""

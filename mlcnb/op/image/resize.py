@@ -73,6 +73,9 @@ class Resize(OpDecl):
             return tensor(None, kind, data.ndim)
         if any(d < 1 for d in map(as_int, size.values) if d is not None):
             refuse(self, "size must be positive")
+        have = _layout.sizes_of(self.layout, data.dims)
+        if any(as_int(have[letter]) == 0 for letter in self.spatial):
+            refuse(self, f"{tell(data)} has no elements to resize")
         return tensor(_layout.shape_in(self.layout, self.sizes(data.dims, size.values)), kind)
 
     def check(self, data: Any) -> None:

@@ -169,8 +169,13 @@ def onnx_hardmax(n: OnnxNode, x: Expr) -> Expr:
         if not -len(dims) <= axis < len(dims):
             n.refuse(f"axis {axis} is outside of {tell_dims(dims)}")
         depth = as_int(dims[axis])
-        if depth is None:
-            at = n.emit(call("relax.argmax", v, axis=axis, keepdims=True))
+        if depth == 0:
+            return v
+        if depth is None:  # it may be 0: there is one more, behind all others
+            behind = [int(a == axis % len(dims)) for a in range(len(dims))]
+            widths = [w for b in behind for w in (0, b)]
+            more = n.emit(call("relax.nn.pad", v, pad_width=widths, pad_value=-np.inf))
+            at = n.emit(call("relax.argmax", more, axis=axis, keepdims=True))
             ends = (PrimValue(as_expr(x)) for x in (0, dims[axis], 1))
             places = n.emit(call("relax.arange", *ends, dtype="int64"))
             line = [dims[axis] if a == axis % len(dims) else 1 for a in range(len(dims))]

@@ -63,10 +63,8 @@ def access_ptr(
     """A pointer to the buffer's elements from `offset` on; access "r", "w" or "rw"."""
     mask = _MASKS[access_mask] if isinstance(access_mask, str) else access_mask
     if extent is None:
-        extent = p.const(1)
-        for dim in buffer.shape:
-            extent = extent * dim
-        extent = extent - offset
+        whole = buffer.strides[0] * buffer.shape[0] if buffer.strides else _size(buffer.shape)
+        extent = whole - offset
     kind = e.Call(buffer.dtype.with_lanes(content_lanes), "tir.type_annotation", ())
     begin = offset if buffer.elem_offset is None else buffer.elem_offset + offset
     args = (kind, buffer.data, *map(build.as_expr, (begin, extent, mask)))

@@ -28,6 +28,7 @@ from mlcnb.tir.access.relation import Relations
 from mlcnb.tir.access.scope import Access, Scope, variable_of
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.analysis.made import is_made
+from mlcnb.tir.analysis.reduction import started_buffers
 from mlcnb.tir.analysis.solutions import told
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferRegion
@@ -47,6 +48,7 @@ class DomainChecker:
         self.depth: dict[Buffer, int] = {}
         #: blocks that say just what is found in their bodies, or not
         self.complete: dict[s.Block, bool] = {}
+        self.started: dict[s.Block, set[Buffer]] = {}
         #: block -> what its axes are bound to, and how many blocks around hold all of its reduction
         self.values: dict[s.Block, tuple[PrimExpr, ...]] = {}
         self.whole_in: dict[s.Block, int] = {}
@@ -145,9 +147,10 @@ class DomainChecker:
         whole = 0
         for depth in range(len(blocks), 0, -1):
             block = blocks[depth - 1]
-            if block.init is not None and any(r.buffer is buffer for r in block.writes):
+            started = buffer in self.started_in(block)
+            if started:
                 whole = max(whole, self.whole_in.get(block, 0))
-            starts = depth <= whole
+            starts = started or depth <= whole
             if text is None and (
                 _is_said_so(block, buffer, indices, write, starts) or self.says_all(block)
             ):
@@ -169,6 +172,12 @@ class DomainChecker:
             self.complete[block] = all(map(_is_within, found, (block.reads, block.writes)))
         return self.complete[block]
 
+    def started_in(self, block: s.Block) -> set[Buffer]:
+        """What a block starts itself, and need not say that it reads."""
+        if block not in self.started:
+            self.started[block] = started_buffers(block)
+        return self.started[block]
+
     def covered(
         self,
         block: s.Block,
@@ -183,6 +192,7 @@ class DomainChecker:
             return  # a scope, which says nothing
         if any(mark in block.annotations for mark in BY_HAND):
             return
+        starts = starts or buffer in self.started_in(block)
         write, said = found.is_write, _said(block, buffer, found.is_write, starts)
         if said is None:
             return
@@ -230,13 +240,12 @@ def _variables_of_axes(
 def _said(block: s.Block, buffer: Buffer, write: bool, starts: bool) -> list[BufferRegion] | None:
     """The regions of a buffer that a block says it reads (or writes); None: it may be any.
 
-    What a block with an init updates is written, and need not be among the reads; nor what one
-    inside of it does, if all of that reduction is in there (`starts`).
+    What the reduction of a block updates from its first step on (`starts`) is written, and need not
+    be among the reads; nor what one inside of it does, if all of that reduction is in there.
     """
     regions = list(block.writes)
     if not write:
-        started = block.init is not None or starts
-        regions = [*block.reads, *(block.writes if started else ())]
+        regions = [*block.reads, *(block.writes if starts else ())]
     named = [r for r in regions if r.buffer.data is buffer.data]
     return None if any(r.buffer is not buffer for r in named) else named
 

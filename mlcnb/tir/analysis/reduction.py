@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.core.node import children, walk
+from mlcnb.core.node import children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.folding import FOLDING, Binary
+from mlcnb.ir.structural import structural_equal
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.scope import Access
+from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.reducers import REDUCERS, is_element, is_neutral
 
@@ -140,3 +142,28 @@ def updated_by(source: Access, target: Access) -> bool:
     if matched_update(store) is None:
         return False
     return all(x.node is store or is_element(x.node, store) for x in (source, target))
+
+
+def first_step(block: s.Block) -> PrimExpr:
+    """The condition under which all reduce axes of a block are at their start."""
+    reduced = (v for v in block.iter_vars if v.iter_type is s.IterType.REDUCE)
+    return p.all_of(*(p.equal(v.var, v.dom.min) for v in reduced))
+
+
+def started_buffers(block: s.Block) -> set[Buffer]:
+    """Buffers of which a block reads only what it wrote itself, from its first step on.
+
+    They are what its init writes: as `init`, or as the branch that `LowerInitBlock` makes of it,
+    where that writes all that the block says it writes.
+    """
+    if block.init is not None:
+        return {region.buffer for region in block.writes}
+    start = block.body.seq[0] if isinstance(block.body, s.SeqStmt) else None
+    if not (
+        isinstance(start, s.IfThenElse)
+        and start.else_case is None
+        and structural_equal(start.condition, first_step(block))
+    ):
+        return set()
+    _, stored = detect_buffer_access(replace(block, body=start.then_case))
+    return {r.buffer for r in stored if any(structural_equal(r, x) for x in block.writes)}

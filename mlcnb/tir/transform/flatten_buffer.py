@@ -110,10 +110,16 @@ def is_checked(index: e.PrimExpr, extent: e.PrimExpr) -> bool:
     return structural_equal(index.args[1], p.cast(index.args[1].dtype, extent))
 
 
+#: an access whose text is longer than this is told by its buffer
+LONG = 120
+
+
 def check_index(n: BufferLoad | BufferStore, axis: int) -> e.PrimExpr:
     """An index of an access, checked when it runs, with a word on which access it is."""
     index, extent = n.indices[axis], n.buffer.shape[axis]
     which = display.text(BufferLoad(n.buffer, n.indices))
+    if len(which) > LONG:
+        which = f"{n.buffer.name}[…]"
     verb = "read" if isinstance(n, BufferLoad) else "written"
     where = e.StringImm(f"{which} is {verb}, dimension {axis}")
     known = p.as_int(extent)

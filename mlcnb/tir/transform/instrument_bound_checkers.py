@@ -20,6 +20,7 @@ from mlcnb.tir.analysis.safety import CHECKED
 from mlcnb.tir.analysis.wrapping import may_wrap
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.index_check import of_lanes
 from mlcnb.tir.stmt import BufferStore
 from mlcnb.tir.transform.flatten_buffer import check_index
 
@@ -62,11 +63,9 @@ def _is_surely_in(index: e.PrimExpr, extent: e.PrimExpr) -> bool:
 
 
 def _of_active_lanes(n: Any, check: Any, index: e.PrimExpr) -> e.PrimExpr:
-    """The check of an index; the lanes that the predicate leaves out count as 0."""
-    if n.predicate is None or index.dtype.lanes == 1:
-        return replace(check, args=(index, *check.args[1:]))
-    zero = e.Broadcast(p.const(0, index.dtype.element), index.dtype.lanes)
-    return replace(check, args=(e.Select(n.predicate, index, zero), *check.args[1:]))
+    """The check of an index; of lanes those that the predicate lets through."""
+    check = replace(check, args=(index, *check.args[1:]))
+    return check if n.predicate is None or index.dtype.lanes == 1 else of_lanes(check, n.predicate)
 
 
 class InstrumentBoundCheckers(PrimFuncPass):

@@ -14,9 +14,10 @@ from typing import Any
 from mlcnb.core.node import Node, replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.reduction import first_step
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements
-from mlcnb.tir.stmt import Block, IfThenElse, IterType, seq
+from mlcnb.tir.stmt import Block, IfThenElse, seq
 
 
 def lower_init_block(func: PrimFunc) -> PrimFunc:
@@ -27,9 +28,7 @@ def lower_init_block(func: PrimFunc) -> PrimFunc:
 def _lower(n: Node) -> Node | None:
     if not isinstance(n, Block) or n.init is None:
         return None
-    at_start = p.all_of(
-        *(p.equal(v.var, v.dom.min) for v in n.iter_vars if v.iter_type is IterType.REDUCE)
-    )
+    at_start = first_step(n)
     first = n.init if p.is_const(at_start, 1) else IfThenElse(at_start, n.init, span=n.span)
     return replace(n, init=None, body=seq(first, n.body))
 

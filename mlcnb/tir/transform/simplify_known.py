@@ -12,18 +12,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import Any
 
-from mlcnb.core.node import map_children, replace, walk
+from mlcnb.core.node import children, map_children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.kernels import bound_axis
-from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.stmt import AttrStmt, BufferStore, IfThenElse, LetStmt, Stmt
+from mlcnb.tir.stmt import AttrStmt, Block, BufferStore, IfThenElse, LetStmt, Stmt
 from mlcnb.tir.transform.remove_no_op import stores_what_it_read
 from mlcnb.tir.transform.simplify import Simplifier, chosen
 
@@ -46,6 +47,7 @@ class KnowingSimplifier(Simplifier):
             known = isinstance(n.value, e.PrimExpr)
             extent = self.visit_expr(n.value) if known else n.value
             self.analyzer.bind(n.node.var, e.Range(p.const(0, extent.dtype), extent))
+            return replace(n, value=extent, body=self.child(n.body))
         return self.visit_inside(n)
 
     def visit_buffer_store_(self, n: BufferStore) -> Stmt | None:
@@ -80,8 +82,10 @@ class KnowingSimplifier(Simplifier):
         return bool(condition.value) if isinstance(condition, e.IntImm) else None
 
     def visit_let_stmt_(self, n: LetStmt) -> Stmt | None:
-        """A variable that stays is remembered with its value."""
+        """The value of an integer is put in; a variable that stays is remembered with its value."""
         value = self.child(n.value)
+        if is_put_in(n, value):
+            return self.visit_stmt(substitute(n.body, {n.var: value}))
         if not has_effect(value) and not _reads(value):
             self.lets[n.var] = value
         done = super().visit_let_stmt_(replace(n, value=value))
@@ -92,6 +96,7 @@ class KnowingSimplifier(Simplifier):
     def given(self, condition: e.PrimExpr) -> Iterator[None]:
         """Inside, the condition holds."""
         parts = [x for x in conjuncts(condition) if not _reads(x) and not has_effect(x)]
+        parts = [self.analyzer.simplify(x) if isinstance(x, e.Not) else x for x in parts]
         opposites = [self.analyzer.simplify(p.logical_not(part)) for part in parts]
         with ExitStack() as stack:
             for part in parts:
@@ -218,6 +223,28 @@ def _sides(n: Any) -> tuple[type, e.PrimExpr, e.PrimExpr] | None:
     if isinstance(n, e.GE):
         return e.LE, n.b, n.a
     return (type(n), n.a, n.b) if isinstance(n, e.LE | e.NE) else None
+
+
+#: a value of more nodes than this stays in its variable: put in again and again, it would only grow
+LONG = 64
+
+
+def is_put_in(n: LetStmt, value: e.PrimExpr) -> bool:
+    """True for a variable of which nothing else than its value has to know.
+
+    It stays where a buffer is declared by it, or a block would see loops other than by its axes.
+    """
+    if not isinstance(value, e.Var):
+        if not value.dtype.is_integer or has_effect(value) or _reads(value):
+            return False
+    if sum(1 for _ in islice(walk(value), LONG)) == LONG:
+        return False
+    return not any(isinstance(x, Block) or _declares(x, n.var) for x in walk(n.body))
+
+
+def _declares(n: Any, var: e.Var) -> bool:
+    """True for a buffer whose place or size is told by a variable."""
+    return isinstance(n, Buffer) and any(x is var for part in children(n) for x in walk(part))
 
 
 def _chooses(n: e.PrimExpr) -> bool:

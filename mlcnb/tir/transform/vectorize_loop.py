@@ -26,6 +26,7 @@ from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
+from mlcnb.tir.index_check import of_lanes
 
 
 class NoVectorForm(Exception):
@@ -330,13 +331,12 @@ _DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 
 
 def _masked_check(n: e.Call, condition: e.PrimExpr, some_lane: bool) -> e.Call:
-    """The other lanes count as 0; what all lanes share is checked where some lane wants it."""
+    """Of these lanes only; what all lanes share is checked where some lane wants it."""
     if n.dtype.lanes != condition.dtype.lanes:
         if not some_lane:
             raise NoVectorForm
         return n
-    zero = e.Broadcast(p.const(0, n.dtype.element), n.dtype.lanes)
-    return replace(n, args=(e.Select(condition, n.args[0], zero), *n.args[1:]))
+    return of_lanes(n, condition)
 
 
 def _masked_division(n: Any, condition: e.PrimExpr) -> e.PrimExpr:

@@ -8,6 +8,7 @@ from mlcnb.core.errors import PassError
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.ir.transform import PassContext
+from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.testing import CompareBeforeAfter
 from mlcnb.tir.transform import Simplify
@@ -87,6 +88,70 @@ class TestStoreOfWhatWasRead(CompareBeforeAfter):
 
     def expected(A: T.Buffer((4,), "float32")):
         T.evaluate(0)
+
+
+class TestIntegersArePutInForTheirVariables(CompareBeforeAfter):
+    transform = Simplify()
+
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        x: T.int32 = n + 2
+        y: T.int32 = x * 2
+        z: T.int32 = A[0]
+        if x - 2 == n:
+            A[1] = y - x
+        A[2] = z + y
+
+    def expected(A: T.Buffer((16,), "int32"), n: T.int32):
+        z: T.int32 = A[0]
+        A[1] = n + 2
+        A[2] = z + n * 2 + 4
+
+
+class TestWhatDeclaresABufferStays(CompareBeforeAfter):
+    transform = Simplify()
+
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        x: T.int32 = n + 2
+        B = T.decl_buffer((4,), "int32", data=A.data, elem_offset=x)
+        B[0] = x
+
+    expected = before
+
+
+def test_values_that_would_double_stay_in_their_variables():
+    """Forty squares, one of the other: put in, they would be 2 ** 40 factors."""
+    body = ["x0: T.int32 = n"]
+    body += [f"x{i + 1}: T.int32 = T.max(x{i} * x{i}, x{i} * n)" for i in range(40)]
+    lines = "\n    ".join([*body, "A[0] = x40"])
+    func = parse(f"@T.prim_func\ndef f(A: T.Buffer((1,), 'int32'), n: T.int32):\n    {lines}")
+    after = Simplify()(IRModule.make({"f": func}))["f"]
+    assert len(after.script()) < 10_000
+
+
+class TestAThreadAxisOfOneStays(CompareBeforeAfter):
+    transform = Simplify()
+
+    def before(A: T.Buffer((16,), "int32")):
+        tx = T.launch_thread("threadIdx.x", 1)
+        A[tx + 1] = tx
+
+    def expected(A: T.Buffer((16,), "int32")):
+        tx = T.launch_thread("threadIdx.x", 1)
+        A[1] = 0
+
+
+class TestTheSecondHalfOfOrKnowsThatTheFirstFails(CompareBeforeAfter):
+    def before(A: T.Buffer((1,), "bool"), i: T.int32, j: T.int32):
+        A[0] = i == 5 or (i != 5 and j == 6)
+
+    def expected(A: T.Buffer((1,), "bool"), i: T.int32, j: T.int32):
+        A[0] = i == 5 or j == 6
+
+    @staticmethod
+    def transform(mod):
+        option = {"apply_constraints_to_boolean_branches": True}
+        with PassContext(config={"tir.Simplify": option}):
+            return Simplify()(mod)
 
 
 @T.prim_func(private=True)

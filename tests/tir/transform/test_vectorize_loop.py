@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import mlcnb as mlc
 from mlcnb import register_func
+from mlcnb.core.errors import ExecutionError
 from mlcnb.core.node import walk
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.transform import PassContext
@@ -293,3 +295,40 @@ def test_what_a_condition_loads_in_all_lanes_is_not_masked_by_it():
     assert {str(mask) for mask in second} == {IN_ROW}
     same_bits(looked_up, after)
     check_lowering(looked_up, looked_up)
+
+
+@T.prim_func
+def chosen(a: T.handle, index: T.Buffer((8,), "int32"), C: T.Buffer((8,), "float32")):
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    for i in T.vectorized(8):
+        C[i] = T.if_then_else(0 <= index[i] and index[i] < n, A[index[i]], T.float32(0))
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+@pytest.mark.parametrize("target", ["llvm", "interp"])
+def test_lanes_that_do_not_read_are_not_checked_in_an_empty_buffer_either(n, target):
+    a, index, found = np.ones(n, "float32"), np.arange(-2, 6, dtype="int32"), np.ones(8, "float32")
+    mlc.compile(chosen, target)(a, index, found)
+    np.testing.assert_array_equal(found, (index >= 0) & (index < n))
+
+
+@T.prim_func
+def first_lanes(
+    a: T.handle, index: T.Buffer((8,), "int32"), C: T.Buffer((8,), "float32"), m: T.int32
+):
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    for i in T.vectorized(8):
+        C[i] = T.if_then_else(i < m, A[index[i]], T.float32(0))
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_a_lane_that_reads_outside_is_told(n):
+    ex = mlc.compile(first_lanes, "llvm")
+    a, index, found = np.ones(n, "float32"), np.arange(8, dtype="int32"), np.ones(8, "float32")
+    ex(a, index, found, n)
+    np.testing.assert_array_equal(found, np.arange(8) < n)
+    with pytest.raises(ExecutionError) as error:
+        ex(a, index, found, n + 1)
+    assert f"A[index[i]] is read, dimension 0: index {n} is outside of 0..{n}" in str(error.value)

@@ -30,23 +30,30 @@ def checked_index(em: Emitter, x: e.Call) -> str:
 
 
 def _check_lanes(em: Emitter, x: e.Call) -> str:
-    """As `check_index`, of a vector of indices; the extent is one number."""
+    """As `check_index`, of a vector of indices; the extent is one number, or one for each."""
     lanes = x.dtype.lanes
     wide = f"<{lanes} x i64>"
     value = em.expr(x.args[0])
     places = widened(em, value, x.args[0].dtype)
-    extent = index(em, x.args[1])
-    limit = em.raw_splat(extent, "i64", lanes)
+    limit = _limits(em, x.args[1], lanes)
     outside = em.f.emit(f"icmp uge {wide} {places}, {limit}")
 
     def leave() -> None:
         mask = em.f.emit(f"bitcast <{lanes} x i1> {outside} to i{lanes}")
         count = em.intrinsic(f"llvm.cttz.i{lanes}", f"i{lanes}", (f"i{lanes}", "i1 immarg"))
         lane = em.f.emit(f"call i{lanes} {count}(i{lanes} {mask}, i1 true)")
-        _leave(em, em.f.emit(f"extractelement {wide} {places}, i{lanes} {lane}"), extent)
+        fault = (em.f.emit(f"extractelement {wide} {v}, i{lanes} {lane}") for v in (places, limit))
+        _leave(em, *fault)
 
     em.stop_if(em.any_lane(outside, lanes), _number(em, x), leave)
     return value
+
+
+def _limits(em: Emitter, extent: e.PrimExpr, lanes: int) -> str:
+    """The extent for each lane, as i64."""
+    if extent.dtype.lanes == 1:
+        return em.raw_splat(index(em, extent), "i64", lanes)
+    return widened(em, em.expr(extent), extent.dtype)
 
 
 def _number(em: Emitter, x: e.Call) -> int:
