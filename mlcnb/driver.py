@@ -289,21 +289,25 @@ def _apply_records(mod: IRModule, target: Target) -> IRModule:
         return MetaScheduleApplyDatabase()(mod)
 
 
-def _by_default(func: PrimFunc, target: Target) -> Any:
-    """What the default rules make of a function; they are loaded when a kernel is not at hand."""
-    if target.is_cpu:
-        from mlcnb.dlight.cpu import schedule_cpu
+def _for_cpus(func: PrimFunc, target: Target) -> Any:
+    """The default rules of CPUs, which are loaded when a kernel is not at hand."""
+    from mlcnb.dlight.cpu import schedule_cpu
 
-        return schedule_cpu(func, target)
+    return schedule_cpu(func, target)
+
+
+def _default_rule(target: Target) -> Any:
+    if target.is_cpu:
+        return _for_cpus
     from mlcnb.dlight.gpu import schedule_gpu
 
-    return schedule_gpu(func, target)
+    return schedule_gpu
 
 
 def _kernels(mod: IRModule, target: Target, schedule: Any, workers: Workers) -> dict[str, Any]:
     """Every PrimFunc of the module, compiled."""
     funcs = {v.name_hint: f for v, f in mod.items() if isinstance(f, PrimFunc)}
-    rule = _by_default if schedule == "default" else schedule
+    rule = _default_rule(target) if schedule == "default" else schedule
     with progress_bar("compiling kernels", len(funcs)) as bar:
         symbols = threads.symbols()
         made = backend_of(target.kind).build
