@@ -55,6 +55,8 @@ def _boxes():
     limits = [np.array([3]), np.array([0.4], "float32"), np.array([0.0], "float32")]
     args = [corners, numbers((1, 2, 5), seed=2), *limits]
     yield Case(nms.AllClassNonMaxSuppression(), args, loops=False)
+    rows = nms.AllClassNonMaxSuppression(output_format="tensorflow")
+    yield Case(rows, args, note="tensorflow")
     for kind, tolerance in (("float32", 0), ("float16", 0)):
         yield Case(boxes.GetValidCounts(0.25), [numbers((2, 5, 6), kind)], tolerance)
     for kind, tolerance in (("float32", 1e-5), ("float16", 4e-3)):
