@@ -70,12 +70,16 @@ def put_back(n: OnnxNode | TorchNode, x: Expr, windows: Windows) -> Expr:
 def _along(n: OnnxNode | TorchNode, x: Expr, windows: Windows, axis: int) -> Expr:
     """(N, C, this block, blocks, images, these places, places) -> (N, C, blocks, images, places):
     the sum over the block, where stride - 1 zeros follow each element."""
-    stride, step, before = windows.strides[axis], windows.dilations[axis], windows.pads[axis][0]
+    step, before, image = windows.dilations[axis], windows.pads[axis][0], windows.image[axis]
     block, *rest = n.dims(x)[2:]
     at = 1 + windows.rank  # of the places, once the block's axis is gone
     count = windows.places[axis]
+    stride = windows.strides[axis] if count > 1 else 1
     total: Expr | None = None
     for k in range(windows.block[axis]):
+        first = k * step - before
+        if first >= image or first + count * stride <= 0:
+            continue  # all of it lies in the padding
         part = x
         if block != 1:
             part = n.emit(call("relax.strided_slice", x, [2], [k], [k + 1], assume_inbound=True))
@@ -88,12 +92,14 @@ def _along(n: OnnxNode | TorchNode, x: Expr, windows: Windows, axis: int) -> Exp
             )
         shape[at] = count * stride
         part = n.emit(call("relax.reshape", part, shape))
-        first = k * step - before
-        after = windows.image[axis] - first - count * stride
+        after = image - first - count * stride
         if first or after:
             part = n.emit(call("relax.nn.pad", part, pad_width=_around(shape, at, first, after)))
         total = part if total is None else n.emit(call("relax.add", total, part))
-    assert total is not None
+    if total is None:
+        shape = [*n.dims(x)[:2], *rest]
+        shape[at] = image
+        total = n.emit(call("relax.zeros", shape, dtype=n.dtype(x)))
     return total
 
 

@@ -27,12 +27,16 @@ from mlcnb.relax.expr import Call, Function, Var
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import attrs_of, called, make_call
 
+#: planes that a window's padding, reach or stride may take
+FARTHEST = 1 << 12
+
 
 class ConvByPlanes(FunctionPass):
     """Turn 3-D convolutions and max pooling into 2-D ones.
 
     Of layouts NCDHW and OIDHW, float32, with kernels of known shape and channels of known number;
-    the other sizes may be open. Others stay, none is refused.
+    the other sizes may be open; a window looks at most 4,096 planes far. Others stay, none is
+    refused.
     """
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
@@ -61,6 +65,8 @@ class _Rewriter(Mutator):
         layouts = (pool.layout, pool.out_layout or pool.layout)
         if layouts != ("NCDHW", "NCDHW") or dims is None or kind != "float32" or pool.ceil_mode:
             return None
+        if _is_far(pool, pool.pool_size[0]):
+            return None
         self.changed += 1
         result: Any = var.struct_info
         n, channels, depth, *_ = result.dims
@@ -87,8 +93,10 @@ class _Rewriter(Mutator):
         dims, kernel = x.struct_info.dims, [as_int(d) for d in weight.struct_info.dims or ()]
         if not _is_plain(conv, x) or dims is None or None in kernel or as_int(dims[1]) is None:
             return None
-        self.changed += 1
         outer, inner, deep, *window = (int(size or 0) for size in kernel)
+        if _is_far(conv, deep):
+            return None
+        self.changed += 1
         result: Any = var.struct_info
         depth = result.dims[2]
         parts = self.planes(x, conv, deep, depth)
@@ -101,7 +109,7 @@ class _Rewriter(Mutator):
         n, channels, _, *image = dims
         images = tidy(n * depth)
         if inner == 1 and conv.groups > 1:
-            total = None
+            total: Any = None
             for k, part in enumerate(parts):
                 w = self.emit(op.strided_slice(weight, [2], [k], [k + 1]))
                 w = self.emit(op.reshape(w, [outer, inner, *window]))
@@ -120,8 +128,7 @@ class _Rewriter(Mutator):
             total = self.emit(
                 make_call(Conv2d, self.images(whole, [images, count, *image]), w, **made)
             )
-        info: Any = total.struct_info  # type: ignore[union-attr]
-        _, _, height, width = info.dims
+        _, _, height, width = total.struct_info.dims
         apart = self.emit(op.reshape(total, [n, depth, outer, height, width]))
         return replace(op.permute_dims(apart, axes=[0, 2, 1, 3, 4]), span=call.span)
 
@@ -152,6 +159,14 @@ class _Rewriter(Mutator):
         """(N, C, D, H, W) as (N * D, C, H, W)."""
         turned = self.emit(op.permute_dims(x, axes=[0, 2, 1, 3, 4]))
         return self.emit(op.reshape(turned, shape))
+
+
+def _is_far(window: Any, deep: int) -> bool:
+    """True for a window that looks so far along the depth that its planes would never end; the
+    operator itself leaves out what only sees padding.
+    """
+    looks = (window.padding[0], window.padding[3], deep * window.dilation[0], window.strides[0])
+    return max(looks) > FARTHEST
 
 
 def _is_plain(conv: Any, x: Any) -> bool:

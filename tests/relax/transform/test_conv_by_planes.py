@@ -76,6 +76,25 @@ def test_other_layouts_and_dtypes_stay() -> None:
     assert ConvByPlanes()(mod) is mod
 
 
+@pytest.mark.parametrize("far", [2**20, 2**31, 2**40])
+def test_a_window_that_looks_far_stays_and_is_right(far: int) -> None:
+    """Only its middle sees anything; as planes the padding would be stored."""
+    data = Var("x", tensor_info((1, 2, 4, 5, 5), "float32"))
+    w = Var("w", tensor_info((3, 2, 3, 1, 1), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [data, w]):
+        with bb.dataflow():
+            how = {"padding": (far, 0, 0, far, 0, 0), "dilation": (far, 1, 1)}
+            out = bb.emit_output(op.nn.conv3d(data, w, **how))
+        bb.emit_func_output(out)
+    mod = bb.get()
+    assert ConvByPlanes()(mod) is mod
+    x = np.arange(200, dtype=np.float32).reshape(1, 2, 4, 5, 5)
+    weight = np.arange(18, dtype=np.float32).reshape(3, 2, 3, 1, 1)
+    wanted = np.einsum("ncdhw,oc->nodhw", x, weight[:, :, 1, 0, 0])
+    np.testing.assert_allclose(mlc.compile(mod)(x, weight), wanted)
+
+
 @st.composite
 def convolutions(draw: Any) -> tuple[IRModule, list[np.ndarray]]:
     """A 3-D convolution of any window, groups, padding; the depth maybe open."""
