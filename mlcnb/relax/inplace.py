@@ -63,5 +63,17 @@ def inplace_problem(call: Any) -> str | None:
     return None
 
 
+def written_over(value: Any) -> Any:
+    """The argument that a call writes its one result over; None for any other value."""
+    name = getattr(getattr(value, "op", None), "name", "")
+    if name not in ("relax.call_tir_inplace", "relax.call_inplace_packed"):
+        return None
+    places = value.attrs["inplace_indices"]
+    if len(places) != 1 or places[0] < 0:
+        return None
+    inputs = value.args[1].fields if name == "relax.call_tir_inplace" else value.args[1:]
+    return inputs[places[0]]
+
+
 def _count(info: Any) -> int:
     return len(info.fields) if isinstance(info, TupleStructInfo) else 1

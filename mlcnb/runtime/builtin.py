@@ -5,6 +5,9 @@ vm.builtin.attention_kv_cache_append(cache, rows)            the same cache, wit
 vm.builtin.attention_kv_cache_view(cache, shape)             its rows, as an array
 vm.builtin.rows(shape, dtype)                                no rows yet, each to be of this shape
 vm.builtin.rows_append(rows, row)                            these rows and one more
+vm.builtin.rows_room(*rows)                                  arrays for some more of each
+vm.builtin.rows_put(room, row, turn)                         the room with a turn's row, in place
+vm.builtin.rows_extend(rows, room, turn)                     these rows and those up to a turn
 vm.builtin.rows_stack(rows)                                  all of them, as one array
 vm.builtin.invoke_debug_func(io, name, line, *args)          name(line, *args), then io
 vm.builtin.tuple_reset_item(values, i)                       values[i] is not read again
@@ -111,6 +114,15 @@ class Rows:
         cache.append(row[np.newaxis])
         return Rows(self.shape, self.dtype, cache, self.count + 1)
 
+    def extend(self, room: np.ndarray, turn: int) -> Rows:
+        """These rows and the first of a room, so many that there are `turn`."""
+        new = turn - self.count
+        cache = self.cache or RowCache(np.empty((_ROOM, *room.shape[1:]), room.dtype), 0)
+        if cache.filled != self.count:
+            cache = RowCache(self.stack(), self.count)
+        cache.append(room[:new])
+        return Rows(self.shape, self.dtype, cache, turn)
+
     def stack(self) -> np.ndarray:
         """The rows as one array, (count, *shape of a row)."""
         if self.cache is None:
@@ -120,6 +132,8 @@ class Rows:
 
 #: rows that there is room for at first
 _ROOM = 4
+#: rows of a room, and bytes that these take unless they are few
+_MOST_TURNS, _ROOM_BYTES = 64, 1 << 18
 
 
 def _rows(shape: tuple[int, ...], kind: str) -> Rows:
@@ -127,7 +141,23 @@ def _rows(shape: tuple[int, ...], kind: str) -> Rows:
 
 
 def _rows_append(rows: Rows, row: np.ndarray) -> Rows:
-    return rows.append(row)
+    return rows.append(as_array(row, "a row"))
+
+
+def _rows_room(*rows: Rows) -> tuple[np.ndarray, ...]:
+    """Memory for the rows of so many turns as fit into a part of a core's cache."""
+    bytes_a_turn = sum(int(np.prod(r.shape, dtype=np.int64)) * r.dtype.itemsize for r in rows)
+    turns = min(max(_ROOM_BYTES // max(bytes_a_turn, 1), _ROOM), _MOST_TURNS)
+    return tuple(np.empty((turns, *r.shape), r.dtype) for r in rows)
+
+
+def _rows_put(room: np.ndarray, row: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    room[int(turn) % len(room)] = row if type(row) is type(room) else as_array(row, "a row")
+    return room
+
+
+def _rows_extend(rows: Rows, room: np.ndarray, turn: np.ndarray) -> Rows:
+    return rows.extend(as_array(room, "rows"), int(turn))
 
 
 def _rows_stack(rows: Rows) -> np.ndarray:
@@ -188,6 +218,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "attention_kv_cache_view": _view,
     "rows": _rows,
     "rows_append": _rows_append,
+    "rows_room": _rows_room,
+    "rows_put": _rows_put,
+    "rows_extend": _rows_extend,
     "rows_stack": _rows_stack,
     "invoke_debug_func": _invoke,
     "debug_print": _print,

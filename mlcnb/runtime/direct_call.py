@@ -174,6 +174,20 @@ class DirectCalls:
         self._fixed = DirectCall.of(kernel, func)
         self._is_open = bool(kernel.signature.dims) and _takes_arrays(kernel)
         self._met: dict[tuple[Any, ...], DirectCall] = {}
+        #: shapes that were met once
+        self._once: set[tuple[Any, ...]] = set()
+
+    def again(self, args: Sequence[Any]) -> DirectCall | None:
+        """As `of`; None for open shapes that are new: what is met once only is not prepared for."""
+        if not self._is_open:
+            return self._fixed
+        shapes = tuple([getattr(a, "shape", None) for a in args])
+        if shapes in self._met or shapes in self._once:
+            return self.of(args)
+        if len(self._once) >= MOST:
+            self._once.clear()
+        self._once.add(shapes)
+        return None
 
     def of(self, args: Sequence[Any]) -> DirectCall | None:
         """The calls with arrays of these shapes; None where there is no short way."""

@@ -11,7 +11,7 @@ ex.export_library("model.tar")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,7 @@ class Executable(display.Shown):
         self._machine = VirtualMachine(self)
         self._plans: dict[str, Any] = {}
         self._claimed: dict[str, Any] = {}
+        self._calls: dict[str, DirectCalls] = {}
         self._native: Callable[..., Any] = _no_entry
         #: Python functions that `call_py_func` finds before those that are registered
         self.python: Mapping[str, Callable[..., Any]] = {}
@@ -93,6 +94,22 @@ class Executable(display.Shown):
         self.replays = bool(PassContext.current().get_config("relax.backend.use_cuda_graph"))
         #: versions for sizes that are met often (`mlcnb.runtime.versions`); None: there are none
         self.versions: Any = None
+
+    def run_kernel(self, name: str, args: Sequence[Any]) -> None:
+        """Run a kernel on what its parameters take, outputs too.
+
+        Raises:
+            RuntimeInputError: wrong number, dtype or shape.
+            ExecutionError: the kernel stopped: an assertion, an index out of bounds, a cancelled
+                call.
+        """
+        kernel = self.kernels[name]
+        calls = self._calls.get(name)
+        if calls is None:
+            calls = self._calls[name] = DirectCalls(kernel, kernel.func)
+        direct = calls.again(args)
+        if direct is None or not direct.run(args):
+            kernel_call.run(kernel, args)
 
     @cached_property
     def entry(self) -> str:

@@ -26,10 +26,10 @@ from mlcnb.ir.span import told_of
 from mlcnb.relax import expr as rx
 from mlcnb.runtime.direct_call import SHORT, iterations
 from mlcnb.runtime.entry_call import Given, Made, entry
-from mlcnb.runtime.graph_plan import COPY, JUMP, KernelCall, Layout, Place, plan
+from mlcnb.runtime.graph_plan import JUMP, OWN, KernelCall, Layout, Place, plan
 from mlcnb.runtime.kernel_call import failure
 from mlcnb.runtime.native.entry import ONE, TUPLE
-from mlcnb.runtime.native_graph import CANCELLED, NativeProgram, jump_and_copy
+from mlcnb.runtime.native_graph import CANCELLED, NativeProgram, own_calls
 from mlcnb.runtime.pages import in_large_pages
 from mlcnb.runtime.shapes import Dims, evaluate
 from mlcnb.runtime.tensor import flatten, fresh
@@ -135,7 +135,7 @@ class GraphPlans:
         turns = [c for i, c in enumerate(layout.calls) if c.kernel == JUMP and c.args[1] <= i]
         if turns:
             return False
-        made = [call.kernel for call in layout.calls if call.kernel not in (JUMP, COPY)]
+        made = [call.kernel for call in layout.calls if call.kernel not in OWN]
         kernels = [bodies.get(name) for name in made]
         return sum(math.inf if b is None else iterations(b) for b in kernels) <= SHORT
 
@@ -213,7 +213,7 @@ class BoundPlan:
         self.ignored = aligned_empty((1,), np.dtype("uint64"))
         addresses, slots = [], []
         self.patches: list[tuple[int, int, str, int]] = []
-        own = dict(zip((JUMP, COPY), jump_and_copy(), strict=True))
+        own = dict(zip(OWN, own_calls(), strict=True))
         for number, call in enumerate(layout.calls):
             kernel = None if call.kernel in own else kernels[call.kernel]
             addresses.append(own[call.kernel] if kernel is None else kernel.address)

@@ -43,7 +43,7 @@ from mlcnb.relax.analysis.variables import free_vars, uses
 from mlcnb.relax.struct_info import TupleStructInfo
 from mlcnb.runtime.kernel_call import checked_number
 from mlcnb.runtime.shapes import Dims, check_sizes, evaluate, literal, match_shapes, shape_of
-from mlcnb.runtime.whole import Scope
+from mlcnb.runtime.whole import Scope, is_put
 
 
 @dataclass(eq=False)
@@ -78,22 +78,21 @@ class Place:
 class KernelCall:
     """One call: the kernel's name, its arguments (places and numbers), its binding's name.
 
-    kernel: or JUMP (a condition, or 0, and the call to go to where it does not hold), or COPY (to,
-    from, bytes).
-    workspace: where in the arena it has its own memory while it runs, if it needs any.
-    origin: where it came from, such as a node of the model.
+    kernel: or JUMP (a condition, or 0, and the call to go to where it does not hold), COPY (to,
+    from, bytes), or PUT (to, from, bytes, how many such parts there are, which one); workspace:
+    where in the arena it has its own memory while it runs; origin: such as a node of the model.
     """
 
     kernel: str
     binding: str
     args: list[Any]
-    dims: Dims
+    dims: Dims = field(default_factory=dict)
     workspace: int = 0
     origin: Span | None = None
 
 
 #: calls that no kernel makes
-JUMP, COPY = "mlcnb.jump", "mlcnb.copy"
+JUMP, COPY, PUT = OWN = "mlcnb.jump", "mlcnb.copy", "mlcnb.put"
 
 
 @dataclass
@@ -257,7 +256,7 @@ class _Planner:
 
     def jump(self, condition: Any) -> KernelCall:
         """A jump, where a condition does not hold; where to is filled in later."""
-        self.out.calls.append(KernelCall(JUMP, "a jump", [condition, 0], {}))
+        self.out.calls.append(KernelCall(JUMP, "a jump", [condition, 0]))
         return self.out.calls[-1]
 
     def copy(self, source: Any, target: Any) -> None:
@@ -266,7 +265,7 @@ class _Planner:
             if (a.shape, a.dtype) != (b.shape, b.dtype):
                 raise ExecutionError(f"a tensor of shape {a.shape} goes where {b.shape} is wanted")
             if a.storage is not b.storage and a.nbytes:
-                self.out.calls.append(KernelCall(COPY, "a copy", [b, a, a.nbytes], {}))
+                self.out.calls.append(KernelCall(COPY, "a copy", [b, a, a.nbytes]))
 
     def allocated(self, info: Any) -> Any:
         """Places behind everything else for a value of this struct info."""
@@ -323,7 +322,19 @@ class _Planner:
         if x.op.name == "relax.reshape":
             source = self.value(x.args[0], None)
             return Place(source.storage, shape_of(var.struct_info, self.dims), source.dtype)  # type: ignore[arg-type]
-        return self.kernel_call(x, var)
+        return self.put(x, var) if is_put(x) else self.kernel_call(x, var)
+
+    def put(self, x: rx.Call, var: rx.Var) -> Place:
+        """A row into a room, which is written over where it is memory of the plan's own."""
+        room, row, turn = (self.value(a, None) for a in x.args[1:])
+        if room.shape[1:] != row.shape or room.dtype != row.dtype or turn.dtype != np.int64:
+            raise ExecutionError(f"a row of shape {row.shape} is put into a room {room.shape}")
+        given = room.storage.kind in ("input", "constant")
+        place = Place(self.arena(room.nbytes), room.shape, room.dtype) if given else room
+        self.copy(room, place)
+        args = [place, row, row.nbytes, room.shape[0], turn]
+        self.out.calls.append(KernelCall(PUT, var.name_hint, args, origin=x.span))
+        return place
 
     def constant(self, x: rx.Constant) -> Place:
         """A constant where it is, or a copy that is aligned."""
@@ -347,10 +358,10 @@ class _Planner:
         results = list(made) if isinstance(made, tuple) else [made]
         scalars = list(self.value(x.args[2], None)) if len(x.args) > 2 else []
         kernel = x.args[0].name_hint  # type: ignore[attr-defined]
-        call = KernelCall(kernel, var.name_hint, [*args, *results, *scalars], {}, origin=x.span)
+        call = KernelCall(kernel, var.name_hint, [*args, *results, *scalars], origin=x.span)
+        self.out.calls.append(call)
         call.dims = self.kernel_dims(kernel, call)
         call.workspace = self.workspace(self.kernels[kernel].signature.workspace)
-        self.out.calls.append(call)
         return made
 
     def workspace(self, size: int) -> int:
@@ -367,6 +378,7 @@ class _Planner:
     def kernel_dims(self, kernel: str, call: KernelCall) -> Dims:
         """The sizes of the kernel's own symbolic variables, checked against all its arguments."""
         dims: Dims = {}
+        shapes: list[Any] = []
         params = self.kernels[kernel].signature.params
         for param, arg in zip(params, call.args, strict=True):
             what = f"{call.binding}: {param.name}"
@@ -374,14 +386,9 @@ class _Planner:
                 dims[param] = checked_number(kernel, param, arg)
             elif arg.dtype != param.dtype.numpy:
                 raise RuntimeInputError(f"{what}: expected dtype {param.dtype}, got {arg.dtype}")
-        match_shapes(
-            (
-                (arg.shape, param.shape, f"{call.binding}: {param.name}")
-                for param, arg in zip(params, call.args, strict=True)
-                if isinstance(arg, Place)
-            ),
-            dims,
-        )
+            else:
+                shapes.append((arg.shape, param.shape, what))
+        match_shapes(shapes, dims)
         return dims
 
 
@@ -389,6 +396,5 @@ def places_in(found: Any) -> Iterator[Place]:
     """The places of a value, tuples opened."""
     if isinstance(found, Place):
         yield found
-    elif isinstance(found, tuple):
-        for part in found:
-            yield from places_in(part)
+    for part in found if isinstance(found, tuple) else ():
+        yield from places_in(part)

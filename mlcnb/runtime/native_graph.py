@@ -128,9 +128,10 @@ class NativeProgram:
         raise ExecutionError(f"cancelled at call {self.failed_at} of {len(self)}")
 
 
-def jump_and_copy() -> tuple[int, int]:
-    """What stands where a kernel's address does: of a jump, and of a copy (native/walk.py)."""
-    return 0, native.library()["mlcnb_copy"]
+def own_calls() -> tuple[int, int, int]:
+    """What stands where a kernel's address does: of a jump, a copy and a put (native/walk.py)."""
+    library = native.library()
+    return 0, library["mlcnb_copy"], library["mlcnb_put"]
 
 
 @cache

@@ -114,11 +114,14 @@ def pieces(
         return list(seq.bindings)
     found: Pieces = []
     needed = set(leaves(seq.body))
+    local = {b.var: b for b in seq.bindings if isinstance(_value(b), rx.Function)}
     for is_run, bindings in reversed(_runs(seq, set(known), functions)):
         outputs = [b.var for b in bindings if b.var in needed]
-        needed.update(v for b in bindings for v in value_uses(b.value))
+        used = dict.fromkeys(v for b in bindings for v in value_uses(b.value))
+        needed.update(used)
         if is_run:
-            found.append(Stretch(bindings, outputs, kernels, functions))
+            called = [local[v] for v in used if v in local]
+            found.append(Stretch([*called, *bindings], outputs, kernels, functions))
         else:
             found.extend(reversed(bindings))
     return found[::-1]
@@ -137,11 +140,19 @@ def _marked(
     seq: rx.SeqExpr, known: set[PrimVar], functions: Mapping[Any, Any]
 ) -> Iterator[tuple[bool, rx.Binding]]:
     """Each binding, and whether it is straight where it stands."""
+    local: dict[rx.Var, rx.Function] = {}
     for binding in seq.bindings:
-        used = [v for v in value_uses(binding.value) if isinstance(v, rx.Var)]
-        placed = all(is_known_tensor(v.struct_info) for v in used) and _is_placed(binding.var)
-        whole = placed and is_whole_binding(binding, known, Scope(functions), None, is_inside=False)
-        yield whole, binding
+        value = _value(binding)
+        if isinstance(value, rx.Function):
+            local[binding.var] = value
+            yield False, binding
+            continue
+        used = {v for v in value_uses(value) if isinstance(v, rx.Var)}
+        around = {v for f in used & local.keys() for v in free_vars(local[f])}
+        read = (used | around) - local.keys()
+        placed = all(is_known_tensor(v.struct_info) for v in read) and _is_placed(binding.var)
+        scope = Scope(functions, local)
+        yield placed and is_whole_binding(binding, known, scope, None, is_inside=False), binding
         if isinstance(binding, rx.MatchCast):
             known.update(definable_vars(binding.struct_info))
 
@@ -152,15 +163,26 @@ def _is_placed(var: rx.Var) -> bool:
     return is_known_tensor(info) or (isinstance(info, ShapeStructInfo) and info.values is not None)
 
 
+def _value(binding: rx.Binding) -> Any:
+    return binding.value  # type: ignore[attr-defined]
+
+
 def _is_call(binding: rx.Binding) -> bool:
-    value = binding.value
+    value = _value(binding)
     is_kernel = isinstance(value, rx.Call) and getattr(value.op, "name", "") == "relax.call_tir"
-    return is_kernel or isinstance(value, rx.If)
+    return is_kernel or isinstance(value, rx.If) or _is_local_call(value)
+
+
+def _is_local_call(value: Any) -> bool:
+    return isinstance(value, rx.Call) and isinstance(value.op, rx.Var)
 
 
 def _last_kernel(bindings: Sequence[rx.Binding]) -> str | None:
-    calls = [b.value for b in bindings if _is_call(b) and isinstance(b.value, rx.Call)]
-    return calls[-1].args[0].name_hint if calls else None  # type: ignore[attr-defined]
+    calls = [_value(b) for b in bindings if _is_call(b) and isinstance(_value(b), rx.Call)]
+    if not calls:
+        return None
+    last = calls[-1]
+    return f"function: {last.op.name_hint}" if _is_local_call(last) else last.args[0].name_hint
 
 
 def _sizes(function: rx.Function) -> Iterator[PrimVar]:

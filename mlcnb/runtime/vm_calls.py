@@ -72,13 +72,15 @@ class VMInstrumentReturnKind(IntEnum):
 
 def _run(frame: Frame, name: str, values: list[Any]) -> None:
     """Run a kernel; who looks on is asked before and told after."""
-    kernel, look = frame.vm.executable.kernels[name], frame.vm.instrument
-    seen = () if look is None else tuple(map(as_tensors, values))
-    if look is None or look(kernel, name, True, None, *seen) != VMInstrumentReturnKind.SKIP_RUN:
-        kernel_call.run(kernel, values)
-    if look is not None:
-        look(kernel, name, False, None, *seen)
+    executable, look = frame.vm.executable, frame.vm.instrument
     frame.kernel = name
+    if look is None:
+        executable.run_kernel(name, values)
+        return
+    kernel, seen = executable.kernels[name], tuple(map(as_tensors, values))
+    if look(kernel, name, True, None, *seen) != VMInstrumentReturnKind.SKIP_RUN:
+        kernel_call.run(kernel, values)
+    look(kernel, name, False, None, *seen)
 
 
 def _call_tir(frame: Frame, x: rx.Call) -> Any:

@@ -1,6 +1,7 @@
 """What runs as one native call: straight functions, and branches and loops of known sizes.
 
-straight    kernels, views, tuples, constants; sizes that the parameters tell
+straight    kernels, views, tuples, constants, rows that are put into a room for many (the runtime's
+            `rows_put`); sizes that the parameters tell
 whole       also branches, and calls of functions that call themselves at their end only, which
             are jumps (`graph_plan`)
 """
@@ -15,6 +16,9 @@ from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
 from mlcnb.runtime.shapes import is_size_check
+
+#: the packed function that has a native form
+PUT_ROW = "vm.builtin.rows_put"
 
 
 def is_straight(function: rx.Function) -> bool:
@@ -34,9 +38,11 @@ def is_known_tensor(info: Any) -> bool:
 
 def is_straight_binding(binding: rx.Binding, sizes: Collection[Var]) -> bool:
     """True for a kernel's call, a view, or something that costs nothing; `sizes` are known."""
-    value = getattr(binding, "value", None)
+    value: Any = getattr(binding, "value", None)
     if isinstance(binding, rx.MatchCast):
         return is_size_check(binding, sizes)
+    if is_put(value):
+        return all(is_known_tensor(a.struct_info) for a in value.args[1:])
     if isinstance(value, rx.Call):
         is_known = isinstance(value.op, rx.Op) and value.op.name in (
             "relax.call_tir",
@@ -45,6 +51,15 @@ def is_straight_binding(binding: rx.Binding, sizes: Collection[Var]) -> bool:
         return is_known and not any(map(_is_fraction, value.args[1:2]))
     simple = (rx.Var, rx.Constant, rx.Tuple, rx.TupleGetItem, rx.ShapeExpr)
     return isinstance(value, simple)
+
+
+def is_put(value: Any) -> bool:
+    """True for `rows_put(room, row, turn)`, which writes a row into a room."""
+    return (
+        isinstance(value, rx.Call)
+        and getattr(value.op, "name", "") == "relax.call_inplace_packed"
+        and getattr(value.args[0], "global_symbol", "") == PUT_ROW
+    )
 
 
 def _is_fraction(x: Any) -> bool:
@@ -66,9 +81,11 @@ def runs_whole(function: rx.Function, functions: Mapping[Any, Any]) -> bool:
 class Scope:
     """Functions that may be called: those of the module, local ones; those that are running."""
 
-    def __init__(self, functions: Mapping[Any, Any]) -> None:
+    def __init__(
+        self, functions: Mapping[Any, Any], local: Mapping[rx.Var, rx.Function] | None = None
+    ) -> None:
         self.functions = functions
-        self.local: dict[rx.Var, rx.Function] = {}
+        self.local: dict[rx.Var, rx.Function] = dict(local or {})
         self.running: list[Any] = []
 
     def called(self, value: Any) -> rx.Function | None:

@@ -173,6 +173,18 @@ class _Frame:
         """A packed function, declared free of effects."""
         return self.apply(call.args[0], [self.leaf(a) for a in call.args[1:]])
 
+    def call_inplace_packed(self, call: rx.Call) -> Any:
+        """A packed function that writes into copies of arguments, which are its results."""
+        args = [self.leaf(a) for a in call.args[1:]]
+        places = [i for i in call.attrs["inplace_indices"] if i >= 0]
+        for i in places:
+            args[i] = np.array(args[i]) if isinstance(args[i], np.ndarray) else args[i]
+        found = self.apply(call.args[0], args)
+        if found is not None:
+            return found
+        written = tuple(args[i] for i in places)
+        return written[0] if len(written) == 1 else written
+
     def make_closure(self, call: rx.Call) -> Any:
         """A function of the module that holds its last arguments."""
         held = self.leaf(call.args[1])
@@ -269,6 +281,7 @@ _CONVENTIONS: dict[str, Callable[[_Frame, rx.Call], Any]] = {
     "relax.call_tir_inplace": _Frame.call_tir,
     "relax.call_dps_packed": _Frame.call_tir,
     "relax.call_pure_packed": _Frame.call_pure_packed,
+    "relax.call_inplace_packed": _Frame.call_inplace_packed,
     "relax.assert_op": _Frame.assert_op,
     "relax.call_builtin_with_ctx": _Frame.call_builtin,
     "relax.null_value": lambda _frame, _call: None,

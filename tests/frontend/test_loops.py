@@ -14,12 +14,17 @@ from onnx import helper
 
 import mlcnb as mlc
 from mlcnb import relax
+from mlcnb.core import registry
 from mlcnb.core.errors import ExecutionError, MLCError, UnsupportedOpError
+from mlcnb.core.registry import get_global_func
 from mlcnb.ir import assert_structural_equal
 from mlcnb.relax.analysis import well_formed
 from mlcnb.relax.frontend.onnx.importer import Importer
 from mlcnb.relax.frontend.shared.errors import UnknownValueError
+from mlcnb.runtime import builtin
+from mlcnb.runtime.frame import Frame
 from mlcnb.script import parse
+from mlcnb.testing.evaluate import evaluate
 from tests.frontend.build import floats, graph, ints, model, node
 
 TARGETS = ["llvm", "interp"]
@@ -504,3 +509,123 @@ def test_scan_over_an_open_axis(target, n):
     shapes = {"s0": (2,), "t0": (), "P": (n, 2), "Q": (2, n, 3), "R": (n,)}
     given = {k: np.asarray(rng.standard_normal(s), np.float32) for k, s in shapes.items()}
     check("scanning", target, **given)
+
+
+@pytest.fixture
+def steps(monkeypatch) -> dict[str, int]:
+    """How often a run calls each of the runtime's functions for rows."""
+    found: dict[str, int] = {}
+    builtin.register()
+    for name in ("rows_append", "rows_put", "rows_extend"):
+        key = f"vm.builtin.{name}"
+
+        monkeypatch.setitem(registry._functions, key, _counted(found, name, get_global_func(key)))
+    return found
+
+
+def _counted(found: dict[str, int], name: str, run: Any) -> Any:
+    def counted(*args: Any) -> Any:
+        found[name] = found.get(name, 0) + 1
+        return run(*args)
+
+    return counted
+
+
+def run_and_check(steps: dict[str, int], name: str, **given: Any) -> None:
+    """One run, whose calls count, and then the comparison with ONNX Runtime."""
+    ex, _ = runs(name)
+    steps.clear()
+    ex(*given.values())
+    found = dict(steps)
+    check(name, **given)
+    steps.clear()
+    steps.update(found)
+
+
+@pytest.mark.parametrize("n", [1, 64, 65, 1000])
+def test_only_a_full_room_is_a_step(steps, n):
+    run_and_check(steps, "accumulate", x=floats(2, 3) / 1e3, n=np.array(n))
+    assert steps == {"rows_extend": -(-n // 64)}
+
+
+def test_a_room_for_large_rows_is_small(steps):
+    run_and_check(steps, "accumulate", x=np.ones((40_000, 3), np.float32), n=np.array(9))
+    assert steps == {"rows_extend": 3}
+
+
+def test_a_scan_has_one_room(steps):
+    shapes = {"s0": (2,), "t0": (), "P": (500, 2), "Q": (2, 500, 3), "R": (500,)}
+    rng = np.random.default_rng(0)
+    run_and_check(
+        steps,
+        "scanning",
+        **{k: np.asarray(rng.random(s) / 9, np.float32) for k, s in shapes.items()},
+    )
+    assert steps == {}
+
+
+def test_rows_in_a_loop_that_is_not_known_whole(steps):
+    run_and_check(steps, "nested", x=floats(2), w=floats(2) / 9, n=np.array(5))
+    assert steps == {"rows_extend": 1 + 4}  # inner loops of 0, 1, 2, 3, 4 turns
+
+
+def found_first() -> Any:
+    """A loop over what NonZero finds: no part of a function whose sizes are known."""
+    turn = body("a: float[k]", [node("Add", "a x", "b")], "c: bool[]; b: float[k]")
+    return model(
+        "x: float[k]; n: int64[]",
+        [node("Loop", "n - x", "z", body=turn), node("NonZero", "z", "i"), node("Neg", "i", "y")],
+        "y: int64[1, found]",
+    )
+
+
+MODELS["found_first"] = found_first
+
+
+def test_a_loop_beside_sizes_from_data_is_one_native_call(monkeypatch):
+    frames = 0
+    begin = Frame.__init__
+
+    def counted(*args):
+        nonlocal frames
+        frames += 1
+        begin(*args)
+
+    monkeypatch.setattr(Frame, "__init__", counted)
+    for n in (0, 3, 500):
+        check("found_first", x=floats(5), n=np.array(n))
+    ex, _ = runs("found_first")
+    frames = 0
+    ex(floats(5), np.array(500))
+    assert frames == 1
+
+
+PUT = """
+@R.function
+def main(x: R.Tensor((3, 2), "float32"), t: R.Tensor((), "int64")) -> R.Tensor((3, 2), "float32"):
+    with R.dataflow():
+        row: R.Tensor((2,), "float32") = R.sum(x, axis=[0])
+        room: R.Tensor((3, 2), "float32") = R.call_inplace_packed(
+            "vm.builtin.rows_put", WHERE, row, t, inplace_indices=[0],
+            sinfo_args=(R.Tensor((3, 2), "float32"),)
+        )
+        y: R.Tensor((3, 2), "float32") = R.add(room, x)
+        R.output(y)
+    return y
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("where", ["x", "R.const([[9, 8], [7, 6], [5, 4]], 'float32')"])
+@pytest.mark.parametrize("t", [0, 2, 4])
+def test_a_row_is_put_into_a_copy_of_what_others_see(target, where, t):
+    x = floats(3, 2)
+    given = x if where == "x" else np.array([[9, 8], [7, 6], [5, 4]], np.float32)
+    wanted = np.array(given)
+    wanted[t % 3] = x.sum(0)
+    mod = parse(PUT.replace("WHERE", where))
+    ex = mlc.compile(mod, target=target)
+    for _ in range(2):
+        np.testing.assert_array_equal(ex(x, np.array(t)), wanted + x)
+    np.testing.assert_array_equal(evaluate(mod, x, np.array(t)), wanted + x)
+    np.testing.assert_array_equal(x, floats(3, 2))

@@ -19,6 +19,7 @@ from mlcnb.ir.memory import ALIGNMENT
 from mlcnb.relax.analysis.struct_info import nbytes, substitute
 from mlcnb.relax.analysis.variables import free_vars, leaves, value_uses
 from mlcnb.relax.expr import Constant, Function, Tuple, TupleGetItem, Var
+from mlcnb.relax.inplace import written_over
 from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 
@@ -132,6 +133,9 @@ class Lifetimes:
             return tuple(map(self.of, free_vars(value)))  # it reads them where it is called
         if called(value).view and isinstance(value.args[0], Var):
             return self.of(value.args[0])
+        over = written_over(value)
+        if isinstance(over, Var):
+            return self.of(over)
         return self.new(var.name_hint, var.struct_info, ARENA, step)
 
 

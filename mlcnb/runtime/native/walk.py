@@ -4,6 +4,8 @@
                                                   kernel null: a jump, argv {ptr condition, i64 to},
                                                   if there is no condition, or its byte is 0
     i32  mlcnb_copy(ptr argv)                     argv {ptr to, ptr from, i64 bytes}
+    i32  mlcnb_put(ptr argv)                      argv {ptr to, ptr from, i64 bytes, i64 n, ptr at}:
+                                                  to part `at` of n, counted round
     i32  mlcnb_run_frame(ptr frame)               frame is {program, n, times or null, index}
     i32  mlcnb_run_guarded(ptr frame)             the same on Python's main thread
 
@@ -117,6 +119,24 @@ define i32 @mlcnb_copy(ptr %argv) {{
   %from = load ptr, ptr %from.at
   %bytes = load i64, ptr %bytes.at
   call void @llvm.memmove.p0.p0.i64(ptr %to, ptr %from, i64 %bytes, i1 false)
+  ret i32 0
+}}
+
+define i32 @mlcnb_put(ptr %argv) {{
+  %from.at = getelementptr i64, ptr %argv, i64 1
+  %bytes.at = getelementptr i64, ptr %argv, i64 2
+  %n.at = getelementptr i64, ptr %argv, i64 3
+  %part.at = getelementptr i64, ptr %argv, i64 4
+  %to = load ptr, ptr %argv
+  %from = load ptr, ptr %from.at
+  %bytes = load i64, ptr %bytes.at
+  %n = load i64, ptr %n.at
+  %part = load ptr, ptr %part.at
+  %number = load i64, ptr %part
+  %round = urem i64 %number, %n
+  %skipped = mul i64 %round, %bytes
+  %row = getelementptr i8, ptr %to, i64 %skipped
+  call void @llvm.memmove.p0.p0.i64(ptr %row, ptr %from, i64 %bytes, i1 false)
   ret i32 0
 }}
 """

@@ -32,7 +32,8 @@ from mlcnb.relax.expr import const as make_const
 from mlcnb.relax.frontend.onnx.node import Node
 from mlcnb.relax.frontend.shared.fold import constant
 from mlcnb.relax.frontend.shared.limits import MAX_TURNS
-from mlcnb.relax.frontend.shared.turns import scalar, size_tensor, slices_at, turns_of
+from mlcnb.relax.frontend.shared.loop_values import scalar, size_tensor, slices_at
+from mlcnb.relax.frontend.shared.turns import turns_of
 from mlcnb.relax.infer import infer
 from mlcnb.relax.operator import declaration, is_null, make_call
 from mlcnb.relax.struct_info import ObjectStructInfo, ShapeStructInfo

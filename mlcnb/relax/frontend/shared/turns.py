@@ -1,4 +1,4 @@
-"""Loops: written out where the turns are known at import, else a local function that calls itself.
+"""Loops: written out where the turns are known at import, else a function that calls itself.
 
     def loop(turn, more, x, rows):              x: what is carried, rows: what a turn adds
         if more:
@@ -13,43 +13,49 @@
 
 A dimension that a turn may change is a symbol of the function's own; which ones these are shows as
 the body is written: where it gives another length than it was given, it is written again for any.
+
+Where it is known what a row is, turns put their rows into a room for some, so that these turns are
+one native call (`runtime.whole`), and only a full room is a step of the virtual machine:
+
+    def loop(turn, more, x, rows):              a room's turns
+        if more:
+            room = rows_room(rows)              R.Tensor((s, …))
+            end = R.add(turn, s)
+            def turns(turn, more, go, x, room):
+                if go:
+                    y, turn1, more1 = …         as above
+                    go1 = R.logical_and(more1, R.less(turn1, end))
+                    r = turns(turn1, more1, go1, y, rows_put(room, …, turn))
+                else:
+                    r = (turn, more, x, room)
+                return r
+            r = turns(turn, more, more, x, room)
+            rows1 = rows_extend(rows, r[3], r[0])
+            r1 = loop(r[0], r[1], r[2], rows1)
+        else:
+            r1 = (x, rows)
+        return r1
+
+Where a size tells how many turns there are, one room is for all: there is no outer function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mlcnb.core.node import FrozenDict, replace
-from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import IntImm
-from mlcnb.relax.analysis.struct_info import same_dim, symbolic_vars
-from mlcnb.relax.expr import (
-    BindingBlock,
-    Call,
-    Constant,
-    DataTypeImm,
-    ExternFunc,
-    Function,
-    If,
-    Op,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-    tensor_info,
-)
+from mlcnb.relax import expr as rx
+from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.expr import const as make_const
+from mlcnb.relax.frontend.shared import loop_values as v
 from mlcnb.relax.frontend.shared.limits import MAX_TURNS
 from mlcnb.relax.frontend.shared.values import sequence
 from mlcnb.relax.infer import infer_call
-from mlcnb.relax.operator import declaration, make_call
 from mlcnb.relax.struct_info import (
-    FuncStructInfo,
     ObjectStructInfo,
     StructInfo,
     TensorStructInfo,
@@ -57,17 +63,11 @@ from mlcnb.relax.struct_info import (
     describe,
 )
 
-_INT64 = dtype("int64")
-Walk = Any  # an importer: its emitter gets the bindings, and `open_axes` keeps what loops found out
-Node = Any  # what an importer makes of a loop's node: names, `emit`, `known`, `refuse`, `unknown`
-#: (turn, carried values) -> (condition or None, carried values, rows): a body written once
-Step = Callable[[Any, list[Any]], tuple[Any, list[Any], list[Any]]]
-
 
 def turns_of(
-    walk: Walk,
-    node: Node,
-    step: Step,
+    walk: v.Walk,
+    node: v.Node,
+    step: v.Step,
     carried: list[Any],
     count: int,
     limit: Any = None,
@@ -89,40 +89,12 @@ def turns_of(
     Raises:
         UnsupportedOpError: what is carried is no tensor, or changes its dtype or rank.
     """
-    found = _written_out(walk, node, step, carried, count, limit, going)
+    found = v.written_out(walk, node, step, carried, count, limit, going)
     if found is None:
-        limit = None if limit is None else scalar(node, limit)
-        more = _first(node, limit, going)
+        limit = None if limit is None else v.scalar(node, limit)
+        more = v.first_turn(node, limit, going)
         found = Turns(walk, node, step, carried, count, more, limit, length).results()
     return found
-
-
-def slices_at(node: Node, tensors: Sequence[Any], axes: Sequence[int], at: Sequence[Any]) -> list:
-    """A slice of each tensor along its axis, at an int64 scalar."""
-    found = zip(tensors, axes, at, strict=True)
-    return [_call(node, "relax.take", x, i, axis=a, mode="fast") for x, a, i in found]
-
-
-def size_tensor(node: Node, size: Any) -> Any:
-    """A size as an int64 scalar that the model computes with."""
-    if isinstance(size, int):
-        return make_const(np.int64(size))
-    listed = _call(node, "relax.shape_to_tensor", ShapeExpr((size,)))
-    return _call(node, "relax.reshape", listed, ())
-
-
-def scalar(node: Node, x: Any) -> Any:
-    """A tensor of one element without dimensions."""
-    info = x.struct_info
-    if isinstance(info, TensorStructInfo) and info.ndim > 0:
-        return node.emit(make_call(declaration("relax.reshape"), x, ()))
-    return x
-
-
-def is_true(node: Node, condition: Any) -> bool:
-    """True for a condition that is known to hold."""
-    known = node.known(condition)
-    return known is not None and known.dtype != object and bool(known.all())
 
 
 class Turns:
@@ -144,9 +116,9 @@ class Turns:
 
     def __init__(
         self,
-        walk: Walk,
-        node: Node,
-        step: Step,
+        walk: v.Walk,
+        node: v.Node,
+        step: v.Step,
         carried: Sequence[Any],
         count: int,
         more: Any,
@@ -164,7 +136,9 @@ class Turns:
         )
         #: what is known of rows
         self.rows: list[TensorStructInfo] = []
-        fresh = walk.emitter.names.fresh
+        #: whether turns put their rows into a room
+        self.has_room = False
+        self.fresh = fresh = walk.emitter.names.fresh
         self.name = fresh("loop")
         hints = ("turn", "more", *("carried" for _ in carried), *("rows" for _ in range(count)))
         self.hints = [fresh(h) for h in hints]
@@ -173,9 +147,9 @@ class Turns:
         """The struct info of a value that is a tensor of known rank."""
         info: Any = getattr(x, "struct_info", None)
         if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype is None:
-            told = isinstance(self.more, Constant)
+            told = isinstance(self.more, rx.Constant)
             self.node.unknown(
-                Tuple(tuple(self.carried)) if told else self.more,
+                rx.Tuple(tuple(self.carried)) if told else self.more,
                 "the number of turns is not known before the model runs, and its "
                 f"{what} is no tensor of so many dimensions",
             )
@@ -183,54 +157,148 @@ class Turns:
 
     # the function --------------------------------------------------------------------------------
 
-    def function(self) -> tuple[Var, Function]:
+    def function(self) -> tuple[rx.Var, rx.Function]:
         """The function and its variable: the body is written until it fits what it is given."""
         found = self.attempt()
         while found is None:
             found = self.attempt()
         return found
 
-    def attempt(self) -> tuple[Var, Function] | None:
+    def attempt(self) -> tuple[rx.Var, rx.Function] | None:
         """The function, or None where a turn changes a length that was taken for fixed."""
-        pairs = zip(self.hints, self.parameter_infos(), strict=True)
-        turn, more, *given = (Var(name, info) for name, info in pairs)
-        values, kept = given[: len(self.carried)], given[len(self.carried) :]
-        infos = tuple(p.struct_info for p in (turn, more, *given))
-        ret = self.result_info(len(kept))
-        loop = Var(self.name, FuncStructInfo(infos, ret))  # type: ignore[arg-type]
+        before = len(self.values.found_at_run_time)
+        number, more, *values = self.parameters(self.carried_infos())
         with self.walk.emitter.scope(False) as bindings:
-            condition, made, rows = self.step(turn, values)
+            condition, made, rows = self.step(number, values)
             if self.widen(made):
                 return None
             self.rows = [self.tensor(x, f"row {i}") for i, x in enumerate(rows)]
-            after = self.call("relax.add", turn, make_const(np.int64(1)))
+            after = self.call("relax.add", number, make_const(np.int64(1)))
             again = self.again(after, condition)
-            longer = [self.packed("rows_append", k, x) for k, x in zip(kept, rows, strict=True)]
-            last = Call(loop, (after, again, *made, *longer), None, (), ret, self.node.span)
-            taken = sequence(bindings, self.values.bind(last))
-        choice = If(more, taken, SeqExpr((), _one(given)), ret)
-        result = Var(self.walk.emitter.names.fresh("lv"), ret)
-        body = SeqExpr((BindingBlock((VarBinding(result, choice),)),), result)
-        return loop, Function((turn, more, *given), body, ret, True, FrozenDict())
+        turn = v.Turn(number, values, bindings, after, again, made, rows)
+        inside = set(self.values.found_at_run_time[before:])
+        known = all(v.is_known(d, inside) for info in self.rows for _, d in v.axes_of(info))
+        self.has_room = bool(rows) and known and not any(self.open)
+        if self.has_room and self.length is None:
+            return self.room_by_room(turn)
+        kept, ret = self.kept(self.length), self.result_info(self.length)
+        params = number, more, *values, *kept
+        loop = rx.Var(self.name, v.function_info(params, ret))
+        add = self.put if self.has_room else self.appended
+        with self.walk.emitter.scope(False) as rest:
+            longer = [add(k, x, number) for k, x in zip(kept, rows, strict=True)]
+            last = self.local_call(loop, (after, again, *made, *longer), ret)
+        taken = sequence([*bindings, *rest], last)
+        return loop, self.choice(params, more, taken, v.one_or_tuple([*values, *kept]), ret)
 
-    def parameter_infos(self) -> list[StructInfo]:
-        """Of the turn, whether it is one, what is carried, rows."""
-        carried = [
-            tensor_info([self.values.symbol() if a in open_ else d for a, d in _axes(i)], i.dtype)
-            for i, open_ in zip(self.infos, self.open, strict=True)
+    def room_by_room(self, turn: v.Turn) -> tuple[rx.Var, rx.Function]:
+        """The function of a room's turns, around that of one turn."""
+        number, more, *values = self.parameters(self.infos, anew=True)
+        lists, size, ret = self.kept(None), self.values.symbol(), self.result_info(None)
+        params = number, more, *values, *lists
+        loop = rx.Var(self.name, v.function_info(params, ret))
+        with self.walk.emitter.scope(False) as bindings:
+            empty = self.empty_rooms(lists, size)
+            end = self.call("relax.add", number, v.size_tensor(self.node, size))
+            turns, inner = self.turns_of_a_room(turn, size, end)
+            bindings.append(rx.VarBinding(turns, inner))
+            self.values.bound[turns] = inner
+            info = inner.ret_struct_info
+            done = self.local_call(turns, (number, more, more, *values, *empty), info)
+            parts = range(len(info.fields))  # type: ignore[union-attr]
+            reached, again, *found = (self.node.emit(rx.TupleGetItem(done, i)) for i in parts)
+            made, full = found[: len(values)], found[len(values) :]
+            pairs = zip(lists, full, strict=True)
+            longer = [self.packed("rows_extend", old, room, reached) for old, room in pairs]
+            last = self.local_call(loop, (reached, again, *made, *longer), ret)
+        taken = sequence(bindings, last)
+        return loop, self.choice(params, more, taken, v.one_or_tuple([*values, *lists]), ret)
+
+    def turns_of_a_room(self, turn: v.Turn, size: Any, end: Any) -> tuple[rx.Var, rx.Function]:
+        """The function of one turn after the other, until there is none or a room is full."""
+        more, go = (rx.Var(self.fresh(name), rx.tensor_info((), "bool")) for name in ("more", "go"))
+        left = turn.number, more, *turn.values, *(rooms := self.kept(size))
+        ret = TupleStructInfo(tuple(p.struct_info for p in left))  # type: ignore[misc]
+        params = turn.number, more, go, *turn.values, *rooms
+        turns = rx.Var(self.fresh("turns"), v.function_info(params, ret))
+        with self.walk.emitter.scope(False) as rest:
+            on = self.call("relax.less", turn.after, end)
+            if not v.is_true(self.node, turn.again):
+                on = self.call("relax.logical_and", turn.again, on)
+            pairs = zip(rooms, turn.rows, strict=True)
+            filled = [self.put(room, x, turn.number) for room, x in pairs]
+            args = (turn.after, turn.again, on, *turn.made, *filled)
+            last = self.local_call(turns, args, ret)
+        taken = sequence([*turn.bindings, *rest], last)
+        return turns, self.choice(params, go, taken, rx.Tuple(left), ret)
+
+    def choice(self, *args: Any) -> rx.Function:
+        """A function whose body is one If (`loop_values.choice`)."""
+        return v.choice(self.fresh("lv"), *args)
+
+    def empty_rooms(self, lists: Sequence[Any], size: Any) -> list[Any]:
+        """A room for each kind of row, all for so many turns."""
+        unknown = tuple(TensorStructInfo(dtype=i.dtype, ndim=i.ndim + 1) for i in self.rows)
+        made = self.packed("rows_room", *lists, info=TupleStructInfo(unknown))
+        items = [self.node.emit(rx.TupleGetItem(made, i)) for i in range(len(lists))]
+        pairs = zip(items, self.rows, strict=True)
+        return [self.values.cast(x, self.room_info(size, info)) for x, info in pairs]
+
+    def local_call(self, function: rx.Var, args: Sequence[Any], info: Any) -> rx.Var:
+        """A call of a local function, bound."""
+        return self.values.bind(rx.Call(function, tuple(args), None, (), info, self.node.span))
+
+    def parameters(self, carried: Sequence[StructInfo], anew: bool = False) -> list[rx.Var]:
+        """Of the turn, whether it is one, what is carried."""
+        infos = [rx.tensor_info((), "int64"), rx.tensor_info((), "bool"), *carried]
+        pairs = zip(self.hints, infos, strict=False)
+        return [rx.Var(self.fresh(name) if anew else name, info) for name, info in pairs]
+
+    def carried_infos(self) -> list[StructInfo]:
+        """Of what is carried: a length that turns may change is a symbol."""
+        symbol, pairs = self.values.symbol, zip(self.infos, self.open, strict=True)
+        return [
+            rx.tensor_info([symbol() if a in open_ else d for a, d in v.axes_of(i)], i.dtype)
+            for i, open_ in pairs
         ]
-        rows = len(self.hints) - 2 - len(carried)
-        objects = [ObjectStructInfo()] * rows
-        return [tensor_info((), "int64"), tensor_info((), "bool"), *carried, *objects]
 
-    def result_info(self, rows: int) -> StructInfo:
+    def kept(self, length: Any) -> list[rx.Var]:
+        """Parameters for rows: rooms of this length, where there are rooms, or objects."""
+        names = self.hints[2 + len(self.carried) :]
+        is_room = self.has_room and length is not None
+        pairs = zip(names, self.row_infos(length), strict=True)
+        return [rx.Var(self.fresh("room") if is_room else name, info) for name, info in pairs]
+
+    def row_infos(self, length: Any) -> list[StructInfo]:
+        """Of all rows: rooms of this length, where there are rooms, or objects."""
+        if length is None or not self.has_room:
+            return [ObjectStructInfo()] * (len(self.hints) - 2 - len(self.carried))
+        return [self.room_info(length, info) for info in self.rows]
+
+    def room_info(self, length: Any, row: TensorStructInfo) -> StructInfo:
+        """Of a room for so many rows."""
+        return rx.tensor_info([length, *(d for _, d in v.axes_of(row))], row.dtype)
+
+    def result_info(self, length: Any) -> StructInfo:
         """Of what the function gives: lengths that turns may change are not told."""
         carried: list[StructInfo] = [
             replace(info, shape=None, ndim=info.ndim) if open_ else info
             for info, open_ in zip(self.infos, self.open, strict=True)
         ]
-        infos = (*carried, *[ObjectStructInfo()] * rows)
+        infos = (*carried, *self.row_infos(length))
         return infos[0] if len(infos) == 1 else TupleStructInfo(infos)
+
+    def appended(self, rows: Any, row: Any, turn: Any) -> Any:
+        """Rows and one more."""
+        return self.packed("rows_append", rows, row)
+
+    def put(self, room: Any, row: Any, turn: Any) -> Any:
+        """A room with the row of a turn, written into it."""
+        info = room.struct_info
+        args: Any = (rx.ExternFunc("vm.builtin.rows_put"), room, row, turn)
+        inplace = FrozenDict(inplace_indices=(0,))
+        op = rx.Op("relax.call_inplace_packed")
+        return self.values.bind(rx.Call(op, args, inplace, (info,), info, self.node.span))
 
     def widen(self, made: Sequence[Any]) -> bool:
         """Note the axes whose length a turn changes; whether there were new ones."""
@@ -241,7 +309,7 @@ class Turns:
                 self.node.refuse(
                     f"carried value {i} is {describe(old)} before a turn, {describe(info)} after it"
                 )
-            pairs = zip(_axes(old), _axes(info), strict=True)
+            pairs = zip(v.axes_of(old), v.axes_of(info), strict=True)
             changed = {a for (a, was), (_, now) in pairs if not same_dim(was, now)} - open_
             open_ |= changed
             new = new or bool(changed)
@@ -250,14 +318,14 @@ class Turns:
     def again(self, turn: Any, condition: Any) -> Any:
         """Whether there is a turn of this number."""
         below = None if self.limit is None else self.call("relax.less", turn, self.limit)
-        if condition is None or is_true(self.node, condition):
+        if condition is None or v.is_true(self.node, condition):
             if below is None:
                 self.node.refuse(
                     f"it takes more than {MAX_TURNS} turns: there is no trip count, and its "
                     "condition always holds"
                 )
             return below
-        held = scalar(self.node, condition)
+        held = v.scalar(self.node, condition)
         return held if below is None else self.call("relax.logical_and", below, held)
 
     # its call ------------------------------------------------------------------------------------
@@ -267,116 +335,57 @@ class Turns:
         before = len(self.values.found_at_run_time)
         loop, function = self.function()
         inside = set(self.values.found_at_run_time[before:])
-        self.walk.emitter.bindings.append(VarBinding(loop, function))
+        self.walk.emitter.bindings.append(rx.VarBinding(loop, function))
         self.values.bound[loop] = function
-        dims = [[d if _known(d, inside) else None for _, d in _axes(r)] for r in self.rows]
+        dims = [[d if v.is_known(d, inside) else None for _, d in v.axes_of(r)] for r in self.rows]
         pairs = list(zip(self.rows, dims, strict=True))
+        all_at_once = self.has_room and self.length is not None
         empty = [self.no_rows(info, known) for info, known in pairs]
         args = (make_const(np.int64(0)), self.more, *self.carried, *empty)
-        call = Call(loop, args, None, (), None, self.node.span)
+        call = rx.Call(loop, args, None, (), None, self.node.span)
         found = self.values.bind(replace(call, struct_info=infer_call(call, {})))
         results = self.opened(found)
         rest = results[len(self.carried) :]
-        rows = [self.stacked(r, *p) for r, p in zip(rest, pairs, strict=True)]
-        return results[: len(self.carried)], rows
+        if not all_at_once:
+            rest = [self.stacked(r, *p) for r, p in zip(rest, pairs, strict=True)]
+        return results[: len(self.carried)], rest
 
-    def opened(self, found: Var) -> list[Any]:
+    def opened(self, found: rx.Var) -> list[Any]:
         """The results of the call, each with a shape."""
         known = [
-            [None if a in open_ else d for a, d in _axes(info)]
+            [None if a in open_ else d for a, d in v.axes_of(info)]
             for info, open_ in zip(self.infos, self.open, strict=True)
         ]
         count = len(self.carried) + len(self.rows)
         if count == 1:
             return [self.values.opened(found, *known)]
         made = self.values.opened(found, [*known, *[None] * len(self.rows)])
-        return [self.node.emit(TupleGetItem(made, i)) for i in range(count)]
+        return [self.node.emit(rx.TupleGetItem(made, i)) for i in range(count)]
 
     def no_rows(self, info: TensorStructInfo, known: Sequence[Any]) -> Any:
         """Rows, of which there are none yet; a length that only a turn tells is 0."""
-        shape = ShapeExpr(tuple(IntImm(_INT64, 0) if d is None else d for d in known))
-        return self.packed("rows", shape, DataTypeImm(info.dtype))  # type: ignore[arg-type]
+        if self.has_room and self.length is not None:
+            shape = rx.ShapeExpr((v.as_size(self.length), *map(v.as_size, known)))
+            return self.call("relax.zeros", shape, dtype=str(info.dtype))
+        shape = rx.ShapeExpr(tuple(IntImm(v.INT64, 0) if d is None else d for d in known))
+        return self.packed("rows", shape, rx.DataTypeImm(info.dtype))  # type: ignore[arg-type]
 
     def stacked(self, rows: Any, info: TensorStructInfo, known: Sequence[Any]) -> Any:
         """Rows as one tensor."""
         unknown = TensorStructInfo(dtype=info.dtype, ndim=info.ndim + 1)
         made = self.packed("rows_stack", rows, info=unknown)
         dims = [self.values.symbol() if d is None else d for d in (self.length, *known)]
-        return self.values.cast(made, tensor_info(dims, info.dtype))
+        return self.values.cast(made, rx.tensor_info(dims, info.dtype))
 
     def packed(self, name: str, *args: Any, info: StructInfo | None = None) -> Any:
         """A call of one of the runtime's functions for rows (`runtime.builtin`)."""
         result = info or ObjectStructInfo()
-        whole = (ExternFunc(f"vm.builtin.{name}"), *args)
-        call = Call(Op("relax.call_pure_packed"), whole, None, (result,), result, self.node.span)
+        whole = (rx.ExternFunc(f"vm.builtin.{name}"), *args)
+        call = rx.Call(
+            rx.Op("relax.call_pure_packed"), whole, None, (result,), result, self.node.span
+        )
         return self.values.bind(call)
 
-    def call(self, name: str, *args: Any) -> Any:
+    def call(self, name: str, *args: Any, **attrs: Any) -> Any:
         """A call of an operator, bound."""
-        return self.node.emit(make_call(declaration(name), *args))
-
-
-def _axes(info: TensorStructInfo) -> list[tuple[int, Any]]:
-    return list(enumerate(info.dims or ()))
-
-
-def _known(dim: Any, inside: Collection[Any]) -> bool:
-    """True for a dimension that speaks of no symbol that is met inside of the function."""
-    return not any(v in inside for v in symbolic_vars(ShapeExpr((dim,))))
-
-
-def _one(values: Sequence[Any]) -> Any:
-    return values[0] if len(values) == 1 else Tuple(tuple(values))
-
-
-def _first(node: Node, limit: Any, going: Any) -> Any:
-    """Whether there is a first turn."""
-    some = None if limit is None else _call(node, "relax.less", make_const(np.int64(0)), limit)
-    parts = [some, None if going is None else scalar(node, going)]
-    given = [p for p in parts if p is not None and not is_true(node, p)]
-    if len(given) == 2:
-        return _call(node, "relax.logical_and", *given)
-    return given[0] if given else make_const(True)
-
-
-def _written_out(
-    walk: Walk, node: Node, step: Step, carried: list[Any], count: int, limit: Any, going: Any
-) -> tuple[list[Any], list[Any]] | None:
-    """The loop turn by turn: what is carried in the end, and `count` tensors of rows.
-
-    None where the turns are not known, or too many; or where there is none that tells what a row
-    would be.
-    """
-    turns = MAX_TURNS + 1 if limit is None else _number_known(node, limit)
-    if turns is None or (limit is not None and turns > MAX_TURNS) or (turns < 1 and count):
-        return None
-    rows: list[list[Any]] = [[] for _ in range(count)]
-    with walk.emitter.scope(False) as bindings:
-        for turn in range(turns):
-            known = True if going is None else _number_known(node, going)
-            if known is None or turn == MAX_TURNS:
-                return None
-            if not known:
-                break
-            going, carried, made = step(make_const(np.int64(turn)), carried)
-            for kept, value in zip(rows, made, strict=True):
-                kept.append(value)
-        if not all(rows):
-            return None
-        stacked = [_stacked(node, r) for r in rows]
-    walk.emitter.bindings.extend(bindings)
-    return carried, stacked
-
-
-def _number_known(node: Node, x: Any) -> int | None:
-    """The value of a scalar, where it is a number that is known."""
-    found = node.known(x)
-    return None if found is None or found.dtype == object or found.size != 1 else found.item()
-
-
-def _call(node: Node, name: str, *args: Any, **attrs: Any) -> Any:
-    return node.emit(make_call(declaration(name), *args, **attrs))
-
-
-def _stacked(node: Node, rows: list[Any]) -> Any:
-    return _call(node, "relax.stack", rows, axis=0)
+        return v.call_op(self.node, name, *args, **attrs)

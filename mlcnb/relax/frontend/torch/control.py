@@ -16,7 +16,8 @@ from mlcnb.core.node import replace
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.relax.analysis.struct_info import erase_to_well_defined, symbolic_vars
 from mlcnb.relax.expr import BindingBlock, Expr, If, SeqExpr, Tuple, TupleGetItem
-from mlcnb.relax.frontend.shared.turns import size_tensor, slices_at, turns_of
+from mlcnb.relax.frontend.shared.loop_values import size_tensor, slices_at
+from mlcnb.relax.frontend.shared.turns import turns_of
 from mlcnb.relax.frontend.torch.node import Node
 from mlcnb.relax.frontend.torch.spell import check_result
 from mlcnb.relax.infer import infer
