@@ -18,6 +18,7 @@ from typing import Any
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
+from mlcnb.dlight.cpu.matmul import is_padded
 from mlcnb.dlight.cpu.tiles import choose_tile, overlap
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
@@ -33,6 +34,8 @@ FEW = 32 << 10
 SHARING = 4
 #: steps of the depth from one prefetch to the next, at most
 FAR = 64
+#: rows of inner loops that are all in a tile, at most
+MOST_BESIDE = 4
 
 
 def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -50,26 +53,56 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     for before in survey.before(anchor):
         elementwise(sch, before, target)
-    last = fuse_epilogue(sch, anchor, after)
+    last = whole_vectors(sch, anchor, after, lanes) or fuse_epilogue(sch, anchor, after)
     *rows, columns, k = sch.get_loops(anchor.handle)
-    tile = choose_tile(anchor.extents[-3], None, target.vector_registers, block // lanes)
-    j_0, j_1, lane = sch.split(columns, [None, block // lanes, lanes])
-    i_0, i_1 = sch.split(rows[-1], [None, tile.rows])
+    vectors = min(block // lanes, -(-(anchor.extents[-2] or block) // lanes))
+    along, beside = row_loops(anchor.extents[:-2])
+    length = anchor.extents[along]
+    length = None if length is None else length * beside
+    tile = choose_tile(length, None, target.vector_registers, vectors)
+    j_0, j_1, lane = sch.split(columns, [None, vectors, lanes])
+    i_0, i_1 = sch.split(rows[along], [None, max(1, tile.rows // beside)])
     overlap(sch, i_0)
     steps = asked_ahead(sch, matrix, i_0, k)
-    sch.reorder(*rows[:-1], j_0, i_0, *steps, i_1, j_1, lane)
-    depth = len(rows) + 1
+    whole, short = rows[:along], rows[along + 1 :]
+    sch.reorder(*whole, j_0, i_0, *steps, i_1, *short, j_1, lane)
+    depth = len(whole) + 2
     sch.reverse_compute_at(last, i_0)
     for loop in sch.get_loops(last)[depth:-1]:
         sch.unroll(loop)
     sch.vectorize(sch.get_loops(last)[-1])
     start = sch.decompose_reduction(anchor.handle, steps[0])
-    for loop in (i_1, j_1, *sch.get_loops(start)[depth:-1]):
+    for loop in (i_1, *short, j_1, *sch.get_loops(start)[depth:-1]):
         sch.unroll(loop)
     sch.vectorize(lane)
     sch.vectorize(sch.get_loops(start)[-1])
-    spread(sch, [*rows[:-1], j_0], anchor.work)
+    spread(sch, [*whole, j_0], anchor.work)
     return True
+
+
+def whole_vectors(sch: Schedule, anchor: BlockInfo, after: list[BlockInfo], lanes: int) -> Any:
+    """The block that stores the result, where the sums are filled up to whole vectors of columns;
+    None where they are whole, or stay as they are."""
+    if (anchor.extents[-2] or 0) % lanes == 0 or not is_padded(sch, anchor, lanes):
+        return None
+    last = sch.get_consumers(anchor.handle)[0]
+    for follower in after:
+        sch.compute_inline(last)
+        last = follower.handle
+    sch.set_scope(anchor.handle, 0, "local")
+    return last
+
+
+def row_loops(extents: list[int | None]) -> tuple[int, int]:
+    """Which loop of rows is cut into tiles, and how many rows the loops in it have, which are all
+    in a tile: few, as where a sequence comes before a small batch."""
+    along, beside = len(extents) - 1, 1
+    while along > 0 and any(n != 1 for n in extents[:along]):
+        count = beside * (extents[along] or MOST_BESIDE + 1)
+        if count > MOST_BESIDE:
+            break
+        along, beside = along - 1, count
+    return along, beside
 
 
 def asked_ahead(sch: Schedule, matrix: Buffer, tile: Any, depth: Any) -> list[Any]:

@@ -5,12 +5,16 @@ for i, j, k in T.grid(127, 127, 127):        A_pad, B_pad = copies with zeros ar
         C[v_i, v_j] += ...                       with T.block("C"):
                                                      C_pad[v_i, v_j] += A_pad[...] * B_pad[...]
                                              C = the part of C_pad that is wanted
+
+What is read in another way (`W[v_j // 32, v_k, v_j % 32]`) is read as it lies, where all that the
+new iterations read is inside of it; of sums over more steps nothing is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from mlcnb.arith import can_prove
 from mlcnb.arith.reading import of
 from mlcnb.arith.sum import Sum
 from mlcnb.core.node import replace
@@ -42,7 +46,7 @@ def pad_einsum(state: State, block: Block, padding: list[int]) -> Change:
     Args:
         state: the program.
         block: a sum of products of its inputs, whose axes are its loops, and whose indices are
-            axes.
+            axes, or lie inside of what is read for the new iterations too.
         padding: for each axis the number that its extent shall be a multiple of.
 
     Raises:
@@ -56,6 +60,8 @@ def pad_einsum(state: State, block: Block, padding: list[int]) -> Change:
     swaps: dict[Buffer, Buffer] = {}
     copies: list[Stmt] = []
     for region in block.reads:
+        if _axes_of(region, by_axis) is None:
+            continue
         new = _padded_buffer(region, by_axis)
         if new is not region.buffer:
             swaps[region.buffer] = new
@@ -91,15 +97,19 @@ def _refuse(state: State, block: Block, padding: list[int]) -> None:
     if reason is None and (found is None or found[0].name != "sum" or not _is_product(found[1])):
         reason = "it is no sum of products of its inputs"
     extents = {v.var: of(v.dom.extent) for v in block.iter_vars}
+    sums_more = any(
+        axis.iter_type is IterType.REDUCE and not of(_rounded(axis, n)).is_same(extents[axis.var])
+        for axis, n in zip(block.iter_vars, padding, strict=True)
+    )
     for region in (*block.reads, *block.writes):
-        found_at = [extents.get(of(r.min).only_atom) for r in region.region]
-        if None in found_at:
-            reason = reason or f"the indices of {region.buffer.name} are not axes of it"
-        elif not all(
-            x is not None and x.is_same(of(y))
-            for x, y in zip(found_at, region.buffer.shape, strict=True)
-        ):
-            reason = reason or f"it works on a part of {region.buffer.name} alone"
+        axes, name = _axes_of(region, extents), region.buffer.name
+        if axes is None:
+            if region in block.writes or sums_more or not _is_inside(region, block, padding):
+                reason = reason or f"the indices of {name} are not axes of it"
+            continue
+        whole = zip(axes, region.buffer.shape, strict=True)
+        if not all(extents[x].is_same(of(y)) for x, y in whole):
+            reason = reason or f"it works on a part of {name} alone"
     for axis, factor in zip(block.iter_vars, padding, strict=True):
         if axis.iter_type is IterType.REDUCE and factor > 1:
             without = [r.buffer.name for r in block.reads if not _indexed_by(r, axis.var)]
@@ -116,6 +126,24 @@ def _refuse(state: State, block: Block, padding: list[int]) -> None:
         )
     if reason:
         raise state.refusal(f"pad_einsum: {name_of(block)} cannot be padded: {reason}", block)
+
+
+def _axes_of(region: BufferRegion, known: Mapping[e.Var, object]) -> list[e.Var] | None:
+    """The axes that the indices of a region are; None where one is none."""
+    found = [of(r.min).only_atom for r in region.region]
+    return found if all(x in known for x in found) else None  # type: ignore[return-value]
+
+
+def _is_inside(region: BufferRegion, block: Block, padding: list[int]) -> bool:
+    """Whether all that the rounded axes read of a buffer lies in it."""
+    bounds = {
+        axis.var: e.Range(axis.dom.min, _rounded(axis, n))
+        for axis, n in zip(block.iter_vars, padding, strict=True)
+    }
+    return all(
+        can_prove(p.all_of(r.min >= 0, r.min + r.extent <= size), bounds)
+        for r, size in zip(region.region, region.buffer.shape, strict=True)
+    )
 
 
 def _indexed_by(region: BufferRegion, axis: e.Var) -> bool:
