@@ -15,7 +15,7 @@ from typing import Any
 
 from mlcnb import te
 from mlcnb.ir.module import IRModule
-from mlcnb.ir.prim_ops import cast
+from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.op.linear_algebra.matmul import Matmul
@@ -35,8 +35,8 @@ class FuseTransposeMatmul(ModulePass):
     result has the operand's dtype of 32 bits or more, or a wider one. Other products stay, none is
     refused.
 
-    matrices_only: batches of transposed matrices stay as they are: a large batch is transposed
-        faster than it is read across.
+    matrices_only: batches of transposed matrices stay as they are, but those that rows are
+        multiplied with: a large batch is transposed faster than it is read across.
     """
 
     matrices_only: bool = False
@@ -63,7 +63,8 @@ class _Fuser(Reader):
         x, moved = call.args[0], self.call_of(call.args[1], PermuteDims)
         if moved is None or not _swaps_last_two(moved) or not _fits(x, moved.args[0], call):
             return None
-        if moved.struct_info.ndim > self.most_ndim:  # type: ignore[union-attr]
+        is_row = as_int(x.struct_info.dims[-2]) == 1  # type: ignore[union-attr]
+        if moved.struct_info.ndim > self.most_ndim and not is_row:  # type: ignore[union-attr]
             return None
         self.found += 1
         kind = call.struct_info.dtype  # type: ignore[union-attr]

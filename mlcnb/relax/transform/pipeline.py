@@ -67,6 +67,7 @@ from mlcnb.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshap
 from mlcnb.relax.transform.round_products import RoundProducts
 from mlcnb.relax.transform.simplify_ops import SimplifyOps
 from mlcnb.relax.transform.sink_reshape import SinkReshape
+from mlcnb.relax.transform.split_attention import SplitAttention
 from mlcnb.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from mlcnb.relax.transform.to_non_dataflow import ToNonDataflow
 from mlcnb.target import Target
@@ -169,6 +170,8 @@ def layout_passes(target: Any = None, convolution: str = "auto") -> list[Pass]:
     if convolution not in CONVOLUTIONS:
         raise PassError(f"no convolution {convolution!r}", hint=f"one of {', '.join(CONVOLUTIONS)}")
     return [
+        SplitAttention(),
+        SimplifyOps(),
         NarrowProducts(),
         ConvTransposeToConv(),
         ConvAlongRows(),

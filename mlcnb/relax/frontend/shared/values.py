@@ -16,6 +16,7 @@ from mlcnb.core.errors import ModelError
 from mlcnb.core.node import replace
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import SizeVar
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.variables import bindings_of, leaves, value_uses
 from mlcnb.relax.emitter import Emitter, Names
@@ -81,9 +82,23 @@ class Values:
             return folded
         var = self.bind(made)
         self.symbols.follow(var, made)
+        told = self.told(var)
+        if told is not None:
+            return told
         if _is_open(info) or (type(info) is TupleStructInfo and any(map(_is_open, info.fields))):
             return self.opened(var, attrs_of(made).partly(*operand_infos(made)))
         return var
+
+    def told(self, var: rx.Var) -> rx.Constant | None:
+        """A value that only known sizes made, of shapes with open ones too: it is a constant."""
+        found, info = self.symbols.values.get(var), var.struct_info
+        if not isinstance(found, np.ndarray) or not info.dtype.is_integer:  # type: ignore[union-attr]
+            return None
+        numbers = [as_int(x) for x in found.flat]
+        if None in numbers or any(x in self.stored for x in self.needs(var)):
+            return None
+        kind = info.dtype.numpy  # type: ignore[union-attr]
+        return rx.const(np.array(numbers, kind).reshape(found.shape))
 
     def item(self, item: rx.TupleGetItem) -> Any:
         """A field of a tuple: itself where the tuple is written out."""
