@@ -99,27 +99,31 @@ def _resize(
     if not changed:
         return x
     open_sizes = any(as_int(dims[axes[i]]) is None for i in changed)
+    image = _image(dims, {axes[i] for i in changed})
     simple = (
-        len(dims) == 4
-        and {axes[i] for i in changed} <= {2, 3}
+        image is not None
         and (all(scales[i] is None for i in changed) or (open_sizes and mode in BY_SCALE))
         and mode in ip.MODES
         and not n.attr("antialias", 0)
         and not (method == "linear" and n.attr("exclude_outside", 0))
     )
-    if simple:
-        target = dict(zip(axes, out, strict=True))
+    if simple and image is not None:
+        target = dict(enumerate(dims)) | dict(zip(axes, out, strict=True))
         by = dict(zip(axes, factors, strict=True)) if factors and open_sizes else {}
-        return make_call(
+        shape, *sides = image
+        made = make_call(
             Resize2d,
-            x,
-            [target.get(2, dims[2]), target.get(3, dims[3])],
+            x if len(dims) == 4 else n.emit(call("relax.reshape", x, shape)),
+            [target.get(a, 1) for a in sides],
             method=method,
             coordinate_transformation_mode=mode,
             rounding_method=rounding,
             cubic_alpha=n.attr("cubic_coeff_a", -0.75),
             cubic_exclude=n.attr("exclude_outside", 0),
-            scales=() if all(s is None for s in scales) else (by.get(2, 1.0), by.get(3, 1.0)),
+            scales=() if all(s is None for s in scales) else tuple(by.get(a, 1.0) for a in sides),
+        )
+        return (
+            made if len(dims) == 4 else call("relax.reshape", n.emit(made), list(target.values()))
         )
     for i in changed:
         have, want = as_int(dims[axes[i]]), as_int(out[i])
@@ -133,6 +137,20 @@ def _resize(
         )  # fmt: skip
         x = _along(n, x, axes[i], r)
     return x
+
+
+def _image(dims: Sequence[Any], changed: set[int]) -> tuple[Any, int, int] | None:
+    """A tensor as images whose sides alone change: their shape (n, c, h, w), and the axes that h
+    and w are, -1 for none. None where others change."""
+    if len(dims) == 4 and changed <= {2, 3}:
+        return dims, 2, 3
+    if len(dims) == 3 and changed == {2}:
+        return [*dims[:2], 1, dims[2]], -1, 2
+    if len(dims) == 3 and changed <= {1, 2}:
+        return [1, *dims], 1, 2
+    if len(dims) == 5 and changed <= {3, 4}:
+        return [dims[0], tidy(dims[1] * dims[2]), *dims[3:]], 3, 4
+    return None
 
 
 def _equal(have: Any, want: Any, scale: float | None, region: Any) -> bool:
