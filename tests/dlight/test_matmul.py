@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -365,3 +367,59 @@ def test_tiles_of_a_packed_product_ask_for_the_next_block_of_columns(rows, depth
     mlc.compile(sch)(x, y, found)
     expected = x.astype("float64") @ y.transpose(1, 0, 2).reshape(depth, columns)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def packed_rows(rows: tuple[int, ...], depth: int, columns: int, block: int) -> tir.PrimFunc:
+    """C = max(A W + v, 0), W in blocks of columns of which the last is filled up."""
+    a = te.placeholder((*rows, depth), name="A")
+    w = te.placeholder((-(-columns // block), depth, block), name="W")
+    v = te.placeholder((columns,), name="v")
+    r = te.reduce_axis((0, depth), name="k")
+    c = te.compute(
+        (*rows, columns),
+        lambda *i: te.sum(a[(*i[:-1], r)] * w[i[-1] // block, r, i[-1] % block], axis=r),
+        name="matmul_packed",
+    )
+    d = te.compute((*rows, columns), lambda *i: tir.op.max(c[i] + v[i[-1]], 0.0), name="D")
+    return te.create_prim_func([a, w, v, d])
+
+
+@pytest.mark.parametrize("columns", [1, 2, 4, 10, 16, 20, 31, 33, 40, 70])
+@pytest.mark.parametrize("rows", [(50,), (13, 1), (9, 2), (7, 3), (3, 4, 1), (2, 1, 5), (1, 1)])
+def test_packed_products_of_few_columns_and_of_rows_beside_each_other(rows, columns):
+    lanes = HOST.lanes("float32")
+    func = packed_rows(rows, 24, columns, 2 * lanes)
+    sch = schedule_cpu(func, HOST)
+    update = sch.mod["main"].script().split('T.block("matmul_packed_update")')[1]
+    masks = re.findall(r"T\.where\((.*)\)", update.split("T.reads")[0])
+    if columns <= lanes:  # sums under a mask took ten times as long
+        assert not any(f"i{len(rows)}_" in mask for mask in masks)
+    x, v = random(*rows, 24), random(columns)
+    w = np.zeros((-(-columns // (2 * lanes)), 24, 2 * lanes), np.float32)
+    flat = random(24, columns)
+    for j in range(columns):
+        w[j // (2 * lanes), :, j % (2 * lanes)] = flat[:, j]
+    found = np.full((*rows, columns), np.nan, np.float32)
+    mlc.compile(sch)(x, w, v, found)
+    expected = np.maximum(x.astype("float64") @ flat + v, 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize(("rows", "columns"), [((9, 1), 5), ((5, 3), 21), ((4,), 1)])
+def test_they_have_a_schedule_for_vectors_of_every_width(cpu, rows, columns):
+    target = mlc.target.Target(f"llvm -mcpu={cpu}")
+    func = packed_rows(rows, 4, columns, 2 * target.lanes("float32"))
+    sch = schedule_cpu(func, target)
+    assert "matmul_packed_pad" in sch.mod["main"].script()
+    arrays = [np.ones([int(d) for d in b.shape], "f4") for b in func.buffers]
+    mlc.compile(sch, "interp")(*arrays)
+    np.testing.assert_array_equal(arrays[-1], 5)
+
+
+@pytest.mark.parametrize("rows", [(1, 12), (50, 1), (25, 2), (10, 3)])
+def test_rows_before_a_short_axis_fill_the_registers(rows):
+    """A sequence before its batch had tiles of as many rows as the batch has."""
+    text = schedule_cpu(packed_rows(rows, 64, 64, 32), AVX512).mod["main"].script()
+    unrolled = [int(n) for n in re.findall(r"_init in T.unroll\((\d+)\)", text)]
+    assert np.prod(unrolled) >= 12, unrolled

@@ -430,3 +430,42 @@ def test_indices_of_any_width(extent):
         b = np.zeros_like(a)
         mlc.compile(sch.mod["main"], target=target)(a, b)
         np.testing.assert_array_equal(b, a + 1)
+
+
+def blocked_product(columns: int, block: int, depth: int = 3) -> mlc.tir.PrimFunc:
+    """C = A W, W in blocks of columns."""
+    a = te.placeholder((2, depth), name="A")
+    w = te.placeholder((-(-columns // block), depth, block), name="W")
+    k = te.reduce_axis((0, depth), name="k")
+    c = te.compute(
+        (2, columns), lambda i, j: te.sum(a[i, k] * w[j // block, k, j % block], axis=k), name="C"
+    )
+    return te.create_prim_func([a, w, c])
+
+
+def test_pad_reads_what_lies_inside_as_it_lies():
+    sch = Schedule(blocked_product(5, 8))
+    sch.pad_einsum("C", [1, 4, 1])
+    becomes(
+        sch,
+        """
+        C_pad = T.alloc_buffer((2, 8))
+        for i, j, k in T.grid(2, 8, 3):
+            with T.block("C"):
+                v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C_pad[v_i, v_j] = T.float32(0.0)
+                C_pad[v_i, v_j] = C_pad[v_i, v_j] + A[v_i, v_k] * W[v_j // 8, v_k, v_j % 8]
+        for i0, i1 in T.grid(2, 5):
+            with T.block("C_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                C[v0, v1] = C_pad[v0, v1]
+        """,
+    )
+
+
+@pytest.mark.parametrize("padding", [[1, 16, 1], [1, 4, 2]])
+def test_pad_refuses_to_read_beyond_and_to_sum_more(padding):
+    sch = Schedule(blocked_product(5, 8))
+    with refuses(sch, "pad_einsum: block C cannot be padded: the indices of W are not axes of it"):
+        sch.pad_einsum("C", padding)
