@@ -25,9 +25,8 @@ def test_a_known_size_of_an_open_shape_is_a_number() -> None:
         last=np.array(2),
     )
     mod = mlc.from_onnx(proto)
-    assert [called(b.value).op_name for b in bindings_of(mod["main"]) if called(b.value)] == [
-        "relax.divide"
-    ]
+    names = [getattr(called(b.value), "op_name", "") for b in bindings_of(mod["main"])]
+    assert [n for n in names if n] == ["relax.divide"]
     x = np.random.default_rng(0).standard_normal((3, 4, 16)).astype("f4")
     np.testing.assert_allclose(mlc.compile(mod)(x), x / 4, rtol=1e-6)
 
