@@ -62,12 +62,13 @@ def winograd(sch: Schedule, survey: Survey, target: Target) -> bool:
 def _size(product: BlockInfo, target: Target) -> Size | None:
     """eps, nu, image, chunk of channels, row, column, channel; and the sum over two axes."""
     lanes = target.lanes("float32")
-    if product.kinds != "SSSSSSSRR" or product.extents[6] != lanes or None in product.extents:
+    known = [*product.extents[:2], *product.extents[3:]]
+    if product.kinds != "SSSSSSSRR" or product.extents[6] != lanes or None in known:
         return None
     if product.node.writes[0].buffer.dtype != "float32":
         return None
     alpha, _, images, chunks, rows, columns, _, outer, inner = (e or 0 for e in product.extents)
-    return Size(images, (rows, columns), outer * inner, chunks * lanes, alpha)
+    return Size(images or 1, (rows, columns), outer * inner, chunks * lanes, alpha)
 
 
 def _inlined(sch: Schedule, survey: Survey, found: dict[str, BlockInfo]) -> Blocks | None:

@@ -181,7 +181,7 @@ class _Chooser(Mutator):
 
 def convolution_of(call: Any) -> Convolution | None:
     """What the model of the machine has to know of a dense float32 conv2d with a square window and
-    known sizes.
+    known sizes; an open batch counts as one image.
     """
     if called(call) is not Conv2d:
         return None
@@ -191,11 +191,13 @@ def convolution_of(call: Any) -> Convolution | None:
         return None
     sizes = _layout.sizes_of(conv.data_layout, data.dims)
     kernel = _layout.sizes_of(conv.kernel_layout, weight.dims)
-    found = [sizes["N"], sizes["C"], kernel["O"], *conv.places(sizes, kernel).values()]
+    images = as_int(sizes["N"])
+    images = 1 if images is None else images
+    found = [sizes["C"], kernel["O"], *conv.places(sizes, kernel).values()]
     known = [as_int(x) for x in (*found, kernel["H"], kernel["W"])]
     if None in known or known[-1] != known[-2]:
         return None
-    images, inner, outer, rows, columns, window, _ = (x or 0 for x in known)
+    inner, outer, rows, columns, window, _ = (x or 0 for x in known)
     return Convolution(images, inner, outer, (rows, columns), window)
 
 
@@ -232,7 +234,8 @@ def convolution_choices(mod: IRModule, target: Any = None) -> ConvolutionChoices
     empty list, none is refused.
 
     Args:
-        mod: operators, in any layout; those with strides, dilation or groups are left out.
+        mod: operators, in any layout; those with strides, dilation or groups are left out. An open
+            batch counts as one image.
         target: the current one, or this machine, if None.
     """
     where = Target(target or Target.current() or "llvm")

@@ -41,6 +41,7 @@ from mlcnb.relax.transform.dead_code_elimination import DeadCodeElimination
 from mlcnb.relax.transform.decompose_ops import DecomposeOpsForInference
 from mlcnb.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from mlcnb.relax.transform.fill_groups import FillGroups
+from mlcnb.relax.transform.flatten_rows import FlattenRows
 from mlcnb.relax.transform.fold_batch_norm import FoldBatchNorm
 from mlcnb.relax.transform.fold_constant import FoldConstant
 from mlcnb.relax.transform.fold_pad import FoldPad
@@ -178,6 +179,7 @@ def layout_passes(target: Any = None, convolution: str = "auto") -> list[Pass]:
         ConvByPlanes(),
         GroupConvToMatmul(),
         FillGroups(),
+        FlattenRows(),
         SinkReshape(),
         SimplifyOps(),
         ConvertLayout(),

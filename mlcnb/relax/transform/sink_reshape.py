@@ -126,6 +126,8 @@ def _same_dims(x: Any, y: Any) -> bool:
 
 def _constant_in_shape(given: Constant, dims: Any, wanted: Any) -> Constant | None:
     """A constant that is broadcast to `dims`, for `wanted`, with each axis of equal values 1."""
+    if given.data.shape[-1:] == (given.data.size,) and same_dim(dims[-1], wanted[-1]):
+        return const(given.data.reshape(-1), given.struct_info.dtype)
     old, new = [as_int(d) for d in dims], [as_int(d) for d in wanted]
     if None in old or None in new or math.prod(map(int, old)) > MAX_CONSTANT:  # type: ignore[arg-type]
         return None

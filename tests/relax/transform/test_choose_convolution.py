@@ -20,6 +20,7 @@ from mlcnb.relax.transform import (
     convolution_choices,
 )
 from mlcnb.testing import evaluate
+from mlcnb.tir import SizeVar
 
 
 def network(size: int = 20, channels: int = 32, **attrs):
@@ -232,3 +233,21 @@ def test_ways_that_are_not_there():
     assert str(error.value) == "no convolution 'fft'\nhint: one of auto, direct"
     with pytest.raises(PassError, match="goes to a named pipeline"):
         mlc.compile(conv_of(weights()), relax_pipeline=FoldConstant(), convolution="direct")
+
+
+@pytest.mark.parametrize("batch", [0, 1, 3])
+def test_an_open_batch_is_convolved_as_one_image(batch: int) -> None:
+    rng = np.random.default_rng(0)
+    w = (rng.standard_normal((64, 64, 3, 3)) / 24).astype("f4")
+    n = SizeVar("n", "int64")
+    x = Var("x", tensor_info((n, 64, 28, 28), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            out = bb.emit_output(op.nn.relu(op.nn.conv2d(x, const(w), padding=1)))
+        bb.emit_func_output(out)
+    ex = mlc.compile(bb.get(), target="llvm")
+    assert any("winograd" in name for name in ex.kernels)
+    given = rng.standard_normal((batch, 64, 28, 28)).astype("f4")
+    direct = mlc.compile(bb.get(), target="llvm", convolution="direct")
+    np.testing.assert_allclose(ex(given), direct(given), rtol=1e-3, atol=1e-4)
