@@ -100,7 +100,7 @@ def test_random_schedules(seed):
 
 
 #: what no kernel can do, whether simulated or not
-REFUSED = ("is not bound to threads", "in a kernel", "of a reduction")
+REFUSED = ("is not bound to threads", "in a kernel", "of a reduction", "several kernels use it")
 
 
 def run_both(func, *shapes, dtype="float32"):
@@ -296,3 +296,38 @@ def test_registers_of_a_body_that_stands_twice():
     args = made.arguments()
     simulated(made.schedule)(*args)
     np.testing.assert_allclose(args[-1], made.expected, rtol=1e-5, atol=1e-5)
+
+
+@T.prim_func
+def a_kernel_for_each_lane(A: T.Buffer((2, 70), "float32"), B: T.Buffer((2,), "float32")):
+    for i in T.vectorized(2):
+        for k_0 in T.thread_binding(2, thread="threadIdx.x"):
+            for k_1 in range(64):
+                with T.block("B"):
+                    v_i = T.axis.spatial(2, i)
+                    v_k = T.axis.reduce(70, k_0 * 64 + k_1)
+                    T.where(k_0 * 64 + k_1 < 70)
+                    with T.init():
+                        B[v_i] = T.float32(0)
+                    B[v_i] = B[v_i] + A[v_i, v_k]
+
+
+def test_threads_share_a_reduction_in_a_vectorized_loop():
+    a = np.random.default_rng(5).normal(size=(2, 70)).astype(np.float32)
+    found = np.zeros(2, np.float32)
+    mlc.compile(a_kernel_for_each_lane, target="cuda-sim")(a, found)
+    np.testing.assert_allclose(found, a.astype(np.float64).sum(1), rtol=1e-5)
+
+
+@T.prim_func
+def memory_around_kernels(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    C = T.alloc_buffer((8,), scope="local")
+    for i in T.thread_binding(8, thread="threadIdx.x"):
+        C[i] = A[i]
+    for i in T.thread_binding(8, thread="threadIdx.x"):
+        B[i] = C[i]
+
+
+def test_memory_of_threads_around_kernels_is_refused():
+    with pytest.raises(CodegenError, match="^C is in local memory, but several kernels use it"):
+        mlc.compile(memory_around_kernels, target="cuda-sim")
