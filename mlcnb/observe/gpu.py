@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.arith.evaluate import evaluate
 from mlcnb.codegen.arrivals import copies_by_hand
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.cuda.nvrtc import Resources
@@ -91,6 +92,7 @@ class GpuKernel:
         resources: of the cubin; None: not known, `silent` says why.
         occupancy: with the registers of the cubin, or (`resources` None) without that limit.
         work: what is predicted from; predicted: the least time with its terms.
+        uncounted: what of the work only a run knows; it counts as nothing.
     """
 
     memory: WarpRun
@@ -101,6 +103,7 @@ class GpuKernel:
     occupancy: Occupancy
     work: Work
     predicted: PredictedTime
+    uncounted: tuple[str, ...] = ()
 
     @property
     def registers(self) -> int | None:
@@ -123,6 +126,7 @@ class GpuKernel:
                 for i, c in self.memory.counts
             ],
             "unseen": self.memory.unseen,
+            "uncounted": list(self.uncounted),
             "divergence": [
                 {"text": x.text, "warps": x.warps, "partial": x.partial, "lanes": x.lanes}
                 for x in self.statements
@@ -240,21 +244,23 @@ def _kernel(
     occupancy = device.occupancy(kernel.threads, registers, shared)
     memory = WarpRun(kernel, kernel.at(0), 0)
     scale = memory.totals.of / max(1, memory.totals.blocks)
-    on_tensors = _number(tensor_flops(own))
+    on_tensors, operations = tensor_flops(own), flops(own)
+    touched = sum(bytes_touched(_in_loops(own)).values())
+    told = {"operations": operations, "operations on tensor cores": on_tensors, "bytes": touched}
     work = Work(
         blocks=kernel.blocks,
         threads=kernel.threads,
-        flops=_number(flops(own)) - on_tensors,
-        tensor_flops=on_tensors,
-        distinct=sum(_number(n) for n in bytes_touched(_in_loops(own)).values()),
+        flops=_number(operations) - _number(on_tensors),
+        tensor_flops=_number(on_tensors),
+        distinct=_number(touched),
         sectors=round(memory.globals.taken * scale),
         wavefronts=round((memory.shared.taken + memory.globals.requests) * scale),
-        cycles=waiting(kernel.launch.body, device.latency),
+        cycles=waiting_of_blocks(kernel, device, occupancy),
         occupancy=occupancy,
     )
     return GpuKernel(
         memory, tuple(lanes_of(kernel)), shared, resources, silent, occupancy, work,
-        device.predict(work),
+        device.predict(work), tuple(what for what, n in told.items() if as_int(n) is None),
     )  # fmt: skip
 
 
@@ -268,8 +274,7 @@ def _in_loops(func: PrimFunc) -> PrimFunc:
 
 
 def _number(x: Any) -> int:
-    found = x if isinstance(x, int) else as_int(x)
-    return 0 if found is None else int(found)
+    return as_int(x) or 0
 
 
 def lanes_of(kernel: Kernel, most: int = totals.MOST) -> Iterator[Lanes]:
@@ -316,19 +321,45 @@ def _told(kernel: Kernel, n: Any) -> str:
     return str(text_of(n)).strip().splitlines()[0]
 
 
-def waiting(n: Node, latency: Mapping[str, int]) -> float:
+def waiting_of_blocks(kernel: Kernel, device: Gpu, occupancy: Occupancy) -> float:
+    """Cycles that a block waits, for each wave of blocks: where blocks differ, as long as they do
+    on average, and the longest one at least once.
+    """
+    body = kernel.launch.body
+    lengths = [(n, totals.range_of(n, kernel)[1]) for n in walk(body) if isinstance(n, s.For)]
+    most = {n: count for n, count in lengths if count < 1 << 31}
+    grid = kernel.launch.grid.values()
+    sizes = [as_int(axis.dom.extent) or 1 for axis in grid]
+    differing = [n for n in most if as_int(n.extent) is None]
+    if not differing or prod(sizes) > totals.MOST:
+        return waiting(body, device.latency, most)
+    places = [x.reshape(-1) for x in np.indices(sizes)]
+    frame = {axis.var: at for axis, at in zip(grid, places, strict=True)}
+    columns = [evaluate(n.extent, frame, most[n]) for n in differing]
+    rows = np.stack([np.broadcast_to(x, len(places[0])) for x in columns], axis=1)
+    found, often = np.unique(np.maximum(rows, 0), axis=0, return_counts=True)
+    cycles = np.array([
+        waiting(body, device.latency, {**most, **dict(zip(differing, map(int, row), strict=True))})
+        for row in found
+    ])  # fmt: skip
+    waves = math.ceil(kernel.blocks / max(1, device.multiprocessors * max(1, occupancy.blocks)))
+    return max(float(np.average(cycles, weights=often)), float(cycles.max()) / waves)
+
+
+def waiting(n: Node, latency: Mapping[str, int], lengths: Mapping[Any, int]) -> float:
     """Cycles that a thread waits for memory and for its own sums, from a kernel's first statement.
+
+    lengths: of loops; one that is not there counts as one iteration.
 
     What does not depend on what is on its way does not wait for it: loads of one statement, of
     statements between two barriers that share no buffer, and of iterations that the compiler writes
     out beside each other. Everything else comes one after the other.
     """
     if isinstance(n, s.SeqStmt):
-        return _in_order(n.seq, latency)
+        return _in_order(n.seq, latency, lengths)
     if isinstance(n, s.For):
-        extent = as_int(n.extent)
-        count = 1 if extent is None else extent
-        inner = waiting(n.body, latency)
+        count = lengths.get(n, 1)
+        inner = waiting(n.body, latency, lengths)
         sums = latency["arithmetic"] * count if _sums_up(n) else 0
         if n.kind in (s.ForKind.UNROLLED, s.ForKind.VECTORIZED) or not inner:
             return max(inner, sums)
@@ -342,14 +373,16 @@ def waiting(n: Node, latency: Mapping[str, int]) -> float:
     loads = {x.buffer.scope for part in own for x in walk(part) if isinstance(x, BufferLoad)}
     cycles = latency["global"] if "global" in loads else 0
     cycles += latency["shared"] if loads & set(SHARED_SCOPES) else 0
-    return cycles + max((waiting(part, latency) for part in parts), default=0)
+    return cycles + max((waiting(part, latency, lengths) for part in parts), default=0)
 
 
-def _in_order(parts: Iterable[s.Stmt], latency: Mapping[str, int]) -> float:
+def _in_order(
+    parts: Iterable[s.Stmt], latency: Mapping[str, int], lengths: Mapping[Any, int]
+) -> float:
     """Statements one after the other: the longest chain of those that depend on each other."""
     total, ends = 0.0, []  # type: float, list[tuple[float, set[Any]]]
     for part in parts:
-        cycles = waiting(part, latency)
+        cycles = waiting(part, latency, lengths)
         if any(_waits(x) for x in walk(part)):
             total += max((end for end, _ in ends), default=0) + cycles
             ends = []

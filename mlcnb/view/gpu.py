@@ -113,6 +113,8 @@ def _kernel(r: GpuReport, k: GpuKernel, of: str) -> list[Part]:
     parts += _divergence(k)
     for text, reason in list(k.memory.unseen.items())[:4]:
         parts.append(Line(f"not counted: {clip(text)}: {reason}", "note"))
+    for what in k.uncounted:
+        parts.append(Line(f"not counted: {what}: only a run knows how many", "note"))
     return parts
 
 
