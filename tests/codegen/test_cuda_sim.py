@@ -13,11 +13,13 @@ from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.core.errors import CodegenError, MLCError, PassError, ScheduleError
 from mlcnb.script import ir as I
+from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
 from tests.codegen.gpu_courses import COURSES
 from tests.codegen.gpu_programs import PROGRAMS
 from tests.codegen.test_threads_random import FUNCTIONS, REFUSALS, step
+from tests.observe.test_pipeline import BY_HAND
 from tests.tir.schedule import programs
 from tests.tir.test_tensor_intrin import inputs, on_tensor_cores
 
@@ -331,3 +333,13 @@ def memory_around_kernels(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float
 def test_memory_of_threads_around_kernels_is_refused():
     with pytest.raises(CodegenError, match="^C is in local memory, but several kernels use it"):
         mlc.compile(memory_around_kernels, target="cuda-sim")
+
+
+def test_copies_by_hand_into_a_buffer_of_one_dimension():
+    """What is used by its pointer keeps its size: lowering it ended in an AttributeError."""
+    a = np.random.default_rng(0).normal(size=96).astype(np.float32)
+    wanted = 2 * a.reshape(12, 8)
+    wanted[1:, 4:] = 0
+    found = np.empty_like(a)
+    simulated(parse(BY_HAND))(a, found)
+    np.testing.assert_array_equal(found.reshape(12, 8), wanted)
