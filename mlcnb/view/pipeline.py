@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mlcnb.observe.pipeline import PipelineTimeline, Span, Step
+from mlcnb.observe.pipeline import PipelineTimeline, Step
+from mlcnb.observe.played import Span
 from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Picture, Table, Title
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import FAINT, INK, Drawing

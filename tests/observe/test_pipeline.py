@@ -11,7 +11,7 @@ import pytest
 from mlcnb import cli, view
 from mlcnb import dlight as dl
 from mlcnb.machine.gpu import gpu
-from mlcnb.observe import gpu_report, pipeline
+from mlcnb.observe import gpu_report, played
 from mlcnb.script import parse
 from mlcnb.target import Target
 from tests.codegen.gpu_programs import matmul_async, matmul_tiled
@@ -128,7 +128,7 @@ def test_none_without_asynchronous_copies():
 
 
 def test_a_pipeline_that_is_too_long_says_where_it_ends(monkeypatch):
-    monkeypatch.setattr(pipeline, "MOST_STEPS", 2)
+    monkeypatch.setattr(played, "MOST_STEPS", 2)
     found = only(parse(BY_HAND))
     assert found.is_cut and phases(found) == [["prologue", 1], ["steady", 2], ["epilogue", 1]]
     assert "the rest left out" in view.to_text(found)
