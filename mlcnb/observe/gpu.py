@@ -8,6 +8,7 @@
     k.statements                                  how many lanes of its warps each statement uses
     k.registers, k.occupancy                      from the cubin where NVRTC is there; else None
     k.predicted.seconds, k.predicted.limit        predicted, never measured; with its terms
+    r.pipelines                                   timelines of asynchronous copies beside products
     r.to_data()                                   the same for JSON
 
 Counts are exact for programs of fixed sizes (`mlcnb.observe.warps` says what is left out), races
@@ -17,8 +18,7 @@ and bounds where indices are linear; figures of GPUs and the rules of the predic
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -32,13 +32,13 @@ from mlcnb.codegen.cuda.nvrtc import Resources
 from mlcnb.codegen.races import Race, races
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import Node, children, walk
-from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.machine.gpu import Gpu, Occupancy, PredictedTime, Work, gpu
 from mlcnb.machine.warp import LANES
 from mlcnb.observe.access import function_of
+from mlcnb.observe.latency import waiting_of_blocks
+from mlcnb.observe.pipeline import PipelineTimeline, pipelines_of
 from mlcnb.observe.warps import totals
 from mlcnb.observe.warps.kernels import Kernel, kernels_of, words_in
 from mlcnb.observe.warps.lens import WarpRun
@@ -48,15 +48,10 @@ from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.inside import OutOfBounds, check_bounds
 from mlcnb.tir.analysis.cost import bytes_touched, flops, tensor_flops
-from mlcnb.tir.analysis.kernels import SHARED_SCOPES, kernels_in, launch_of
+from mlcnb.tir.analysis.kernels import kernels_in, launch_of
 from mlcnb.tir.analysis.verify_gpu_code import shared_bytes
-from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import lower
-
-#: iterations of a loop that the compiler writes out whole, and of a longer one at a time (NVCC's
-#: habit, where no barrier is in it): their loads are on the way together
-WHOLE, AT_ONCE = 32, 4
 
 
 @dataclass(frozen=True)
@@ -91,6 +86,7 @@ class GpuKernel:
         resources: of the cubin; None: not known, `silent` says why.
         occupancy: with the registers of the cubin, or (`resources` None) without that limit.
         work: what is predicted from; predicted: the least time with its terms.
+        uncounted: what of the work only a run knows; it counts as nothing.
     """
 
     memory: WarpRun
@@ -101,6 +97,7 @@ class GpuKernel:
     occupancy: Occupancy
     work: Work
     predicted: PredictedTime
+    uncounted: tuple[str, ...] = ()
 
     @property
     def registers(self) -> int | None:
@@ -123,6 +120,7 @@ class GpuKernel:
                 for i, c in self.memory.counts
             ],
             "unseen": self.memory.unseen,
+            "uncounted": list(self.uncounted),
             "divergence": [
                 {"text": x.text, "warps": x.warps, "partial": x.partial, "lanes": x.lanes}
                 for x in self.statements
@@ -160,12 +158,14 @@ class GpuReport(display.Shown):
         self.name = found[0].name
         compiled, silent = _compiled(self.name, func, device)
         made: Any = compiled or [None] * len(found)
-        program = lower(func, steps=True)["UnrollLoop"].before
+        steps = lower(func, steps=True)
+        program, last = steps["UnrollLoop"].before, steps.result
         launches = [program.with_body(n) for n in kernels_in(program.body)]
         self.kernels = tuple(
             _kernel(x, own, device, one, silent)
             for x, own, one in zip(found, launches, made, strict=True)
         )
+        self._last = [last.with_body(n) for n in kernels_in(last.body)]
 
     @cached_property
     def races(self) -> tuple[Race, ...]:
@@ -174,6 +174,15 @@ class GpuReport(display.Shown):
         Of `copies_by_hand` not all are followed: one that is not told may still come too late.
         """
         return races(self.func)
+
+    @cached_property
+    def pipelines(self) -> tuple[PipelineTimeline, ...]:
+        """Timelines of asynchronous copies beside products, of all kernels; (): none copies so."""
+        return tuple(
+            found
+            for k, own in zip(self.kernels, self._last, strict=True)
+            for found in pipelines_of(k.memory.kernel, own, self.gpu, k.occupancy)
+        )
 
     @property
     def copies_by_hand(self) -> bool:
@@ -205,6 +214,7 @@ class GpuReport(display.Shown):
             "races": [x.to_data() for x in self.races],
             "out_of_bounds": [x.message for x in self.out_of_bounds],
             "kernels": [x.to_data() for x in self.kernels],
+            "pipelines": [{"kernel": x.kernel, **x.to_data()} for x in self.pipelines],
         }  # fmt: skip
 
 
@@ -240,21 +250,23 @@ def _kernel(
     occupancy = device.occupancy(kernel.threads, registers, shared)
     memory = WarpRun(kernel, kernel.at(0), 0)
     scale = memory.totals.of / max(1, memory.totals.blocks)
-    on_tensors = _number(tensor_flops(own))
+    on_tensors, operations = tensor_flops(own), flops(own)
+    touched = sum(bytes_touched(_in_loops(own)).values())
+    told = {"operations": operations, "operations on tensor cores": on_tensors, "bytes": touched}
     work = Work(
         blocks=kernel.blocks,
         threads=kernel.threads,
-        flops=_number(flops(own)) - on_tensors,
-        tensor_flops=on_tensors,
-        distinct=sum(_number(n) for n in bytes_touched(_in_loops(own)).values()),
+        flops=_number(operations) - _number(on_tensors),
+        tensor_flops=_number(on_tensors),
+        distinct=_number(touched),
         sectors=round(memory.globals.taken * scale),
         wavefronts=round((memory.shared.taken + memory.globals.requests) * scale),
-        cycles=waiting(kernel.launch.body, device.latency),
+        cycles=waiting_of_blocks(kernel, device, occupancy),
         occupancy=occupancy,
     )
     return GpuKernel(
         memory, tuple(lanes_of(kernel)), shared, resources, silent, occupancy, work,
-        device.predict(work),
+        device.predict(work), tuple(what for what, n in told.items() if as_int(n) is None),
     )  # fmt: skip
 
 
@@ -268,8 +280,7 @@ def _in_loops(func: PrimFunc) -> PrimFunc:
 
 
 def _number(x: Any) -> int:
-    found = x if isinstance(x, int) else as_int(x)
-    return 0 if found is None else int(found)
+    return as_int(x) or 0
 
 
 def lanes_of(kernel: Kernel, most: int = totals.MOST) -> Iterator[Lanes]:
@@ -314,62 +325,3 @@ def _told(kernel: Kernel, n: Any) -> str:
     if isinstance(n, s.BufferStore):
         return f"{words_in(kernel.program, n)} = …"
     return str(text_of(n)).strip().splitlines()[0]
-
-
-def waiting(n: Node, latency: Mapping[str, int]) -> float:
-    """Cycles that a thread waits for memory and for its own sums, from a kernel's first statement.
-
-    What does not depend on what is on its way does not wait for it: loads of one statement, of
-    statements between two barriers that share no buffer, and of iterations that the compiler writes
-    out beside each other. Everything else comes one after the other.
-    """
-    if isinstance(n, s.SeqStmt):
-        return _in_order(n.seq, latency)
-    if isinstance(n, s.For):
-        extent = as_int(n.extent)
-        count = 1 if extent is None else extent
-        inner = waiting(n.body, latency)
-        sums = latency["arithmetic"] * count if _sums_up(n) else 0
-        if n.kind in (s.ForKind.UNROLLED, s.ForKind.VECTORIZED) or not inner:
-            return max(inner, sums)
-        if any(_waits(x) for x in walk(n.body)):
-            return inner * count
-        return max(inner * (1 if count <= WHOLE else math.ceil(count / AT_ONCE)), sums)
-    if _waits(n):
-        return latency["barrier"]
-    parts = [x for x in children(n) if isinstance(x, s.Stmt)]
-    own = [x for x in children(n) if not isinstance(x, s.Stmt)]
-    loads = {x.buffer.scope for part in own for x in walk(part) if isinstance(x, BufferLoad)}
-    cycles = latency["global"] if "global" in loads else 0
-    cycles += latency["shared"] if loads & set(SHARED_SCOPES) else 0
-    return cycles + max((waiting(part, latency) for part in parts), default=0)
-
-
-def _in_order(parts: Iterable[s.Stmt], latency: Mapping[str, int]) -> float:
-    """Statements one after the other: the longest chain of those that depend on each other."""
-    total, ends = 0.0, []  # type: float, list[tuple[float, set[Any]]]
-    for part in parts:
-        cycles = waiting(part, latency)
-        if any(_waits(x) for x in walk(part)):
-            total += max((end for end, _ in ends), default=0) + cycles
-            ends = []
-            continue
-        read = {x.buffer.data for x in walk(part) if isinstance(x, BufferLoad)}
-        written = {x.buffer.data for x in walk(part) if isinstance(x, s.BufferStore)}
-        start = max((end for end, made in ends if made & read), default=0)
-        ends.append((start + cycles, written))
-    return total + max((end for end, _ in ends), default=0)
-
-
-def _waits(n: Node) -> bool:
-    return isinstance(n, e.Call) and n.op == "tir.tvm_storage_sync"
-
-
-def _sums_up(loop: s.For) -> bool:
-    """True if iterations update one element after the other."""
-    stores = (x for x in walk(loop.body) if isinstance(x, s.BufferStore))
-    return any(not _uses(x.indices, loop) for x in stores)
-
-
-def _uses(indices: Any, loop: s.For) -> bool:
-    return any(x is loop.loop_var for i in indices for x in walk(i))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
 from math import gcd, lcm, prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -29,6 +30,25 @@ from mlcnb.ir.structural import structural_equal
 
 #: what stands in a map's indices between the axes of memory, as in TVM's `te.AXIS_SEPARATOR`
 AXIS_SEPARATOR = "axis_separator"
+
+T = TypeVar("T")
+
+
+def _once(question: Callable[[IndexMap, Sequence[Any]], T]) -> Callable[[IndexMap, Any], T]:
+    """A question of a map and a shape, answered once: a step asks the same of buffer and block."""
+
+    @lru_cache(maxsize=64)
+    def answer(asked: IndexMap, sizes: tuple[tuple[int, Any], ...]) -> T:
+        return question(asked, [p.const(size, kind) for size, kind in sizes])
+
+    @wraps(question)
+    def answered(self: IndexMap, shape: Sequence[Any]) -> T:
+        sizes = [(p.as_int(n), p.as_expr(n).dtype) for n in shape]
+        if any(size is None for size, _ in sizes):
+            return question(self, shape)
+        return answer(self, tuple(sizes))  # type: ignore[arg-type]
+
+    return answered
 
 
 @node
@@ -116,6 +136,10 @@ class IndexMap(Node):
 
     def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
         """The shape of the final index space; padded where a factor does not divide an extent."""
+        return [*self._mapped_shape(shape)]
+
+    @_once
+    def _mapped_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
         padded = self._padded(shape)
         domains = {
             var: Range(p.const(0, var.dtype), p.fitted(var.dtype, extent))
@@ -197,6 +221,7 @@ class IndexMap(Node):
             return self.inverse_index_map
         return self._inverse([p.as_expr(n) for n in shape])
 
+    @_once
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
         """(inverse, padding): `padding` holds at final indices that no initial index maps to.
 
@@ -225,6 +250,7 @@ class IndexMap(Node):
         own = self.map_indices(self.initial_indices)
         return len(mapped) == len(own) and all(map(structural_equal, own, mapped))
 
+    @_once
     def _inverse(self, shape: Sequence[PrimExpr]) -> IndexMap:
         domains = {
             var: Range(p.const(0, var.dtype), p.fitted(var.dtype, extent))
@@ -255,6 +281,7 @@ class IndexMap(Node):
         )
         return IndexMap(variables, back, self)
 
+    @_once
     def _padded(self, shape: Sequence[Any]) -> list[PrimExpr]:
         """The shape with extents rounded up to what the divisions in the map need."""
         if len(shape) != len(self.initial_indices):

@@ -16,6 +16,7 @@ from mlcnb.observe.gpu import GpuKernel, GpuReport
 from mlcnb.observe.warps.kernels import GLOBAL, SHARED
 from mlcnb.script.printer import document
 from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Picture, Table, Title, code_of
+from mlcnb.view.pipeline import folded
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import FAINT, INK, Drawing
 from mlcnb.view.warp import summary, table
@@ -44,6 +45,7 @@ def report(r: GpuReport) -> list[Part]:
     for number, kernel in enumerate(r.kernels, 1):
         of = f"kernel {number} of {len(r.kernels)}: " if len(r.kernels) > 1 else ""
         parts += _kernel(r, kernel, of)
+    parts += [folded(x) for x in r.pipelines]
     parts.append(Line(PREDICTED, "note"))
     parts.append(Line(f"Figures: {'; '.join(r.gpu.sources)}.", "note"))
     return parts
@@ -113,6 +115,8 @@ def _kernel(r: GpuReport, k: GpuKernel, of: str) -> list[Part]:
     parts += _divergence(k)
     for text, reason in list(k.memory.unseen.items())[:4]:
         parts.append(Line(f"not counted: {clip(text)}: {reason}", "note"))
+    for what in k.uncounted:
+        parts.append(Line(f"not counted: {what}: only a run knows how many", "note"))
     return parts
 
 

@@ -13,11 +13,13 @@ from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.core.errors import CodegenError, MLCError, PassError, ScheduleError
 from mlcnb.script import ir as I
+from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
 from tests.codegen.gpu_courses import COURSES
 from tests.codegen.gpu_programs import PROGRAMS
 from tests.codegen.test_threads_random import FUNCTIONS, REFUSALS, step
+from tests.observe.test_pipeline import BY_HAND
 from tests.tir.schedule import programs
 from tests.tir.test_tensor_intrin import inputs, on_tensor_cores
 
@@ -100,7 +102,7 @@ def test_random_schedules(seed):
 
 
 #: what no kernel can do, whether simulated or not
-REFUSED = ("is not bound to threads", "in a kernel", "of a reduction")
+REFUSED = ("is not bound to threads", "in a kernel", "of a reduction", "several kernels use it")
 
 
 def run_both(func, *shapes, dtype="float32"):
@@ -296,3 +298,48 @@ def test_registers_of_a_body_that_stands_twice():
     args = made.arguments()
     simulated(made.schedule)(*args)
     np.testing.assert_allclose(args[-1], made.expected, rtol=1e-5, atol=1e-5)
+
+
+@T.prim_func
+def a_kernel_for_each_lane(A: T.Buffer((2, 70), "float32"), B: T.Buffer((2,), "float32")):
+    for i in T.vectorized(2):
+        for k_0 in T.thread_binding(2, thread="threadIdx.x"):
+            for k_1 in range(64):
+                with T.block("B"):
+                    v_i = T.axis.spatial(2, i)
+                    v_k = T.axis.reduce(70, k_0 * 64 + k_1)
+                    T.where(k_0 * 64 + k_1 < 70)
+                    with T.init():
+                        B[v_i] = T.float32(0)
+                    B[v_i] = B[v_i] + A[v_i, v_k]
+
+
+def test_threads_share_a_reduction_in_a_vectorized_loop():
+    a = np.random.default_rng(5).normal(size=(2, 70)).astype(np.float32)
+    found = np.zeros(2, np.float32)
+    mlc.compile(a_kernel_for_each_lane, target="cuda-sim")(a, found)
+    np.testing.assert_allclose(found, a.astype(np.float64).sum(1), rtol=1e-5)
+
+
+@T.prim_func
+def memory_around_kernels(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    C = T.alloc_buffer((8,), scope="local")
+    for i in T.thread_binding(8, thread="threadIdx.x"):
+        C[i] = A[i]
+    for i in T.thread_binding(8, thread="threadIdx.x"):
+        B[i] = C[i]
+
+
+def test_memory_of_threads_around_kernels_is_refused():
+    with pytest.raises(CodegenError, match="^C is in local memory, but several kernels use it"):
+        mlc.compile(memory_around_kernels, target="cuda-sim")
+
+
+def test_copies_by_hand_into_a_buffer_of_one_dimension():
+    """What is used by its pointer keeps its size: lowering it ended in an AttributeError."""
+    a = np.random.default_rng(0).normal(size=96).astype(np.float32)
+    wanted = 2 * a.reshape(12, 8)
+    wanted[1:, 4:] = 0
+    found = np.empty_like(a)
+    simulated(parse(BY_HAND))(a, found)
+    np.testing.assert_array_equal(found.reshape(12, 8), wanted)

@@ -11,12 +11,24 @@ from hypothesis import strategies as st
 
 import mlcnb as mlc
 from mlcnb import cli
+from mlcnb import dlight as dl
 from mlcnb.codegen.cuda import nvrtc
+from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core.errors import MLCError
+from mlcnb.core.node import FrozenDict, replace, rewrite
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import Var
 from mlcnb.observe import gpu_report
 from mlcnb.script import parse
+from mlcnb.target import Target
 from mlcnb.testing.gallery.programs import matmul
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.cost import value_flops
+from mlcnb.tir.analysis.kernels import kernels_in, launch_of
+from mlcnb.tir.buffer import BufferLoad, decl_buffer
+from mlcnb.tir.transform.lower import lower
 from tests.codegen.gpu_programs import matmul_naive, matmul_tiled
+from tests.dlight.test_flash_attention import declared
 from tests.observe.warps.programs import transposed
 
 GUARDED = """
@@ -60,6 +72,82 @@ def test_work():
     assert kernel.work.distinct == 3 * 64 * 64 * 4
     assert kernel.shared_bytes == 2 * 8 * 8 * 4
     assert (kernel.memory.kernel.grid, kernel.memory.kernel.block) == ((8, 8, 1), (4, 4, 1))
+
+
+UNEVEN = """
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((4, 3, 8), "float32")):
+    for bx in T.thread_binding(4, thread="blockIdx.x"):
+        for by in T.thread_binding(3, thread="blockIdx.y"):
+            for tx in T.thread_binding(8, thread="threadIdx.x"):
+                B[bx, by, tx] = T.float32(0)
+                for k in range({length}):
+                    B[bx, by, tx] = B[bx, by, tx] + A[k] * T.float32(2)
+                B[bx, by, tx] = T.exp(B[bx, by, tx])
+"""
+LENGTHS = [
+    "bx + 1", "T.min(bx * 5 + 1, 9)", "bx * by", "bx - 2", "(bx + tx) // 2", "bx % 3 * 4 + by", "7",
+]  # fmt: skip
+
+
+def operations_by_interpreter(program, *args):
+    """Operations of a launch, counted by each thread as it runs: `program` is lowered."""
+    (kernel,) = kernels_in(program.body)
+    place, size = p.const(0), 1
+    for axis in launch_of(kernel).axes.values():
+        place, size = place * axis.dom.extent + axis.var, size * p.as_int(axis.dom.extent)
+    counts = decl_buffer((size,), "int64", "counts")
+
+    def counted(n):
+        if not isinstance(n, s.BufferStore) or not value_flops(n.value):
+            return None
+        more = p.const(value_flops(n.value), "int64")
+        return s.seq(n, s.BufferStore(counts, BufferLoad(counts, (place,)) + more, (place,)))
+
+    handle = Var("counts_handle", "handle")
+    counting = replace(
+        program,
+        params=(*program.params, handle),
+        buffer_map=FrozenDict({**program.buffer_map, handle: counts}),
+        body=rewrite(program.body, counted),
+    )
+    found = np.zeros(size, np.int64)
+    run_prim_func(counting, [*args, found], simulate=True)
+    return found.sum()
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_loops_as_long_as_their_block_says(length):
+    """Operations are summed over blocks and threads, each with its own number of iterations."""
+    func = parse(UNEVEN.format(length=length))
+    (kernel,) = gpu_report(func).kernels
+    args = np.ones(64, np.float32), np.zeros((4, 3, 8), np.float32)
+    lowered = lower(func, steps=True)["UnrollLoop"].before
+    assert kernel.work.flops == operations_by_interpreter(lowered, *args)
+    assert kernel.uncounted == ()
+
+
+def test_causal_attention_counts_the_tiles_that_it_multiplies():
+    """512 queries in blocks of 128 see 4, 8, 12 and 16 tiles of 32 keys."""
+    args = [np.zeros((1, 512, 2, 64), "float16")] * 3
+    every, causal = (
+        gpu_report(dl.gpu.Attention().apply(declared(args, causal_mask=mask)[0], Target("cuda")))
+        for mask in (None, "TopLeft")
+    )
+    assert every.kernels[0].work.tensor_flops == 2 * 2 * 2 * 512 * 512 * 64
+    share = (4 + 8 + 12 + 16) / (4 * 16)
+    assert causal.kernels[0].work.tensor_flops == share * every.kernels[0].work.tensor_flops
+    # one wave: as long as the last block, which sees all keys
+    assert causal.kernels[0].work.cycles >= every.kernels[0].work.cycles
+    assert causal.seconds > 0 and causal.kernels[0].uncounted == ()
+
+
+def test_work_that_only_a_run_knows_is_said():
+    text = UNEVEN.format(length='T.Cast("int32", A[bx])')
+    report = gpu_report(parse(text))
+    assert report.kernels[0].uncounted == ("operations",)
+    assert "not counted: operations: only a run knows how many" in str(report)
+    assert report.to_data()["kernels"][0]["uncounted"] == ["operations"]
 
 
 def test_coalescing_is_what_a_column_costs():

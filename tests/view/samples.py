@@ -70,6 +70,7 @@ from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
 from mlcnb.view.order import Order
 from mlcnb.widgets.explorer_parts import Comparison as Branches
+from tests.codegen.gpu_programs import matmul_async
 
 
 @T.prim_func
@@ -317,6 +318,7 @@ def everything(name: str) -> dict[str, Any]:
         "counted accesses": access_counts(named_loops(name), cache="1K/2way"),
         "warps": warp_run(copied(name), name=name),
         "GPU report": GpuReport(copied(name), gpu("A100"), name),
+        "GPU pipeline": GpuReport(copied_ahead(), gpu("A100"), name).pipelines[0],
         "rules": RuleReport(
             Target("cuda"), {name: Choice(name, None, (Passed("gemv", name),))}, (name,)
         ),
@@ -334,6 +336,11 @@ def everything(name: str) -> dict[str, Any]:
         "nn module": named_nn(name),
         "diagnosis": Diagnosis({name: (Finding(name, name, False, name), Finding("a", "b"))}),
     }
+
+
+def copied_ahead() -> PrimFunc:
+    """A product whose tiles are fetched by asynchronous copies."""
+    return matmul_async().schedule.mod["main"]
 
 
 def racing(name: str) -> PrimFunc:

@@ -8,7 +8,7 @@ A machine allocates memory and launches kernels: a GPU, or a test's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from math import prod
 from typing import Any, Protocol
 
@@ -146,15 +146,22 @@ def _check(h: HostProgram, x: s.AssertStmt) -> Run:
     return run
 
 
-def _allocate(h: HostProgram, x: s.Allocate) -> Run:
+def refuse_between_kernels(
+    x: s.Allocate, host: PrimFunc, lasting: Container[str] = ("global",)
+) -> None:
+    """Refuse memory of threads and blocks that is allocated around kernels: it ends with each."""
     scope = x.buffer_var.pointee[1] if x.buffer_var.pointee else "global"
-    if scope != "global":
+    if scope not in lasting:
         raise CodegenError(
             f"{x.buffer_var.name} is in {scope} memory, but several kernels use it",
             where=x,
-            root=h.host,
+            root=host,
             hint="compute_at or reverse_compute_at brings all its uses into one kernel",
         )
+
+
+def _allocate(h: HostProgram, x: s.Allocate) -> Run:
+    refuse_between_kernels(x, h.host)
     if x.data is not None:
         raise CodegenError(
             f"{x.buffer_var.name} is a constant in the function",

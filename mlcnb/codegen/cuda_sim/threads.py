@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from mlcnb.codegen.cuda.host import refuse_between_kernels
 from mlcnb.codegen.cuda_sim.registers import (
     ACTIVE,
     BARRIER,
@@ -60,13 +61,15 @@ def threads_to_loops(func: PrimFunc) -> PrimFunc:
     """`func`, lowered for a GPU, as a function for a CPU: each of its kernels as loops.
 
     Raises:
-        CodegenError: the number of threads is not known, or some of them would wait at a barrier
-            that others do not come by.
+        CodegenError: the number of threads is not known, some of them would wait at a barrier that
+            others do not come by, or kernels would share memory of threads.
     """
 
     def visit(n: Any) -> Any:
         if is_launch(n):
             return _Kernel(func, launch_of(n)).loops()
+        if isinstance(n, s.Allocate):
+            refuse_between_kernels(n, func, LASTING)
         return map_children(n, visit) if isinstance(n, s.Stmt) else n
 
     return simplify_stmt(renew_defs(func.with_body(visit(lanes_to_loops(func.body)))))
@@ -80,6 +83,8 @@ class _Each:
     loops: bool
 
 
+#: memory that outlives a kernel here, where it is the CPU's; registers are those of its threads
+LASTING = ("global", "warp", *SHARED_SCOPES)
 #: what a kernel is made of: done by each thread, or around what they do
 _Piece = _Each | s.Stmt
 #: between pieces: all threads have done what stands before it

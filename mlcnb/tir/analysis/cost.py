@@ -11,8 +11,11 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from mlcnb.arith import Analyzer
 from mlcnb.arith.emission import atom_expr
+from mlcnb.arith.evaluate import Unknown, evaluate
 from mlcnb.core.node import rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -21,12 +24,15 @@ from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import AccessDetector
+from mlcnb.tir.analysis.kernels import is_launch, launch_of
 from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of, statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import StmtFunctor, bodies
 
 _COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max)
+#: threads and blocks over which a sum is made one by one
+MOST_THREADS = 1 << 22
 _FREE_CALLS = ("tir.likely", "tir.reinterpret", "tir.address_of", "tir.tvm_access_ptr")
 
 
@@ -38,7 +44,8 @@ def flops(func: PrimFunc | IRModule) -> Any:
 
     Each + - * / % min max and each intrinsic counts one for each lane; casts and comparisons count
     nothing; of two branches the dearer one counts; `init` is not looked at. A block that has a
-    predicate runs at most once for each value of its axes.
+    predicate runs at most once for each value of its axes. Where the block of a launch decides how
+    long a loop is, each of them counts with its own.
     """
     if isinstance(func, IRModule):
         inside = [f for f in func.functions.values() if isinstance(f, PrimFunc)]
@@ -99,7 +106,9 @@ class _Flops(StmtFunctor):
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()
+        #: variables of loops, and of launches
         self.loops: set[Var] = set()
+        self.axes: set[Var] = set()
         #: operations of each loop and block
         self.nested: dict[s.Stmt, PrimExpr] = {}
         #: how often the block around runs
@@ -133,15 +142,40 @@ class _Flops(StmtFunctor):
         return self.repeated(number(of(n.value)), runs)
 
     def visit_attr_stmt_(self, n: s.AttrStmt, runs: PrimExpr) -> PrimExpr:
-        """Threads are as many runs."""
-        if n.attr_key == "thread_extent" and isinstance(n.node, s.IterVar):
-            runs = self.repeated(n.value, runs)
-        return self.visit_inside(n, runs)
+        """Threads are as many runs; where they decide how long a loop is, the sum over them."""
+        if not is_launch(n):
+            return self.visit_inside(n, runs)
+        self.analyzer.bind(n.node.var, Range(p.const(0, n.node.var.dtype), n.value))
+        self.axes.add(n.node.var)
+        found = self.visit_inside(n, self.repeated(n.value, runs))
+        return self.over_launch(n, found, runs)
+
+    def over_launch(self, n: s.AttrStmt, found: PrimExpr, runs: PrimExpr) -> PrimExpr:
+        """What is found, summed over the axes that it depends on, if it depends on nothing else."""
+        launch = launch_of(n)
+        wanted = {v for v in walk(found) if isinstance(v, Var)}
+        deciding = [x for x in launch.axes.values() if x.var in wanted]
+        sizes = [p.as_int(x.dom.extent) or MOST_THREADS + 1 for x in deciding]
+        if len(deciding) < len(wanted) or not deciding or prod(sizes) > MOST_THREADS:
+            return found
+        for axis in launch.axes.values():
+            if axis not in deciding:
+                runs = self.repeated(axis.dom.extent, runs)
+        each = self.visit_stmt(launch.body, runs)
+        places = [x.reshape(-1) for x in np.indices(sizes)]
+        try:
+            counts = evaluate(each, {x.var: at for x, at in zip(deciding, places, strict=True)})
+        except Unknown:
+            return found
+        return number(int(np.sum(counts)))
 
     def visit_for_(self, n: s.For, runs: PrimExpr) -> PrimExpr:
         """A loop; an extent that depends on outer loops counts as large as it gets."""
         extent = n.extent
-        if any(isinstance(v, Var) and v in self.loops for v in walk(extent)):
+        decided = {v for v in walk(extent) if isinstance(v, Var)}
+        if decided & self.axes:  # a loop that would end before it begins does not run
+            extent = self.analyzer.simplify(p.maximum(extent, p.const(0, extent.dtype)))
+        if decided & self.loops:
             _, high = self.analyzer.const_bounds(extent)
             extent = number(int(high)) if high != float("inf") else extent
         self.analyzer.bind(n.loop_var, Range(n.min, n.extent))

@@ -164,8 +164,9 @@ class _Uses:
         self.aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
 
         for access in reading.accesses if wanted else ():
-            key, mine = id(access.buffer), access.node
-            if key in wanted and access.indices is not None and mine.buffer is access.buffer:
+            key = id(access.buffer)  # calls that have a pointer name no buffer
+            mine = getattr(access.node, "buffer", None)
+            if key in wanted and access.indices is not None and mine is access.buffer:
                 self.accesses[key].append((access.indices, *self.at(access.scope)))
         for placed in reading.statements if wanted else ():
             if isinstance(placed.stmt, s.BlockRealize):

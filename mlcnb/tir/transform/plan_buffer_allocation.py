@@ -7,7 +7,8 @@ with T.block("root"):                           with T.block("root"):
         ... = B[i, 0:16]                                    ... B ...
 
 Not into a loop that carries values of the buffer from one iteration to the next, nor into a while,
-nor between the lanes of a vectorized loop. Parallel loops carry none, or the program were wrong.
+nor between the lanes of a vectorized loop (which has none where each iteration starts a kernel).
+Parallel loops carry none, or the program were wrong.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.scope import InBlock, InLoop, Scope
 from mlcnb.tir.analysis.access import complete_regions
 from mlcnb.tir.analysis.carried import ORDERED, Carried
+from mlcnb.tir.analysis.kernels import bound_axis
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
@@ -72,8 +74,10 @@ def _innermost(
 ) -> Node:
     """The last place of a path before a loop that carries values of the buffer."""
     home: Node = owner
-    for n in path:
-        if isinstance(n, While) or (isinstance(n, For) and n.kind is ForKind.VECTORIZED):
+    starts = next((k for k, n in enumerate(path) if bound_axis(n) is not None), 0)
+    for place, n in enumerate(path):
+        has_lanes = isinstance(n, For) and n.kind is ForKind.VECTORIZED and place >= starts
+        if isinstance(n, While) or has_lanes:
             break
         if isinstance(n, For) and n.kind in ordered and not carried.is_private(buffer, n):
             break

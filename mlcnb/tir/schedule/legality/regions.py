@@ -26,6 +26,13 @@ def known_bounds(tree: Tree, n: s.Stmt) -> dict[e.Var, Bounds]:
     """Constant bounds of all loop variables and axes that can be seen at `n`, its own if it is a
     block.
     """
+    found = tree.facts.get((known_bounds, n))
+    if found is None:
+        found = tree.facts[known_bounds, n] = _known_bounds(tree, n)
+    return {**found}
+
+
+def _known_bounds(tree: Tree, n: s.Stmt) -> dict[e.Var, Bounds]:
     found: dict[e.Var, Bounds] = {}
     above = [n, *tree.ancestors(n)]
     for up in above:
@@ -52,6 +59,13 @@ def dimensions(func: PrimFunc) -> dict[e.Var, Bounds]:
 
 def bindings(tree: Tree, block: s.Block) -> Context:
     """The axes of a block as sums of the loop variables around it, and the bounds of those."""
+    found = tree.facts.get((bindings, block))
+    if found is None:
+        found = tree.facts[bindings, block] = _bindings(tree, block)
+    return Context({**found.bounds}, {**found.values})
+
+
+def _bindings(tree: Tree, block: s.Block) -> Context:
     realize = tree.realize(block)
     known = known_bounds(tree, realize)
     context = Context(bounds=known)

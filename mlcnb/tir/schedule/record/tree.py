@@ -82,6 +82,8 @@ class Tree:
         self.blocks: list[s.Block] = []
         self.has_shared = False
         self._scopes: dict[s.Block, Scope] = {}
+        #: what is known at its statements, by who worked it out (`legality.regions`)
+        self.facts: dict[Any, Any] = {}
         self._index(func.body)
 
     def _index(self, n: s.Stmt) -> None:
