@@ -259,7 +259,16 @@ def union(sets: Sequence[Ends], analyzer: Analyzer, dtype: DType) -> Ends:
 
 
 #: kinds of atoms whose expression says what they depend on
-_BY_EXPRESSION = ("opaque", "within", "cases", "cast", "bitwise_and", "shift_right")
+_BY_EXPRESSION = (
+    "opaque",
+    "within",
+    "cases",
+    "cast",
+    "bitwise_and",
+    "shift_right",
+    "clz",
+    "popcount",
+)
 
 
 class _Runner:
