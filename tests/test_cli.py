@@ -497,7 +497,67 @@ def test_run_refuses_a_pickle_in_an_array_file(model, tmp_path, capsys):
     np.save(tmp_path / "x.npy", np.array([print], dtype=object))
     code, out, err = call(capsys, "run", model, "--input", tmp_path / "x.npy")
     assert (code, out) == (2, "")
-    assert err == f"mlcnb run: {tmp_path / 'x.npy'} is not a plain array\n"
+    assert err == (
+        f"mlcnb run: {tmp_path / 'x.npy'} is not a plain array: Object arrays cannot be loaded "
+        "when allow_pickle=False\nhint: np.save(file, array) writes one; arrays of objects are "
+        "refused\n"
+    )
+
+
+def npy_of(shape: str, data: bytes = b"") -> bytes:
+    """A .npy file of float32 that claims a shape."""
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    head += b" " * (117 - len(head)) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + data
+
+
+NO_ARRAYS = {
+    "nothing": b"",
+    "half a header": npy_of("(3, 2)")[:60],
+    "too little": npy_of("(3, 2)", bytes(8)),
+    "more than memory": npy_of("(100000000000, 1000000)"),
+    "an archive": b"PK\x03\x04" + bytes(40),
+    "no text": b"\xff\xfe" * 40,
+}
+
+
+@pytest.mark.parametrize("name", NO_ARRAYS)
+def test_run_refuses_what_is_no_array(name, model, tmp_path, capsys):
+    (tmp_path / "x.npy").write_bytes(NO_ARRAYS[name])
+    code, out, err = call(capsys, "run", model, "--input", tmp_path / "x.npy")
+    assert (code, out) == (2, "")
+    assert "x.npy is " in err and "hint: " in err and len(err) < 400
+
+
+def test_run_refuses_an_input_that_is_given_twice(model, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.ones((2, 4), np.float32))
+    given = [f"--input=x={tmp_path / 'x.npy'}"] * 2
+    _, _, err = call(capsys, "run", model, *given)
+    assert err == "mlcnb run: --input gives x twice\nhint: one file for each input\n"
+
+
+@pytest.mark.parametrize("option", ["--top=0", "--top=-3", "--std=0", "--std=x", "--mean=nan"])
+def test_run_refuses_numbers_that_make_no_sense(option, model, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["run", str(model), option])
+    assert "error: argument" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["rules", "explain", "gpu", "legal", "replay"])
+def test_what_is_no_text_is_no_program(command, tmp_path, capsys):
+    (tmp_path / "s.py").write_bytes(b"\x89PNG\r\n")
+    code, out, err = call(capsys, command, tmp_path / "s.py")
+    assert (code, out) == (2, "")
+    assert f"mlcnb {command}: {tmp_path / 's.py'} is no text in UTF-8: " in err
+
+
+def test_labels_that_are_no_text_leave_no_results(model, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.ones((1, 4), np.float32))
+    (tmp_path / "labels.txt").write_bytes(b"\xff\xfe\x00")
+    files = "--input", tmp_path / "x.npy", "--labels", tmp_path / "labels.txt"
+    code, _, err = call(capsys, "run", model, *files, "-o", tmp_path / "y.npz")
+    assert (code, "labels.txt is no text in UTF-8" in err) == (2, True)
+    assert not (tmp_path / "y.npz").exists()
 
 
 def test_a_picture_is_resized_cut_and_normalised(tmp_path):
@@ -622,6 +682,15 @@ def test_steps_to_stop_at_are_numbers(loops, text, capsys):
     with pytest.raises(SystemExit):
         cli.main(["replay", str(loops), "--at", text])
     assert f"{text!r} is not like 0,5,12" in capsys.readouterr().err
+
+
+def test_steps_that_nest_too_deep(loops, tmp_path, capsys):
+    (tmp_path / "x.json").write_text("[" * 100_000)
+    code, _, err = call(capsys, "replay", loops, "--steps", tmp_path / "x.json")
+    assert (code, err.splitlines()[0]) == (
+        2,
+        f"mlcnb replay: {tmp_path / 'x.json'}: it is nested too deep",
+    )
 
 
 def test_steps_that_are_no_trace(loops, tmp_path, capsys):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -17,9 +18,14 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.cli import main
-from mlcnb.core.errors import MLCError, ModelError
+from mlcnb.core.errors import MLCError, ModelError, ScheduleError
 from mlcnb.core.files import replacing
 from mlcnb.ir.memory import aligned_empty, mapped_empty
+from mlcnb.meta_schedule.cost_model.ridge_model import RidgeModel
+from mlcnb.meta_schedule.tape import read_tape
+from mlcnb.testing.gallery.programs import matmul
+from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.schedule.record.trace import Trace
 from tests.frontend.build import model, node
 
 DAMAGED = "hint: the file is damaged: download or export it again"
@@ -216,6 +222,36 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path):
         part.write_text("after")
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
     assert target.read_text() == "after"
+
+
+def test_what_is_no_file_stays_what_it_is(tmp_path):
+    (tmp_path / "real").write_text("before")
+    (tmp_path / "link").symlink_to("real")
+    with replacing(tmp_path / "link") as part:
+        part.write_text("after")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "after"
+    os.mkfifo(tmp_path / "pipe")
+    with replacing(tmp_path / "pipe") as part:
+        assert part == tmp_path / "pipe"
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "pipe", "real"]
+
+
+DEEP = "[" * 100_000
+
+
+def test_deep_json_is_an_error_wherever_it_is_read(tmp_path):
+    (tmp_path / "deep.json").write_text(DEEP)
+    path = str(tmp_path / "deep.json")
+    for read in (read_tape, RidgeModel().load):
+        with pytest.raises(ModelError, match="it is nested too deep"):
+            read(path)
+    steps: list = []
+    for _ in range(5000):
+        steps = [steps]
+    with pytest.raises(ScheduleError, match="the trace"):
+        Trace.apply_json_to_schedule([[["GetBlock", [], [steps], ["b"]]], []], Schedule(matmul()))
 
 
 def test_a_library_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlcnb.arith import division
 from mlcnb.arith.context import Context
+from mlcnb.arith.extrema import without_common_factors
 from mlcnb.arith.interval import bounds_of, modular_of
 from mlcnb.arith.known import (
     CompareResult,
@@ -282,8 +283,12 @@ class Analyzer:
         if not is_index(a.dtype):
             return self.normalizer.key(self.simplify(a)) == self.normalizer.key(self.simplify(b))
         one, two = self.normal_form(a), self.normal_form(b)
-        return one.is_same(two) or (
-            self._is_exact(one, a) and self._is_exact(two, b) and equals(self.context, one, two)
+        if one.is_same(two):
+            return True
+        if not (self._is_exact(one, a) and self._is_exact(two, b)):
+            return False
+        return equals(self.context, one, two) or equals(
+            self.context, *(without_common_factors(self.context, x) for x in (one, two))
         )
 
     def _is_exact(self, x: Sum, of: PrimExpr) -> bool:

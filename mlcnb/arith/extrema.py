@@ -7,6 +7,8 @@ so that min(i + 4, n) - i is min(4, n - i), and min(a, b) + max(a, b) is a + b.
 
 from __future__ import annotations
 
+from math import gcd
+
 from mlcnb.arith.context import Context
 from mlcnb.arith.division import is_exact
 from mlcnb.arith.proof import is_nonnegative
@@ -84,6 +86,17 @@ def _atom_of(ctx: Context, each: list[Sum]) -> Sum:
     is_data = any(d.is_data for d in differences)
     atom = ctx.atom(key, "min", tuple(differences), None, is_data)
     return base.plus(Sum(0, {atom: 1}))
+
+
+def without_common_factors(ctx: Context, x: Sum) -> Sum:
+    """The sum with 8 * min(0, d) for min(0, 8 * d): one form, where two are kept as written."""
+    for atom, times in x.terms.items():
+        if atom.kind == "min":
+            common = gcd(*(n for d in atom.args for n in (d.const, *d.terms.values())))
+            if common > 1:
+                smaller = _atom_of(ctx, [d.divided(common) for d in atom.args])
+                x = x.without(atom).plus(smaller, times * common)
+    return x
 
 
 def _wrapping(ctx: Context, a: Sum, b: Sum, kind: str) -> Sum:

@@ -259,7 +259,7 @@ def union(sets: Sequence[Ends], analyzer: Analyzer, dtype: DType) -> Ends:
 
 
 #: kinds of atoms whose expression says what they depend on
-_BY_EXPRESSION = ("opaque", "within", "cases", "cast", "bitwise_and", "shift_right")
+_BY_EXPRESSION = "opaque within cases cast bitwise_and shift_right clz popcount".split()
 
 
 class _Runner:

@@ -98,7 +98,7 @@ def _derived(ctx: Context, atom: Atom) -> Bound:
         return args
     if kind == "cast":
         return _cast_bounds(bounds_of(ctx, args[0]), args[0].is_data, *args[1:])
-    if kind in ("truncdiv", "truncmod", "bitwise_and", "shift_right"):
+    if kind in _OF_TWO:
         return _OF_TWO[kind](bounds_of(ctx, args[0]), bounds_of(ctx, args[1]))
     return EVERYTHING
 
@@ -185,6 +185,19 @@ def _shift_bounds(x: Bound, by: Bound) -> Bound:
     )
 
 
+def _clz_bounds(x: Bound, bits: Bound) -> Bound:
+    """The zeros before the first one of a number of so many bits: fewest where it is largest."""
+    low, high = (int(min(max(end, 0), 2 ** (bits[1] - 1) - 1)) for end in x)
+    return (0 if x[0] < 0 else bits[1] - high.bit_length()), bits[1] - low.bit_length()
+
+
+def _popcount_bounds(x: Bound, bits: Bound) -> Bound:
+    """The ones of a number of so many bits."""
+    if x[0] < 0 or x[1] == inf:
+        return 0, bits[1]
+    return int(x[0] > 0), int(x[1]).bit_length()
+
+
 def _shifted(x: float, by: float) -> float:
     if x in (inf, -inf):
         return x
@@ -196,6 +209,8 @@ _OF_TWO: dict[str, Callable[[Bound, Bound], Bound]] = {
     "truncmod": truncmod_bounds,
     "bitwise_and": _and_bounds,
     "shift_right": _shift_bounds,
+    "clz": _clz_bounds,
+    "popcount": _popcount_bounds,
 }
 
 

@@ -24,12 +24,14 @@ from mlcnb.core.node import Node, map_children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED
+from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED, folded_call
 
 #: the comparisons that hold where the left side is smaller, or larger
 _BELOW, _ABOVE = (e.LT, e.LE, e.NE), (e.GT, e.GE, e.NE)
 #: bits of the whole numbers that a float holds exactly
 _MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+#: calls whose limits follow from those of their operands
+_BY_OPERANDS = ("tir.bitwise_and", "tir.shift_right", "tir.clz", "tir.popcount")
 #: a product of sums with more terms than this is left as it is
 _MANY_TERMS = 24
 
@@ -88,14 +90,17 @@ class Normalizer(Learner):
             return self._cases(x, *x.args)
         if x.op == "tir.likely":
             return self.poly(x.args[0])
-        rebuilt = self._rebuilt(x)
+        rebuilt: Any = folded_call(self._rebuilt(x))
+        if isinstance(rebuilt, e.IntImm):
+            return Sum(rebuilt.value)
         if x.op in ("tir.shift_left", "tir.shift_right"):
             by = p.as_int(rebuilt.args[1])
             if by is not None and 0 <= by < x.dtype.bits:
                 return self._shift(rebuilt, by)
-        polys = self._polys(rebuilt) if x.op in ("tir.bitwise_and", "tir.shift_right") else None
+        polys = self._polys(rebuilt) if x.op in _BY_OPERANDS else None
         if polys is not None:
-            return self._opaque(rebuilt, x.op[4:], polys)
+            bits = () if len(polys) == 2 else (Sum(rebuilt.args[0].dtype.bits),)
+            return self._opaque(rebuilt, x.op[4:], (*polys, *bits))
         return self._opaque(rebuilt, "within", limits_of_call(rebuilt))
 
     def _polys(self, x: e.Call) -> tuple[Sum, ...] | None:
@@ -307,7 +312,7 @@ class Normalizer(Learner):
         if x.op == "tir.likely":
             inner = self.simplify(x.args[0])
             return inner if isinstance(inner, e.IntImm) else e.Call(x.dtype, x.op, (inner,))
-        return self._rebuilt(x)
+        return folded_call(self._rebuilt(x))
 
     def _select_any(self, x: e.Select) -> PrimExpr:
         chosen = self._choose(x.condition, x.true_value, x.false_value)

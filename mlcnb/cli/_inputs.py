@@ -18,8 +18,12 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Declare --input and what a picture is made to fit by."""
     parser.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE")
     parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
-    parser.add_argument("--mean", type=float, default=0.498, help="of a picture (default: 0.498)")
-    parser.add_argument("--std", type=float, default=0.502, help="of a picture (default: 0.502)")
+    parser.add_argument(
+        "--mean", type=_model.finite, default=0.498, help="of a picture (default: 0.498)"
+    )
+    parser.add_argument(
+        "--std", type=_model.not_zero, default=0.502, help="of a picture (default: 0.502)"
+    )
 
 
 def add_batch(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +78,11 @@ def read_inputs(
         wanted: the inputs of the model.
         batch: where it is given, inputs without a file are drawn, open dimensions of this size.
     """
-    files = dict(_name_and_file(text, wanted) for text in args.input)
+    given = [_name_and_file(text, wanted) for text in args.input]
+    files = dict(given)
+    if len(files) < len(given):
+        twice = next(name for name in files if sum(name == n for n, _ in given) > 1)
+        raise RuntimeInputError(f"--input gives {twice} twice", hint="one file for each input")
     missing = [str(each) for each in wanted if each.name not in files]
     if missing and batch is None:
         raise RuntimeInputError(f"no --input for {'; '.join(missing)}", hint="--input NAME=FILE")
@@ -111,9 +119,15 @@ def read(file: Path, wanted: Input, mean: float, std: float) -> np.ndarray:
 def read_array(file: Path) -> np.ndarray:
     """The array in a .npy file; one that would run code to be read is refused."""
     try:
-        return np.load(file, allow_pickle=False)
-    except ValueError:
-        raise RuntimeInputError(f"{file} is not a plain array") from None
+        with file.open("rb") as opened:
+            return np.lib.format.read_array(opened, allow_pickle=False)
+    except MemoryError:
+        raise RuntimeInputError(f"{file} is larger than memory", hint="give a part of it") from None
+    except (ValueError, EOFError, TypeError, OverflowError) as error:
+        raise RuntimeInputError(
+            f"{file} is not a plain array: {str(error).splitlines()[0] if str(error) else 'empty'}",
+            hint="np.save(file, array) writes one; arrays of objects are refused",
+        ) from None
 
 
 def read_picture(file: Path, wanted: Input, mean: float, std: float) -> np.ndarray:

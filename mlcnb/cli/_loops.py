@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import mlcnb
 from mlcnb.cli import _model
 from mlcnb.core.errors import MLCError
+from mlcnb.core.means import within_means
 
 if TYPE_CHECKING:
     from mlcnb.tir.schedule import Schedule
@@ -56,7 +57,8 @@ def _functions(args: argparse.Namespace) -> dict[str, Any]:
 def _read_json(path: Path) -> Any:
     _model.check_file(path)
     try:
-        return json.loads(path.read_text("utf-8"))
+        with within_means(str(path), MLCError):
+            return json.loads(path.read_text("utf-8"))
     except ValueError as error:
         hint = "json.dump(sch.trace.as_json(), file) writes one"
         raise MLCError(f"{path} is no JSON: {error}", hint=hint) from None

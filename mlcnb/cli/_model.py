@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import tarfile
 from pathlib import Path
@@ -80,6 +81,25 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def finite(text: str) -> float:
+    """Read a number."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number")
+    return found
+
+
+def not_zero(text: str) -> float:
+    """Read a number to divide by."""
+    found = finite(text)
+    if found == 0:
+        raise argparse.ArgumentTypeError("nothing can be divided by 0")
+    return found
+
+
 def load(args: argparse.Namespace, **fixed: tuple[int, ...]) -> Any:
     """The module of the model that the arguments name, with the shapes that they fix."""
     check_model(args.model)
@@ -104,10 +124,18 @@ def executable(args: argparse.Namespace, batch: int | None = None) -> Any:
     return mlcnb.compile(mod, target="llvm")
 
 
+def read_text(path: Path) -> str:
+    """What a file of text says."""
+    check_file(path)
+    try:
+        return path.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise MLCError(f"{path} is no text in UTF-8: {error}", hint="save it as UTF-8") from None
+
+
 def read_script(path: Path) -> dict[str, Any]:
     """The loop functions of a file of TVMScript, by name; it is read, not run."""
-    check_file(path)
-    read = mlcnb.script.parse(path.read_text(encoding="utf-8"), check_well_formed=False)
+    read = mlcnb.script.parse(read_text(path), check_well_formed=False)
     mod = read if isinstance(read, mlcnb.IRModule) else {read.__name__: read}
     named = {getattr(v, "name_hint", v): f for v, f in mod.items()}
     found = {name: f for name, f in named.items() if isinstance(f, mlcnb.tir.PrimFunc)}

@@ -138,7 +138,7 @@ def read_record(target: Path) -> dict[str, str]:
     """What an earlier copy wrote; a record that cannot be read counts as none."""
     try:
         record = json.loads((target / RECORD).read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 

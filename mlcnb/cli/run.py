@@ -17,6 +17,7 @@ import numpy as np
 
 import mlcnb
 from mlcnb.cli import _inputs, _model
+from mlcnb.core.files import replacing
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _model.add_model(parser)
     _inputs.add_inputs(parser)
     parser.add_argument("--labels", type=Path, metavar="FILE", help="class names, one a line")
-    parser.add_argument("--top", type=int, default=5, metavar="N", help="classes to print")
+    parser.add_argument(
+        "--top", type=_model.positive, default=5, metavar="N", help="classes to print"
+    )
     parser.add_argument("--threads", type=_model.threads, metavar="N")
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.npz", help="keep the results")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -35,15 +38,16 @@ def run(args: argparse.Namespace) -> int:
     _inputs.check_named(args)
     if args.threads:
         mlcnb.set_num_threads(args.threads)
+    names = _model.read_text(args.labels).splitlines() if args.labels else None
     is_compiled = args.model.exists() and args.model.suffix != ".onnx"
     ex = mlcnb.load_module(args.model) if is_compiled else None
     mod = _model.load(args) if ex is None else ex.mod
     arrays = _inputs.read_inputs(args, _inputs.inputs_of(mod))
     results = mlcnb.peers.as_list((ex or mlcnb.compile(mod, target="llvm"))(*arrays))
     if args.output:
-        with args.output.open("wb") as file:  # by its name, savez would add .npz to it
+        # by its name, savez would add .npz to it
+        with replacing(args.output) as part, part.open("wb") as file:
             np.savez(file, *results)
-    names = args.labels.read_text().splitlines() if args.labels else None
     reports = [describe(array, names, args.top) for array in results]
     if args.json:
         print(json.dumps(reports, indent=2))

@@ -18,9 +18,16 @@ from pathlib import Path
 def replacing(target: Path) -> Iterator[Path]:
     """A path beside `target` to write to; it becomes `target` if nothing goes wrong.
 
+    Of a link the file that it leads to is replaced. What is there and is no file (/dev/null, a
+    pipe) stays what it is: the path is `target` itself.
+
     Raises:
         OSError: the folder is not there, or cannot be written to.
     """
+    target = Path(os.path.realpath(target))
+    if target.exists() and not target.is_file():
+        yield target
+        return
     part = target.with_name(f"{target.name[:200]}.{secrets.token_hex(4)}.part")
     try:
         yield part

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,73 @@ class Addressed:
         """What the iterations of the loop at that depth add to the address."""
         step = self.steps[depth]
         return iterations * step if isinstance(step, int) else step[iterations]
+
+    def different(self, trips: Mapping[int, int]) -> int:
+        """How many addresses the loops at those depths make, or a few more.
+
+        Loops whose steps overlap make the sum of what each makes, and not the product: the halo
+        of A[i + j], for 32 and 5 iterations, has 36 elements.
+        """
+        several = prod(many for n, many in trips.items() if not isinstance(self.steps[n], int))
+        apart: list[tuple[int, int]] = []  # progressions, each of a step and so many numbers
+        for step, many in sorted((abs(add), trips[n]) for n, add in self._even(trips)):
+            for at, (least, count) in enumerate(apart):
+                if step % least == 0 and step <= least * count:
+                    apart[at] = least, count + (many - 1) * (step // least)
+                    break
+            else:
+                apart.append((step, many))
+        return several * prod(count for _, count in apart)
+
+    def _even(self, trips: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+        """The loops of which each iteration adds the same, with what it adds."""
+        return ((n, self.steps[n]) for n in trips if isinstance(self.steps[n], int))
+
+    def once(
+        self, begin: int, trips: Mapping[int, int], ticks: Mapping[int, int]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the loops from a depth on add to the address, each number once, with when it is
+        added first and when last.
+
+        Args:
+            begin: the depth.
+            trips: depth of a loop that moves the access -> how often it runs.
+            ticks: number of a loop -> accesses in one iteration.
+        """
+        found = np.array([[0], [self.at], [self.until]])
+        for n in range(begin, len(self.around)):
+            each = ticks.get(self.around[n].number, 0)
+            if n not in trips:
+                found[2] += (self.around[n].trips - 1) * each
+                continue
+            at = np.arange(trips[n])
+            added = np.stack([self.added(n, at), at * each, at * each])
+            found = _swept(found, added, isinstance(self.steps[n], int))
+        return found[0], found[1], found[2]
+
+
+def _swept(one: np.ndarray, added: np.ndarray, is_even: bool) -> np.ndarray:
+    """What a loop makes of (addresses, first, last), where its iterations add that to each.
+
+    Of a loop that adds the same in each iteration all but the first part are that part, moved: so
+    there are never more than twice as many as differ.
+    """
+    done = 1 if is_even else added.shape[1]
+    found = _united((one[:, :, None] + added[:, None, :done]).reshape(3, -1))
+    while done < added.shape[1]:
+        more = min(done, added.shape[1] - done)
+        found = _united(np.hstack([found, found + added[:, more : more + 1]]))
+        done += more
+    return found
+
+
+def _united(touches: np.ndarray) -> np.ndarray:
+    """Touches of one address become one, from the first of them to the last."""
+    address, first, last = touches[:, np.argsort(touches[0], kind="stable")]
+    begins = np.flatnonzero(np.append(True, address[1:] != address[:-1]))
+    return np.stack(
+        [address[begins], np.minimum.reduceat(first, begins), np.maximum.reduceat(last, begins)]
+    )
 
 
 @dataclass(frozen=True, eq=False)

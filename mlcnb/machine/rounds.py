@@ -58,6 +58,7 @@ class Rounds:
         self.outer = nest.inside[0].around[: nest.depth] if nest.inside else ()
         self.begin = nest.depth + (nest.level is not None)
         self.limits: dict[int, int] = {}
+        self.merged: set[Addressed] = set()
         self.scale = np.ones(arrays)
         if nest.level is None and nest.depth == 0 and len(nest.parts) > 1:
             self._compose()
@@ -77,19 +78,27 @@ class Rounds:
         """Addresses of an access in a round, after loops were shortened so that they are few."""
         most = MOST // self.coarse
         many = prod(len(self._iterations(access, n)) for n in self._inner(access))
+        if many > most and access.exact is None:
+            different = access.different(self._trips(access))
+            if different < many:  # loops overlap: an address that several iterations make is one
+                self.merged.add(access)
+                many = different
         for n in self._inner(access):
-            level = access.around[n]
-            trips = self.limits.get(level.number, level.trips)
+            trips = self._trips(access)[n]
             if many > most and trips > 2:
-                self.limits[level.number] = max(2, trips * most // many)
-                many = many * self.limits[level.number] // trips
+                short = self.limits[access.around[n].number] = max(2, trips * most // many)
+                is_merged = access in self.merged
+                many = access.different(self._trips(access)) if is_merged else many * short // trips
         return many
+
+    def _trips(self, access: Addressed) -> dict[int, int]:
+        """How often the loops run that move an access inside a round, some of them shortened."""
+        around = {n: access.around[n] for n in self._inner(access)}
+        return {n: self.limits.get(x.number, x.trips) for n, x in around.items()}
 
     def _iterations(self, access: Addressed, depth: int) -> np.ndarray:
         """Iterations of a loop that touch every line: of neighbours one for each line."""
-        level = access.around[depth]
-        trips = self.limits.get(level.number, level.trips)
-        each = self._neighbours(access, depth)
+        trips, each = self._trips(access)[depth], self._neighbours(access, depth)
         found = np.arange(0, trips, each)
         return found if each == 1 or found[-1] == trips - 1 else np.append(found, trips - 1)
 
@@ -145,28 +154,30 @@ class Rounds:
             np.concatenate(x) for x in zip(*(self._touches(x, n) for n, x in several), strict=True)
         )
         for _, access in several:
-            short = prod(
-                access.around[n].trips
-                / self.limits.get(access.around[n].number, access.around[n].trips)
-                for n in self._inner(access)
-            )
-            self.scale[access.array] = max(self.scale[access.array], short)
+            short = self._trips(access)
+            whole = access.different({n: access.around[n].trips for n in short})
+            many = whole / max(1, access.different(short))
+            self.scale[access.array] = max(self.scale[access.array], many)
 
     def _touches(self, access: Addressed, part: int | None) -> tuple[np.ndarray, ...]:
         """(place, round, line, array, first and last time in the round) of all its touches."""
         rounds = np.arange(self.count) if part is None else np.array([part])
         inner = list(self._inner(access))
-        along = None if access.exact is not None else self._along(access, inner)
-        inner = [n for n in inner if n != along]
+        is_merged = access in self.merged
+        along = None if access.exact is not None or is_merged else self._along(access, inner)
+        inner = [n for n in inner if n != along and not is_merged]
         chosen = [self._iterations(access, n) for n in inner]
-        first, last = self._times(access, inner, chosen, along)
-        shape = (len(self.places) * len(rounds), len(first))
         kept: Any = None
         if access.exact is None:
-            address = self._summed(access, rounds, inner, chosen).reshape(shape)
+            address = self._summed(access, rounds, inner, chosen)
         else:
             address, kept = access.exact(self._points(access, rounds, inner, chosen))
-            address = address.reshape(shape)
+        if is_merged:
+            added, first, last = access.once(self.begin, self._trips(access), self.ticks)
+            address = address[:, None] + added
+        else:
+            first, last = self._times(access, inner, chosen, along)
+        address = address.reshape(len(self.places) * len(rounds), len(first))
         if along is not None:
             address, first, last, kept = self._by_line(access, along, address, first, last)
         place, turn = (

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcnb.core.errors import MLCError, ModelError
+from mlcnb.core.means import within_means
 
 Answers = list[dict[str, Any]]
 #: fields of a job that do not tell what is asked
@@ -117,7 +118,8 @@ def read_tape(source: Any) -> Tape:
         return Tape(json.loads(json.dumps(given.as_json())))
     if isinstance(given, str | Path):
         try:
-            given = json.loads(Path(given).read_text())
+            with within_means(str(given), ModelError):
+                given = json.loads(Path(given).read_text())
         except (OSError, ValueError) as error:
             raise ModelError(
                 f"{given}: no tape of a search: {error}", hint="found.save(path) writes one"

@@ -119,7 +119,7 @@ def _read(folder: Path) -> Measured | None:
     try:
         given = json.loads((folder / _file_name()).read_text(encoding="utf-8"))
         return Measured.of_dict(given) if given.pop("form") == _FORM else None
-    except (OSError, ImportError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ImportError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mlcnb.core.errors import MLCError
+from mlcnb.core.files import replacing
 from mlcnb.view import as_markdown, to_html, to_markdown, to_text
 from mlcnb.view.highlight import code
 from mlcnb.view.html import escape
@@ -162,10 +162,6 @@ def _in_script(text: str) -> str:
 
 
 def _replace(target: Path, data: bytes) -> None:
-    """Write a file beside the target and move it there: nobody finds half a page."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
+    """Nobody finds half a page."""
+    with replacing(target) as part:
         part.write_bytes(data)
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)

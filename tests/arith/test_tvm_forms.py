@@ -271,3 +271,35 @@ def test_a_cast_to_a_vector_is_a_broadcast():
     assert structural_equal(x.astype("float32x2"), tir.Broadcast(x.astype("float32"), 2))
     assert structural_equal(p.const(1.0).astype("bool"), p.const(True))
     assert tir.Var("v", "uint1x2").dtype == "boolx2"
+
+
+def test_bits_are_counted_by_the_bounds_of_the_number():
+    for bits in (tir.clz, tir.popcount):
+        for low, high in ((1, 15), (0, 0), (-3, 4), (8, 8), (5, 2**31 - 1)):
+            analyzer = Analyzer()
+            analyzer.bind(x, (low, high))
+            least, most = analyzer.const_bounds(bits(x))
+            few = range(low, min(high, low + 40) + 1)
+            counts = [analyzer.simplify(bits(tir.const(n))).value for n in (*few, high)]
+            assert least <= min(counts) and max(counts) <= most
+    analyzer = Analyzer()
+    analyzer.bind(x, (1, 15))
+    assert analyzer.const_bounds(tir.clz(x)) == (28, 31)
+    assert analyzer.const_bounds(tir.popcount(x)) == (1, 4)
+
+
+def test_whole_numbers_are_made_of_constants():
+    sixteen = tir.Cast("float64", tir.const(14, "int64"))
+    for simplify in (Analyzer().simplify, Analyzer().rewrite_simplify):
+        assert simplify(tir.ceil(tir.log2(sixteen))).value == 4
+        assert simplify(tir.floor(tir.const(-1.5, "float32"))).value == -2
+        assert simplify(tir.trunc(tir.const(-1.5, "float32"))).value == -1
+        assert simplify(tir.nearbyint(tir.const(2.5, "float32"))).value == 2
+        assert simplify(tir.log2(tir.const(2.0, "float32"))).op == "tir.log2"
+
+
+def test_a_factor_in_an_extreme_is_seen():
+    n = te.var("n")
+    assert Analyzer().can_prove_equal(tir.min(n * 8, 64), tir.min(n, 8) * 8)
+    assert Analyzer().can_prove_equal(tir.max(n * 6 + 3, x * 9), tir.max(n * 2 + 1, x * 3) * 3)
+    assert not Analyzer().can_prove_equal(tir.min(n * 8, 60), tir.min(n, 8) * 8)

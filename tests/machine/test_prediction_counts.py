@@ -180,6 +180,19 @@ def nests(draw) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.parametrize("extents", [(16, 32, 33, 2), (64, 64, 64, 2), (30, 30, 40, 4)])
+def test_loops_that_reach_the_same_elements_touch_them_once(extents):
+    """An index of three loops has the sum of their extents, not the product."""
+    halo, last = sum(extents[:3]) - 2, extents[3]
+    func = script.from_source(f"""from mlcnb.script import tir as T
+@T.prim_func
+def main(A: T.Buffer(({extents[0]},), "float32"), B: T.Buffer(({halo}, {last}), "float32")):
+    for i, j, k, l in T.grid{extents}:
+        B[i + j + k, l] = B[i + j + k, l] + A[i]
+""")
+    assert list(predict(func, cache=SMALL).misses) == counted(func, SMALL)
+
+
 def with_ways(level: Cache, ways: int) -> Cache:
     """A level with as many sets that hold more lines, or fewer."""
     return Cache(level.sets * level.line * ways, ways, level.line, level.name)

@@ -24,7 +24,7 @@ from mlcnb.core.node import map_children, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED
+from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED, folded_call
 
 #: how deep results of rules are simplified again
 _DEPTH = 5
@@ -351,7 +351,7 @@ class Rewriter:
             same = all(a is b for a, b in zip(found, x.args, strict=True))
             return special.nested_choice(x if same else e.Call(x.dtype, x.op, found, x.span))
         new: Any = self._generic(x)
-        return special.folded_call(new)
+        return folded_call(new)
 
     def _cast(self, x: e.Cast) -> PrimExpr:
         value = self.visit(x.value)

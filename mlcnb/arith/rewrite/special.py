@@ -221,23 +221,6 @@ def nested_choice(x: e.Call) -> PrimExpr:
     return e.Call(x.dtype, x.op, (p.logical_and(condition, inner), chosen, no)) if same else x
 
 
-def folded_call(x: Any) -> PrimExpr:
-    """A call of constants as a constant."""
-    if not isinstance(x, e.Call) or not x.args or not isinstance(x.op, str):
-        return x
-    values = [n.value for n in x.args if isinstance(n, e.IntImm)]
-    if x.op == "tir.likely" and values:
-        return x.args[0]
-    if len(values) != len(x.args):
-        return x
-    if x.op in ("tir.shift_left", "tir.shift_right") and 0 <= values[1] < x.dtype.bits:
-        return (p.shift_left if x.op == "tir.shift_left" else p.shift_right)(*x.args)
-    if x.op == "tir.clz":
-        bits = x.args[0].dtype.bits
-        return p.const(bits - (values[0] & ((1 << bits) - 1)).bit_length(), x.dtype)
-    return x
-
-
 # products against sums
 
 

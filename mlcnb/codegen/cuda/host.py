@@ -23,6 +23,8 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import bodies
 from mlcnb.tir.transform.split_host_device import DYNAMIC_SHARED, LAUNCH_PARAMS
 
+#: of anything in a launch
+LARGEST = 2**31 - 1
 Run = Callable[[Frame, Any], None]
 
 
@@ -100,12 +102,11 @@ def _sequence(h: HostProgram, x: s.SeqStmt) -> Run:
 
 
 def _loop(h: HostProgram, x: s.For) -> Run:
-    slot, first, extent = h.slot(x.loop_var), h.compile(x.min), h.compile(x.extent)
+    slot, counted = h.slot(x.loop_var), h.counted(x.loop_var, x.min, x.extent, x)
     body = h.stmt(x.body)
 
     def run(f: Frame, machine: Any) -> None:
-        start = first(f)
-        for i in range(start, start + extent(f)):
+        for i in counted(f):
             f[slot] = i
             body(f, machine)
 
@@ -169,7 +170,7 @@ def _allocate(h: HostProgram, x: s.Allocate) -> Run:
             root=h.host,
             hint="pass the constant as a buffer",
         )
-    slot, extents = h.slot(x.buffer_var), [h.compile(n) for n in x.extents]
+    slot, extents = h.slot(x.buffer_var), [h.unwrapped(n) for n in x.extents]
     body, kind = h.stmt(x.body), x.dtype
 
     def run(f: Frame, machine: Any) -> None:
@@ -196,17 +197,25 @@ def _evaluate(h: HostProgram, x: s.Evaluate) -> Run:
         )  # fmt: skip
     kernel = h.device[name]
     assert isinstance(call, e.Call)
-    args = [h.compile(a) for a in call.args[1:]]
     count, tags = len(kernel.params), list(kernel.attrs[LAUNCH_PARAMS])
+    args = [h.compile(a) for a in call.args[1 : count + 1]]
+    asked = [h.unwrapped(a) for a in call.args[count + 1 :]]
 
     def run(f: Frame, machine: Any) -> None:
         given = [a(f) for a in args]
-        sizes = dict(zip(tags, given[count:], strict=True))
+        sizes = dict(zip(tags, (n(f) for n in asked), strict=True))
+        for tag, size in sizes.items():
+            if size > LARGEST:
+                raise ExecutionError(
+                    f"{name}: {tag} is {size}, and a GPU launches {LARGEST} at most",
+                    where=x,
+                    root=h.host,
+                )
         grid = [int(sizes.get(tag, 1)) for tag in BLOCK_AXES]
         block = [int(sizes.get(tag, 1)) for tag in IN_BLOCK_AXES]
         if 0 not in grid and 0 not in block:
             shared = int(sizes.get(DYNAMIC_SHARED, 0))
-            machine.launch(name, given[:count], grid, block, shared)
+            machine.launch(name, given, grid, block, shared)
 
     return run
 

@@ -51,7 +51,7 @@ class BlockCompiler(StatementCompiler):
     def view_of(self, buffer: Buffer) -> Callable[[Frame], View]:
         """Makes a buffer's view of the memory its pointer holds."""
         data = self.slot(buffer.data)
-        shape = [self.compile(n) for n in buffer.shape]
+        shape = [self.unwrapped(n) for n in buffer.shape]
         strides = [self.compile(n) for n in buffer.strides]
         offset = self.compile(buffer.elem_offset) if buffer.elem_offset is not None else _zero
 
@@ -105,7 +105,7 @@ class BlockCompiler(StatementCompiler):
         return self.with_body(steps, body)
 
     def _axis(self, axis: s.IterVar) -> tuple[int, Closure, Closure, s.IterVar]:
-        low, extent = self.compile(axis.dom.min), self.compile(axis.dom.extent)
+        low, extent = self.unwrapped(axis.dom.min), self.unwrapped(axis.dom.extent)
         return self.slot(axis.var), low, extent, axis
 
     def _outside_domain(self, x: s.BlockRealize, axis: s.IterVar, value: int) -> None:
@@ -136,7 +136,7 @@ class BlockCompiler(StatementCompiler):
     def _allocated(self, buffer: Buffer) -> Closure:
         self.declared.add(buffer)
         data, slot, view = self.slot(buffer.data), self.slot(buffer), self.view_of(buffer)
-        shape = [self.compile(n) for n in buffer.shape]
+        shape = [self.unwrapped(n) for n in buffer.shape]
         strides = [self.compile(n) for n in buffer.strides]
         fresh = self.fresh_memory(buffer, buffer.scope)
 

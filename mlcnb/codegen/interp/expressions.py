@@ -6,6 +6,7 @@ vectors are lists of them.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
@@ -20,10 +21,16 @@ from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.prim_ops import const
 from mlcnb.tir import index_check
+from mlcnb.tir.analysis.wrapping import too_far
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.index_check import IndexCheckError
 
 Frame = list
+_EXACTLY: dict[type, Callable[[int, int], int]] = {
+    e.Add: operator.add,
+    e.Sub: operator.sub,
+    e.Mul: operator.mul,
+}
 Closure = Callable[[Frame], Any]
 
 
@@ -53,6 +60,34 @@ class ExpressionCompiler:
         if handler is None:
             raise UnsupportedOpError(f"the interpreter cannot evaluate {type(x).__name__}")
         return getattr(self, handler)(x)
+
+    def counted(
+        self, var: Var, first: PrimExpr, extent: PrimExpr, where: Any
+    ) -> Callable[[Frame], range]:
+        """What the variable of a loop, or of a launch, counts.
+
+        The closure raises:
+            ExecutionError: the variable cannot hold it.
+        """
+        begin, many = self.unwrapped(first), self.unwrapped(extent)
+        low, high = var.dtype.min_value, var.dtype.max_value
+
+        def run(f: Frame) -> range:
+            start, count = begin(f), many(f)
+            stop = start + count
+            if low <= start <= high and low <= count <= high and stop - 1 <= high:
+                return range(start, stop)
+            raise ExecutionError(too_far(var, first, extent), where=where)
+
+        return run
+
+    def unwrapped(self, x: PrimExpr) -> Closure:
+        """Sums and products of integers of at most 32 bits as they are in mathematics."""
+        combine = _EXACTLY.get(type(x))
+        if combine is None or not x.dtype.is_integer or x.dtype.bits > 32:
+            return self.compile(x)
+        a, b = self.unwrapped(x.a), self.unwrapped(x.b)  # type: ignore[attr-defined]
+        return lambda f: combine(a(f), b(f))
 
     def _constant(self, x: Any) -> Closure:
         value = bool(x.value) if x.dtype.is_bool else x.value

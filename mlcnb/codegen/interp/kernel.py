@@ -60,7 +60,8 @@ class KernelCompiler(CopyCompiler):
         tags = [*launch.grid, *launch.in_block]
         slots = [self.slot(launch.axes[tag].var) for tag in tags]
         outer, self.lanes = self.lanes, dict(zip(tags, slots, strict=True)).get(kernels.LANES)
-        extents = [self.compile(launch.axes[tag].dom.extent) for tag in tags]
+        axes = [launch.axes[tag] for tag in tags]
+        counted = [self.counted(a.var, a.dom.min, a.dom.extent, x) for a in axes]
         count = len(launch.grid)
         self.watches = True
         depth = len(self.loops)
@@ -71,7 +72,7 @@ class KernelCompiler(CopyCompiler):
         agent, order = self.agent, self.order
 
         def start(f: Frame) -> None:
-            sizes = [n(f) for n in extents]
+            sizes = [len(n(f)) for n in counted]
             shuffle = _shuffler(f[order])
             elements: dict = {}
             for place in shuffle(_points(sizes[:count])):
@@ -99,14 +100,13 @@ class KernelCompiler(CopyCompiler):
             return super()._loop(x)
         slot = self.slot(x.loop_var)
         outer, self.virtual = self.virtual, (*self.virtual, slot)
-        first, extent = self.compile(x.min), self.compile(x.extent)
+        counted = self.counted(x.loop_var, x.min, x.extent, x)
         run, waits = self.inside(x.loop_var, x.body)
         self.virtual = outer
         name = x.loop_var.name
 
         def each(f: Frame) -> Iterator[Frame]:
-            start = first(f)
-            for i in range(start, start + extent(f)):
+            for i in counted(f):
                 own = list(f)
                 own[slot] = i
                 yield own

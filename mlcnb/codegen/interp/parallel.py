@@ -65,15 +65,14 @@ class ParallelCompiler(WatchingCompiler):
         if self.watches or not _is_parallel(x):
             return super()._loop(x)
         slot, current, name = self.slot(x.loop_var), self.round, x.loop_var.name
-        first, extent = self.compile(x.min), self.compile(x.extent)
+        counted = self.counted(x.loop_var, x.min, x.extent, x)
         self.watches = True
         body = self.inside(x.loop_var, x.body)
         self.watches = False
 
         def steps(f: Frame) -> Iterator[None]:
-            start = first(f)
             elements: dict = {}
-            for i in range(start, start + extent(f)):
+            for i in counted(f):
                 f[slot] = i
                 f[current] = Round(ThreadBlock({}, elements, elements), 0, {name: i})
                 yield

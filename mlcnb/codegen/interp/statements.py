@@ -74,11 +74,10 @@ class StatementCompiler(AccessCompiler):
 
     def _loop(self, x: s.For) -> Code:
         slot = self.slot(x.loop_var)
-        first, extent = self.compile(x.min), self.compile(x.extent)
+        counted = self.counted(x.loop_var, x.min, x.extent, x)
 
         def steps(f: Frame) -> Iterator[None]:
-            start = first(f)
-            for i in range(start, start + extent(f)):
+            for i in counted(f):
                 f[slot] = i
                 yield
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import ModelError
+from mlcnb.core.means import within_means
 from mlcnb.machine.prediction import body_cycles
 from mlcnb.meta_schedule.cost_model.model import CostModel, seconds_of
 from mlcnb.meta_schedule.feature_extractor import FeatureExtractor, PerStoreFeature
@@ -93,7 +94,8 @@ class RidgeModel(CostModel):
             ModelError: it is something else.
         """
         try:
-            told = json.loads(Path(path).read_text())
+            with within_means(path, ModelError):
+                told = json.loads(Path(path).read_text())
             self._rows = [np.array(r, "float64") for r in told["rows"]]
             self._seconds = [float(x) for x in told["seconds"]]
             self._tasks = [str(x) for x in told["tasks"]]

@@ -17,6 +17,7 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError, ModelError
 from mlcnb.core.files import append_line, locked
+from mlcnb.core.means import within_means
 from mlcnb.meta_schedule.database.database import MemoryDatabase
 from mlcnb.meta_schedule.database.record import TuningRecord, Workload
 
@@ -82,7 +83,8 @@ class JSONDatabase(MemoryDatabase):
         for number, line in enumerate(whole[self._read[path] :], self._read[path] + 1):
             if line.strip():
                 try:
-                    made.append(read(json.loads(line)))
+                    with within_means("what it says", ModelError):
+                        made.append(read(json.loads(line)))
                 except (ValueError, MLCError) as error:
                     raise ModelError(
                         f"JSONDatabase: {path}, line {number}: {error}",

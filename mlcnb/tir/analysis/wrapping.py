@@ -30,21 +30,47 @@ _SIZES: dict[int, int] = {32: 1 << 20, 64: 1 << 40}
 
 def may_wrap(func: PrimFunc) -> e.PrimExpr | None:
     """The first expression whose value may be outside of its dtype; None if there is none."""
-    ranges = _Ranges(func)
+    ranges = Ranges(func)
     ranges.visit(func.body)
     return ranges.wrapped
 
 
-class _Ranges:
+def too_far(var: e.Var, first: e.PrimExpr, extent: e.PrimExpr) -> str:
+    """What is said of a loop, or a launch, that counts beyond the dtype of its variable."""
+    start = "" if p.is_const(first, 0) else f"{first}, "
+    return (
+        f"{var.name} in range({start}{p.add(first, extent)}): the range leaves {var.dtype}, in "
+        f"which {var.name} counts; make the sizes int64"
+    )
+
+
+class Ranges:
     """Walks a function with the ends of its variables."""
 
     def __init__(self, func: PrimFunc) -> None:
         self.known: dict[e.Var, Ends] = {}
         self.wrapped: e.PrimExpr | None = None
+        self.held: dict[e.PrimExpr, bool] = {}
         for buffer in func.buffers:
             for x in match_defines(buffer):
                 if not x.dtype.is_handle:
                     self.known[x] = 0, _SIZES.get(x.dtype.bits, x.dtype.max_value)
+
+    def holds(self, x: e.PrimExpr) -> bool:
+        """True if nothing in an expression can leave its dtype."""
+        if x not in self.held:
+            before, self.wrapped = self.wrapped, None
+            self.ends(x)
+            self.held[x] = self.wrapped is None
+            self.wrapped = before
+        return self.held[x]
+
+    def enter_loop(self, n: s.For) -> bool:
+        """Know the variable of a loop; True if it can hold all that the loop counts."""
+        before, self.wrapped = self.wrapped, None
+        self.loop(n.loop_var, n.min, n.extent)
+        held, self.wrapped = self.wrapped is None, before
+        return held
 
     def visit(self, n: s.Stmt) -> None:
         """Look at a statement, and at those in it."""
@@ -131,18 +157,18 @@ def _all(kind: DType) -> Ends:
     return (element.min_value, element.max_value) if element.is_integer else (0, 0)
 
 
-def _number(r: _Ranges, x: e.IntImm) -> Ends:
+def _number(r: Ranges, x: e.IntImm) -> Ends:
     return int(x.value), int(x.value)
 
 
-def _variable(r: _Ranges, x: e.Var) -> Ends:
+def _variable(r: Ranges, x: e.Var) -> Ends:
     return r.known.get(x, _all(x.dtype))
 
 
-def _of_ends(combine: Callable[[int, int], int]) -> Callable[[_Ranges, Any], Ends]:
+def _of_ends(combine: Callable[[int, int], int]) -> Callable[[Ranges, Any], Ends]:
     """What is largest and smallest at the ends of its operands."""
 
-    def rule(r: _Ranges, x: Any) -> Ends:
+    def rule(r: Ranges, x: Any) -> Ends:
         a, b = r.ends(x.a), r.ends(x.b)
         found = [combine(i, j) for i in a for j in b]
         return min(found), max(found)
@@ -150,19 +176,19 @@ def _of_ends(combine: Callable[[int, int], int]) -> Callable[[_Ranges, Any], End
     return rule
 
 
-def _difference(r: _Ranges, x: e.Sub) -> Ends:
+def _difference(r: Ranges, x: e.Sub) -> Ends:
     a, b = r.ends(x.a), r.ends(x.b)
     return a[0] - b[1], a[1] - b[0]
 
 
-def _quotient(r: _Ranges, x: Any) -> Ends:
+def _quotient(r: Ranges, x: Any) -> Ends:
     low, high = r.ends(x.a)
     r.ends(x.b)
     size = max(abs(low), abs(high))
     return (0 if low >= 0 and r.ends(x.b)[0] >= 0 else -size), size
 
 
-def _remainder(r: _Ranges, x: Any) -> Ends:
+def _remainder(r: Ranges, x: Any) -> Ends:
     a, b = r.ends(x.a), r.ends(x.b)
     size = max(abs(b[0]), abs(b[1]), 1) - 1
     if isinstance(x, e.Mod):
@@ -171,13 +197,13 @@ def _remainder(r: _Ranges, x: Any) -> Ends:
     return (-size if b[0] < 0 else 0), size
 
 
-def _either(r: _Ranges, x: e.Select) -> Ends:
+def _either(r: Ranges, x: e.Select) -> Ends:
     r.ends(x.condition)
     a, b = r.ends(x.true_value), r.ends(x.false_value)
     return min(a[0], b[0]), max(a[1], b[1])
 
 
-def _call(r: _Ranges, x: e.Call) -> Ends:
+def _call(r: Ranges, x: e.Call) -> Ends:
     args = [r.ends(a) for a in x.args if isinstance(a, e.PrimExpr)]
     name = str(x.op).removeprefix("tir.")
     if name == "if_then_else":
@@ -191,34 +217,34 @@ def _call(r: _Ranges, x: e.Call) -> Ends:
     return _all(x.dtype)
 
 
-def _ramp(r: _Ranges, x: e.Ramp) -> Ends:
+def _ramp(r: Ranges, x: e.Ramp) -> Ends:
     base, stride = r.ends(x.base), r.ends(x.stride)
     last = [i * (x.lanes - 1) for i in stride]
     return base[0] + min(0, *last), base[1] + max(0, *last)
 
 
-def _value(r: _Ranges, x: Any) -> Ends:
+def _value(r: Ranges, x: Any) -> Ends:
     if not (x.value.dtype.is_integer or x.value.dtype.is_bool):
         r.ends(x.value)
         return _all(x.dtype)
     return r.ends(x.value)
 
 
-def _compared(r: _Ranges, x: Any) -> Ends:
+def _compared(r: Ranges, x: Any) -> Ends:
     for child in children(x):
         if isinstance(child, e.PrimExpr):
             r.ends(child)
     return 0, 1
 
 
-def _loaded(r: _Ranges, x: BufferLoad) -> Ends:
+def _loaded(r: Ranges, x: BufferLoad) -> Ends:
     for part in (*x.indices, x.predicate):
         if part is not None:
             r.ends(part)
     return _all(x.dtype)
 
 
-_RULES: dict[type, Callable[[_Ranges, Any], Ends]] = {
+_RULES: dict[type, Callable[[Ranges, Any], Ends]] = {
     e.IntImm: _number,
     e.Var: _variable,
     e.SizeVar: _variable,

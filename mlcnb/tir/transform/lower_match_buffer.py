@@ -147,7 +147,8 @@ class _Lowerer:
         """What a variable of a match stands for, in its dtype."""
         bounds = self.analyzer.const_bounds(wide)
         if all(map(want.dtype.holds, bounds)):
-            return p.cast(want.dtype, self.analyzer.simplify(found))
+            fits = all(map(found.dtype.holds, bounds))  # else it wraps around before it is wide
+            return p.cast(want.dtype, self.analyzer.simplify(found if fits else wide))
         where = f"{want.name}, {what} of {match.buffer.name}"
         value = fitted(want.dtype, self.analyzer.simplify(wide), where, bounds)
         if value is None:

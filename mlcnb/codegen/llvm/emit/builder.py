@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT
 from mlcnb.ir.expr import Var
 
 
@@ -22,6 +23,12 @@ class Module:
         """Have `name` declared (or defined) by `text`; gives `@name`."""
         self.declarations.setdefault(name, text)
         return f"@{name}"
+
+    def status(self, message: str) -> int:
+        """The status of a kernel that stops with this message."""
+        if message not in self.messages:
+            self.messages.append(message)
+        return FIRST_ASSERT + self.messages.index(message)
 
     def metadata(self) -> int:
         """A fresh number for a metadata node (!0 is taken by branch weights)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlcnb.codegen.llvm.emit.index import index, widened
-from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT
 from mlcnb.ir import expr as e
 from mlcnb.tir.index_check import message
 
@@ -25,7 +24,7 @@ def checked_index(em: Emitter, x: e.Call) -> str:
     """The i64 operand of the index, after its test."""
     place, extent = index(em, x.args[0]), index(em, x.args[1])
     outside = em.f.emit(f"icmp uge i64 {place}, {extent}")
-    em.stop_if(outside, _number(em, x), lambda: _leave(em, place, extent))
+    em.stop_if(outside, em.module.status(message(x)), lambda: _leave(em, place, extent))
     return place
 
 
@@ -45,7 +44,7 @@ def _check_lanes(em: Emitter, x: e.Call) -> str:
         fault = (em.f.emit(f"extractelement {wide} {v}, i{lanes} {lane}") for v in (places, limit))
         _leave(em, *fault)
 
-    em.stop_if(em.any_lane(outside, lanes), _number(em, x), leave)
+    em.stop_if(em.any_lane(outside, lanes), em.module.status(message(x)), leave)
     return value
 
 
@@ -54,14 +53,6 @@ def _limits(em: Emitter, extent: e.PrimExpr, lanes: int) -> str:
     if extent.dtype.lanes == 1:
         return em.raw_splat(index(em, extent), "i64", lanes)
     return widened(em, em.expr(extent), extent.dtype)
-
-
-def _number(em: Emitter, x: e.Call) -> int:
-    """The status of a check that fails: that of its message."""
-    text = message(x)
-    if text not in em.module.messages:
-        em.module.messages.append(text)
-    return FIRST_ASSERT + em.module.messages.index(text)
 
 
 def _leave(em: Emitter, place: str, extent: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mlcnb.codegen.llvm.emit import small
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.extremes import extreme
-from mlcnb.codegen.llvm.emit.index import index
+from mlcnb.codegen.llvm.emit.index import exact
 from mlcnb.codegen.llvm.emit.to_integer import cast_to_integer, saturated
 from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import walk
@@ -167,7 +167,8 @@ def compare(float_op: str, signed: str, unsigned: str) -> Callable[[Emitter, Any
     def rule(em: Emitter, x: Any) -> str:
         d = x.a.dtype
         if d.is_integer and d.lanes == 1 and em.is_index(x.a) and em.is_index(x.b):
-            return em.f.emit(f"icmp {signed} i64 {index(em, x.a)}, {index(em, x.b)}")
+            word = unsigned if d.is_uint else signed
+            return em.f.emit(f"icmp {word} i64 {exact(em, x.a)}, {exact(em, x.b)}")
         a, b, kind = em.expr(x.a), em.expr(x.b), em.type(d)
         if d.is_float:
             return em.f.emit(f"fcmp {float_op} {kind} {a}, {b}")
@@ -287,7 +288,7 @@ def cast(em: Emitter, x: e.Cast) -> str:
     """A conversion; floats to integers saturate, NaN gives 0 (NumPy leaves both open)."""
     source, to = x.value.dtype, x.dtype
     if source.is_integer and source.lanes == 1 and em.is_index(x.value) and not to.is_bool:
-        return _from_index(em, index(em, x.value), to)
+        return _from_index(em, exact(em, x.value), to)
     if source.is_float and to.is_integer:
         return cast_to_integer(em, x)
     return convert(em, em.expr(x.value), source, to)

@@ -1,5 +1,7 @@
 """Index arithmetic: every index, bound and offset is computed in i64.
 
+Sums and products of narrower integers are the same modulo 2^bits in i64, so they are cut to their
+dtype (`exact`) only where something else is made of them: a comparison, a quotient, a wider one.
 Loop variables and symbolic dimensions are held as i64, so addresses need no widening; a division of
 what cannot be negative is unsigned, which LLVM turns into shifts and multiplications.
 """
@@ -12,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.wrapping import too_far
 
 if TYPE_CHECKING:
     from mlcnb.codegen.llvm.emit.kernel import Emitter
@@ -21,6 +25,37 @@ def index(em: Emitter, x: e.PrimExpr) -> str:
     """The i64 operand of a scalar integer expression."""
     rule = _RULES.get(type(x))
     return rule(em, x) if rule is not None else _from_data(em, x)
+
+
+def exact(em: Emitter, x: e.PrimExpr) -> str:
+    """As `index`, as the dtype holds it: what leaves the dtype wraps around."""
+    value = index(em, x)
+    if _is_kept(em, x):
+        return value
+    return widened(em, em.f.emit(f"trunc i64 {value} to {em.type(x.dtype)}"), x.dtype)
+
+
+def _is_kept(em: Emitter, x: e.PrimExpr) -> bool:
+    """True if `index` is as the dtype holds it."""
+    return x.dtype.bits == 64 or not isinstance(x, _MODULAR) or em.ranges.holds(x)
+
+
+def bounds(em: Emitter, x: s.For) -> tuple[str, str, str]:
+    """Where a loop starts, how often it runs, and where it stops; the kernel stops where its
+    variable cannot hold that.
+    """
+    start, extent = index(em, x.min), index(em, x.extent)
+    stop = extent if start == "0" else em.f.emit(f"add nsw i64 {start}, {extent}")
+    kind = x.loop_var.dtype
+    if em.ranges.enter_loop(x) or kind.bits == 64:
+        return start, extent, stop
+    beyond = em.f.emit(f"icmp sgt i64 {stop}, {kind.max_value + 1}")
+    for operand in (start, extent):
+        low = em.f.emit(f"icmp slt i64 {operand}, {kind.min_value}")
+        high = em.f.emit(f"icmp sgt i64 {operand}, {kind.max_value}")
+        beyond = em.f.emit(f"or i1 {beyond}, {em.f.emit(f'or i1 {low}, {high}')}")
+    em.stop_if(beyond, em.module.status(too_far(x.loop_var, x.min, x.extent)))
+    return start, extent, stop
 
 
 def _from_data(em: Emitter, x: e.PrimExpr) -> str:
@@ -55,24 +90,30 @@ def _binary(instruction: str) -> Callable[[Emitter, Any], str]:
 
 def _extreme(name: str) -> Callable[[Emitter, Any], str]:
     def rule(em: Emitter, x: Any) -> str:
-        fn = em.intrinsic(f"llvm.{name}.i64", "i64", ("i64", "i64"))
-        return em.f.emit(f"call i64 {fn}(i64 {index(em, x.a)}, i64 {index(em, x.b)})", "i")
+        sign = "u" if x.dtype.is_uint else "s"
+        fn = em.intrinsic(f"llvm.{sign}{name}.i64", "i64", ("i64", "i64"))
+        return em.f.emit(f"call i64 {fn}(i64 {exact(em, x.a)}, i64 {exact(em, x.b)})", "i")
 
     return rule
 
 
 def _floordiv(em: Emitter, x: Any) -> str:
-    a, b = index(em, x.a), index(em, x.b)
-    if nonnegative(em, x.a) and nonnegative(em, x.b):
+    a, b = exact(em, x.a), exact(em, x.b)
+    if _is_unsigned(em, x):
         return em.f.emit(f"udiv i64 {a}, {_safe_divisor(em, x.b, b)}", "i")
     return _floor(em, a, _safe_divisor(em, x.b, b))[0]
 
 
 def _floormod(em: Emitter, x: Any) -> str:
-    a, b = index(em, x.a), index(em, x.b)
-    if nonnegative(em, x.a) and nonnegative(em, x.b):
+    a, b = exact(em, x.a), exact(em, x.b)
+    if _is_unsigned(em, x):
         return em.f.emit(f"urem i64 {a}, {_safe_divisor(em, x.b, b)}", "i")
     return _floor(em, a, _safe_divisor(em, x.b, b))[1]
+
+
+def _is_unsigned(em: Emitter, x: Any) -> bool:
+    """True if neither operand of a division is negative, or both are so by their dtype."""
+    return x.dtype.is_uint or all(nonnegative(em, y) for y in (x.a, x.b))
 
 
 def _safe_divisor(em: Emitter, x: e.PrimExpr, operand: str) -> str:
@@ -109,7 +150,7 @@ def _select(em: Emitter, x: e.Select) -> str:
 def _cast(em: Emitter, x: e.Cast) -> str:
     inner = x.value.dtype
     if (inner.is_integer or inner.is_bool) and x.dtype.bits >= inner.bits:
-        return index(em, x.value)
+        return exact(em, x.value) if x.dtype.bits > inner.bits else index(em, x.value)
     return _from_data(em, x)
 
 
@@ -121,6 +162,8 @@ def _call(em: Emitter, x: e.Call) -> str:
     return _from_data(em, x)
 
 
+#: what may stand for a number that differs from it by a multiple of 2^bits
+_MODULAR = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.Select, e.Cast, e.Call)
 _RULES: dict[type, Callable[[Any, Any], str]] = {
     e.IntImm: _imm,
     e.Var: _var,
@@ -130,8 +173,8 @@ _RULES: dict[type, Callable[[Any, Any], str]] = {
     e.Mul: _binary("mul"),
     e.FloorDiv: _floordiv,
     e.FloorMod: _floormod,
-    e.Min: _extreme("smin"),
-    e.Max: _extreme("smax"),
+    e.Min: _extreme("min"),
+    e.Max: _extreme("max"),
     e.Select: _select,
     e.Cast: _cast,
     e.Call: _call,
@@ -146,10 +189,11 @@ def nonnegative(em: Emitter, x: e.PrimExpr) -> bool:
         case e.Var():
             return x in em.nonnegative
         case e.Add() | e.Mul() | e.FloorDiv() | e.FloorMod() | e.Min():
-            return nonnegative(em, x.a) and nonnegative(em, x.b)
+            return nonnegative(em, x.a) and nonnegative(em, x.b) and _is_kept(em, x)
         case e.Max(a, b):
             return nonnegative(em, a) or nonnegative(em, b)
         case e.Cast(_, value):
-            return (x.dtype.is_int or x.dtype.is_uint) and nonnegative(em, value)
+            is_integer = x.dtype.is_int or x.dtype.is_uint
+            return is_integer and nonnegative(em, value) and _is_kept(em, x)
         case _:
             return False

@@ -17,6 +17,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.analysis.safety import CHECKED
+from mlcnb.tir.analysis.wrapping import Ranges
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import For
@@ -70,6 +71,8 @@ class Emitter:
         #: what is proved of indices holds, so that LLVM may rely on it
         self.never_wraps = CHECKED not in func.attrs
         self.nonnegative: set[e.Var] = set()
+        #: the ends of what is computed
+        self.ranges = Ranges(func)
         self.in_parallel = False
         self.in_loop = False
         #: the variable of the innermost loop that is emitted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.expr import constant
-from mlcnb.codegen.llvm.emit.index import index, nonnegative
+from mlcnb.codegen.llvm.emit.index import bounds, exact, index, nonnegative
 from mlcnb.codegen.llvm.emit.memory import store
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT
 from mlcnb.core.errors import CodegenError
@@ -65,10 +65,9 @@ def loop(em: Emitter, x: s.For) -> None:
 
 def serial(em: Emitter, x: s.For) -> None:
     """for i in range(min, min + extent)"""
-    start, extent = index(em, x.min), index(em, x.extent)
+    start, _, stop = bounds(em, x)
     if nonnegative(em, x.min):
         em.nonnegative.add(x.loop_var)
-    stop = extent if start == "0" else em.f.emit(f"add nsw i64 {start}, {extent}")
     polls = asks_to_stop(em, x.body)
     outer, em.in_loop = em.in_loop, True
     around, em.innermost = em.innermost, x.loop_var
@@ -189,7 +188,7 @@ def parallel(em: Emitter, x: s.For) -> None:
             hint="make the loop serial",
         )
     captured = _captured(em, x)
-    start, extent = index(em, x.min), index(em, x.extent)
+    start, extent, _ = bounds(em, x)
     name, kinds = em.outline(x, captured)
     f = em.f
     context = f.alloca("i64", max(1, len(captured) + 1), align=16)
@@ -259,7 +258,8 @@ def let(em: Emitter, x: s.LetStmt) -> None:
     """A variable for a value; integers are kept as indices."""
     d = x.var.dtype
     if d.is_integer and d.lanes == 1 and em.is_index(x.value):
-        em.f.env[x.var] = (index(em, x.value), True)
+        em.f.env[x.var] = (exact(em, x.value), True)
+        em.ranges.bind(x.var, x.value)
         if nonnegative(em, x.value):
             em.nonnegative.add(x.var)
     else:

@@ -31,6 +31,7 @@ from typing import Any
 from mlcnb.arith.atoms import variables_of
 from mlcnb.core import display
 from mlcnb.core.errors import ScheduleError, StepArgumentError
+from mlcnb.core.means import within_means
 from mlcnb.core.node import Node, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import json as ir_json
@@ -157,7 +158,8 @@ class Trace(display.Shown):
     @staticmethod
     def apply_json_to_schedule(json_obj: Any, sch: Any) -> None:
         """Do the steps that `as_json` wrote on a schedule."""
-        apply_json(json_obj, sch)
+        with within_means("the trace", ScheduleError):
+            apply_json(json_obj, sch)
 
     def show(self, style: str | None = None, black_format: bool | None = None) -> None:
         """Print the Python form. style and black_format are TVM's, and change nothing."""
