@@ -173,7 +173,7 @@ def operator(
     """
 
     def declare(cls: type) -> type:
-        annotations = dict(inspect.get_annotations(cls))
+        annotations = dict(declared_fields(cls))
         arguments = {n: _kind(a) for n, a in annotations.items() if _kind(a) in ARGUMENTS}
         cls.__annotations__ = {n: a for n, a in annotations.items() if n not in arguments}
         made: Any = node(cls)
@@ -187,6 +187,14 @@ def operator(
         return made
 
     return declare
+
+
+def declared_fields(cls: type) -> dict[str, Any]:
+    """The arguments and attributes that a class declares, or those of the nearest of its bases that
+    declares some: what all operators of a family have is written once.
+    """
+    bases = cls.__mro__[: cls.__mro__.index(OpDecl)]
+    return next(filter(None, map(inspect.get_annotations, bases)), {})
 
 
 def _numbers_of(cls: type) -> dict[str, Any]:
