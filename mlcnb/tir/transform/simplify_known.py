@@ -26,7 +26,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import AttrStmt, Block, BufferStore, IfThenElse, LetStmt, Stmt
 from mlcnb.tir.transform.remove_no_op import stores_what_it_read
-from mlcnb.tir.transform.simplify import Simplifier, chosen
+from mlcnb.tir.transform.simplify import Simplifier, branch, chosen
 
 Known = tuple[e.PrimExpr, bool]
 
@@ -68,12 +68,7 @@ class KnowingSimplifier(Simplifier):
         if n.else_case is not None:
             with self.given(p.logical_not(condition)):
                 other = self.visit_stmt(n.else_case)
-        if then is None and other is None:
-            return None
-        if then is None:
-            assert other is not None
-            return IfThenElse(p.logical_not(condition), other, span=n.span)
-        return replace(n, condition=condition, then_case=then, else_case=other)
+        return branch(n, condition, then, other)
 
     def decided(self, condition: e.PrimExpr) -> bool | None:
         """Whether a condition holds, where that can be told, also from the values of variables."""
