@@ -304,6 +304,11 @@ class Allocate(Stmt):
             object.__setattr__(self, "condition", const(bool(self.condition)))
         _set_table(self, "annotations")
 
+    @property
+    def scope(self) -> str:
+        """The memory that it lies in: "global" where the pointer says none."""
+        return self.buffer_var.pointee[1] if self.buffer_var.pointee else "global"
+
 
 @node
 class DeclBuffer(Stmt):

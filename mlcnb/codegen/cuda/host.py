@@ -147,7 +147,7 @@ def _check(h: HostProgram, x: s.AssertStmt) -> Run:
 
 
 def _allocate(h: HostProgram, x: s.Allocate) -> Run:
-    scope = x.buffer_var.pointee[1] if x.buffer_var.pointee else "global"
+    scope = x.scope
     if scope != "global":
         raise CodegenError(
             f"{x.buffer_var.name} is in {scope} memory, but several kernels use it",

@@ -52,7 +52,7 @@ class _Refused(PrimFuncPass):
 def _is_memory(n: Any, scopes: Collection[str]) -> bool:
     """True for memory of one of the scopes."""
     if isinstance(n, Allocate):
-        return n.buffer_var.pointee is not None and n.buffer_var.pointee[1] in scopes
+        return n.scope in scopes
     return isinstance(n, Block) and any(b.scope in scopes for b in n.alloc_buffers)
 
 
@@ -171,9 +171,9 @@ class LiftThreadBinding(_Refused):
 
 def _is_special(n: Any) -> bool:
     """True for memory of a scope with a kind of its own, as "global.vtcm"."""
-    if not isinstance(n, Allocate) or n.buffer_var.pointee is None:
+    if not isinstance(n, Allocate):
         return False
-    scope, _, kind = n.buffer_var.pointee[1].partition(".")
+    scope, _, kind = n.scope.partition(".")
     return bool(kind) and scope != "wmma" and (scope, kind) != ("shared", "dyn")
 
 
