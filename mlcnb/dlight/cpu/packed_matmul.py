@@ -40,8 +40,7 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     anchor = survey.anchor
     if anchor is None or anchor.name != "matmul_packed" or anchor.kinds[-1:] != "R":
         return False
-    after = survey.after(anchor)
-    if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
+    if not survey.keeps_shape(anchor):
         return False
     lanes = target.lanes("float32")
     matrix = packed_matrix(anchor)
@@ -50,7 +49,7 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     for before in survey.before(anchor):
         elementwise(sch, before, target)
-    last = fuse_epilogue(sch, anchor, after)
+    last = fuse_epilogue(sch, anchor, survey.after(anchor))
     *rows, columns, k = sch.get_loops(anchor.handle)
     tile = choose_tile(anchor.extents[-3], None, target.vector_registers, block // lanes)
     j_0, j_1, lane = sch.split(columns, [None, block // lanes, lanes])
