@@ -14,7 +14,8 @@
         finite = True                                        # what passes may know: relax/traits.py
 
 An object of the class holds the attributes of one call (`call.attrs.alpha`); arguments are fields
-of the declaration only. `R.nn.leakyrelu` and `relax.op.nn.leakyrelu` are derived from it.
+of the declaration only. `R.nn.leakyrelu` and `relax.op.nn.leakyrelu` are derived from it. What a
+family has in common, its base may declare: an operator without fields of its own has those.
 """
 
 from __future__ import annotations
