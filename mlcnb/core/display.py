@@ -12,11 +12,11 @@ the same reason. A view that fails never hides the object.
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from mlcnb.core import options
+from mlcnb.core.cells import shell
 
 View = Callable[[Any], Any]
 #: a class, or "module:Class" for one that need not be imported
@@ -160,16 +160,11 @@ def wants_html() -> bool:
 
 def in_notebook() -> bool:
     """True where an IPython kernel runs this code (a terminal IPython is none)."""
-    shell = _shell()
-    return shell is not None and shell.has_trait("kernel")
+    found = shell()
+    return found is not None and found.has_trait("kernel")
 
 
 def in_terminal() -> bool:
     """True in IPython's terminal shell."""
-    shell = _shell()
-    return shell is not None and not shell.has_trait("kernel")
-
-
-def _shell() -> Any:
-    ipython = sys.modules.get("IPython")
-    return ipython.get_ipython() if ipython is not None else None
+    found = shell()
+    return found is not None and not found.has_trait("kernel")

@@ -97,6 +97,11 @@ class Survey:
                 found.append(each)
         return found
 
+    def keeps_shape(self, block: BlockInfo) -> bool:
+        """True if all that uses what `block` makes is done element by element, in its shape."""
+        after = self.after(block)
+        return all(b.is_spatial and b.spatial() == block.spatial() for b in after)
+
 
 def loop_kinds(sch: Schedule, block: Any, loops: Sequence[Any]) -> str:
     """ "R" for each of the loops that an axis of a reduction runs over, "S" for the others."""

@@ -128,9 +128,9 @@ def _keep_numbers(x: Any, *names: str) -> None:
             object.__setattr__(x, name, _ops().as_expr(value, like))
 
 
-def _keep_exprs(values: Any, like: DType | None = None) -> tuple[Any, ...]:
+def _keep_exprs(values: Any) -> tuple[Any, ...]:
     """A list of operands as a tuple, plain numbers and texts as constants."""
-    return tuple(_ops().as_expr(v, like) if type(v) in _PLAIN else v for v in values)
+    return tuple(_ops().as_expr(v) if type(v) in _PLAIN else v for v in values)
 
 
 @node

@@ -18,15 +18,14 @@ from weakref import WeakKeyDictionary, ref
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import EMPTY, FrozenDict, Node, node, replace
+from mlcnb.core.node import EMPTY, FrozenDict, node, replace
 from mlcnb.core.text import kind_of, suggestion
-from mlcnb.ir.attrs import frozen
 from mlcnb.ir.expr import GlobalVar
-from mlcnb.ir.function import BaseFunc
+from mlcnb.ir.function import Attributed, BaseFunc
 
 
 @node
-class IRModule(Node):
+class IRModule(Attributed):
     """Functions by their `GlobalVar` (or name), attributes, and global infos (such as virtual
     devices).
 
@@ -120,20 +119,6 @@ class IRModule(Node):
         return (
             self if len(kept) == len(self.functions) else replace(self, functions=FrozenDict(kept))
         )
-
-    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> IRModule:
-        """A module with one attribute set, or all of a table."""
-        added = key if isinstance(key, Mapping) else {key: value}
-        return replace(self, attrs=FrozenDict({**self.attrs, **frozen(added)}))
-
-    def with_attrs(self, attrs: Mapping[str, Any]) -> IRModule:
-        """A module with all attributes of a table set."""
-        return self.with_attr(attrs)
-
-    def without_attr(self, key: str) -> IRModule:
-        """A module with one attribute removed; itself if there was none."""
-        kept = {k: v for k, v in self.attrs.items() if k != key}
-        return self if len(kept) == len(self.attrs) else replace(self, attrs=FrozenDict(kept))
 
     def get_attr(self, key: str) -> Any:
         """One attribute, or None."""

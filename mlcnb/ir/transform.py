@@ -182,10 +182,14 @@ class FunctionPass(Pass):
 
     #: the class of functions that it works on
     over: ClassVar[str] = "relax.Function"
+    #: the work on one function, where nothing else is asked: `work = staticmethod(to_non_dataflow)`
+    work: ClassVar[Any] = None
 
     def transform_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
         """The work on one function; returns `func` itself where there is nothing to do."""
-        raise NotImplementedError(f"{self.name} defines no transform_function")
+        if self.work is None:
+            raise NotImplementedError(f"{self.name} defines no transform_function")
+        return self.work(func)
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every function of the kind that the pass works on, transformed."""

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 from mlcnb.core.errors import MLCError
 from mlcnb.core.lazy import missing
 from mlcnb.core.text import kind_of
+from mlcnb.target import Target
 
 
 class Part:
@@ -35,6 +36,11 @@ class Part:
         """Work for this context: its target, its program, its random numbers."""
         self.context = context
         self._initialize_with_tune_context(context)
+
+    @property
+    def target(self) -> Target:
+        """The target of the context."""
+        return self.context.target if self.context is not None else Target("llvm")
 
     def clone(self) -> Self:
         """The same part for another context."""

@@ -37,7 +37,7 @@ from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.analysis.variables import bindings_of, uses
 from mlcnb.relax.expr import Call, Function, Op, TupleGetItem, Var
 from mlcnb.relax.function_table import FunctionTable
-from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import TensorStructInfo, parts_of
 from mlcnb.relax.transform.fuse_ops_by_pattern import (
     FuseOpsByPattern,
     FusionPattern,
@@ -179,7 +179,7 @@ class ChooseByMeasurement(ModulePass):
         modules = [made] if not isinstance(made, list | tuple) else made
         run = next(m[key.name_hint] for m in modules if key.name_hint in m)
         infos: Any = func.ret_struct_info
-        fields: Any = infos.fields if isinstance(infos, TupleStructInfo) else (infos,)
+        fields: Any = parts_of(infos)
         shapes: list[Any] = [(static_shape(f), f.dtype.numpy) for f in fields]
 
         def call() -> Any:

@@ -41,8 +41,12 @@ class _Quantized(OpDecl):
 
     __slots__ = ()
     finite = True
-    axis: int
-    out_dtype: str
+
+    data: Tensor
+    scale: Tensor
+    zero_point: Tensor
+    axis: int = -1
+    out_dtype: str = "int8"
 
     def is_elementwise(self, data: Any, scale: Any, zero_point: Any) -> bool:
         """Where one scale and one zero point are for all."""
@@ -112,12 +116,6 @@ class Quantize(_Quantized):
     Semantics: https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html
     """
 
-    data: Tensor
-    scale: Tensor
-    zero_point: Tensor
-    axis: int = -1
-    out_dtype: str = "int8"
-
     def numpy(self, data: Any, scale: Any, zero_point: Any) -> Any:
         """As the formula says"""
         one, offset = self.beside(scale, data), self.beside(zero_point, data)
@@ -152,11 +150,7 @@ class Dequantize(_Quantized):
     Semantics: https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html
     """
 
-    data: Tensor
-    scale: Tensor
-    zero_point: Tensor
-    axis: int = -1
-    out_dtype: str = "float32"
+    out_dtype = "float32"
 
     def numpy(self, data: Any, scale: Any, zero_point: Any) -> Any:
         """As the formula says"""

@@ -51,9 +51,11 @@ class _Scan(OpDecl):
 
     __slots__ = ()
     in_order = along_axis
-    axis: int | None
-    dtype: str | None
-    exclusive: bool
+
+    data: Tensor
+    axis: int | None = None
+    dtype: str | None = None
+    exclusive: bool = False
     #: numpy.cumsum or numpy.cumprod
     meaning: ClassVar[Callable[..., Any]]
     combine: ClassVar[Callable[..., Any]]
@@ -151,10 +153,6 @@ class Cumsum(_Scan):
     of data. Semantics: https://numpy.org/doc/stable/reference/generated/numpy.cumsum.html
     """
 
-    data: Tensor
-    axis: int | None = None
-    dtype: str | None = None
-    exclusive: bool = False
     meaning = staticmethod(np.cumsum)
     combine = staticmethod(p.add)
     start = 0
@@ -168,10 +166,6 @@ class Cumprod(_Scan):
     of data. Semantics: https://numpy.org/doc/stable/reference/generated/numpy.cumprod.html
     """
 
-    data: Tensor
-    axis: int | None = None
-    dtype: str | None = None
-    exclusive: bool = False
     meaning = staticmethod(np.cumprod)
     combine = staticmethod(p.multiply)
     start = 1

@@ -35,8 +35,10 @@ class _ArgExtreme(OpDecl):
     """Base of argmax and argmin."""
 
     __slots__ = ()
-    axis: int | None
-    keepdims: bool
+
+    x: Tensor
+    axis: int | None = None
+    keepdims: bool = False
     meaning: ClassVar[Callable[..., Any]]
     #: is the first value before the second?
     ahead: ClassVar[Callable[..., Any]]
@@ -109,9 +111,6 @@ class Argmax(_ArgExtreme):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.argmax.html
     """
 
-    x: Tensor
-    axis: int | None = None
-    keepdims: bool = False
     meaning = staticmethod(np.argmax)
     ahead = staticmethod(p.greater)
 
@@ -128,9 +127,6 @@ class Argmin(_ArgExtreme):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.argmin.html
     """
 
-    x: Tensor
-    axis: int | None = None
-    keepdims: bool = False
     meaning = staticmethod(np.argmin)
     ahead = staticmethod(p.less)
 

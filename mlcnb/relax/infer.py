@@ -3,14 +3,17 @@
 infer(call, functions)        R.add(x, y)          -> declaration("relax.add").infer(x's, y's)
                               R.call_tir(f, …)     -> out_sinfo
                               cls.helper(x)        -> helper's result, its n replaced by x's
+                              R.reshape(x, s)      -> Tensor(s, …) where only `s` knows dimensions
+                              R.add(x, y)          -> on the virtual device of x and y
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mlcnb.core.errors import TypeInferError
+from mlcnb.core.node import replace
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
@@ -26,12 +29,12 @@ from mlcnb.relax.analysis.struct_info import (
     substitute,
     symbolic_vars,
 )
-from mlcnb.relax.infer_placed import on_device, shaped
 from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.operator import (
     NULL,
     OF_ANOTHER_KIND,
     attrs_of,
+    call_arguments,
     declaration,
     of_another_kind,
     signature_text,
@@ -318,3 +321,49 @@ def _opened(exprs: tuple[Any, ...]) -> tuple[rx.Expr, ...]:
     for e in exprs:
         flat.extend(_opened(e.fields) if isinstance(e, rx.Tuple) else (e,))
     return tuple(flat)
+
+
+def shaped(result: StructInfo, call: rx.Call) -> StructInfo:
+    """A result of unknown dimensions whose shape is the value of a variable: of that shape."""
+    decl = declaration(call.op)
+    if (
+        not decl.shape_argument
+        or not isinstance(result, TensorStructInfo)
+        or result.dims is not None
+    ):
+        return result
+    shape = call_arguments(call)[list(decl.arguments).index(decl.shape_argument)]
+    return replace(result, shape=shape) if isinstance(shape, rx.Var) else result
+
+
+def on_device(result: StructInfo, operands: list[Any]) -> StructInfo:
+    """The result on the virtual device that its operands lie on.
+
+    Raises:
+        TypeInferError: they lie on several.
+    """
+    devices = set(_devices(operands))
+    if not devices:
+        return result
+    if len(devices) > 1:
+        names = " and ".join(sorted(map(str, devices)))
+        raise TypeInferError(
+            f"the tensors lie on several devices, {names}", hint="bring one over: R.to_vdevice"
+        )
+    return _placed(result, devices.pop())
+
+
+def _devices(infos: Iterable[Any]) -> Iterator[Any]:
+    for info in infos:
+        if isinstance(info, tuple):
+            yield from _devices(info)
+        elif isinstance(info, TensorStructInfo) and info.vdevice is not None:
+            yield info.vdevice
+
+
+def _placed(info: Any, device: Any) -> Any:
+    if isinstance(info, TupleStructInfo):
+        return TupleStructInfo(tuple(_placed(f, device) for f in info.fields))
+    if isinstance(info, TensorStructInfo) and info.vdevice is None:
+        return replace(info, vdevice=device)
+    return info

@@ -14,11 +14,13 @@
         finite = True                                        # what passes may know: relax/traits.py
 
 An object of the class holds the attributes of one call (`call.attrs.alpha`); arguments are fields
-of the declaration only. `R.nn.leakyrelu` and `relax.op.nn.leakyrelu` are derived from it.
+of the declaration only. `R.nn.leakyrelu` and `relax.op.nn.leakyrelu` are derived from it. What a
+family has in common, its base may declare: an operator without fields of its own has those.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
@@ -173,12 +175,12 @@ def operator(
     """
 
     def declare(cls: type) -> type:
-        annotations = dict(inspect.get_annotations(cls))
+        annotations = dict(declared_fields(cls))
         arguments = {n: _kind(a) for n, a in annotations.items() if _kind(a) in ARGUMENTS}
         cls.__annotations__ = {n: a for n, a in annotations.items() if n not in arguments}
         made: Any = node(cls)
         made.op_name, made.op, made.arguments = name, rx.Op(name), arguments
-        made.numbers = _numbers_of(cls)
+        made.numbers = _numbers_of(made)
         made.sugar = name.removeprefix("relax.") if sugar is None else sugar
         if name in _declared and _declared[name].__module__ != made.__module__:
             raise MLCError(f"operator {name!r} is declared twice")
@@ -189,19 +191,17 @@ def operator(
     return declare
 
 
-def _numbers_of(cls: type) -> dict[str, Any]:
-    """The attributes that are one number, or True or False, those of base classes included."""
-    found: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        for name, annotation in inspect.get_annotations(base).items():
-            kind = _NUMBERS.get(
-                str(getattr(annotation, "__name__", annotation)).removesuffix(" | None")
-            )
-            if kind is not None:
-                found[name] = kind
-            else:
-                found.pop(name, None)
-    return found
+def declared_fields(cls: type) -> dict[str, Any]:
+    """The arguments and attributes of a class, or of its nearest base that has some: a family's."""
+    bases = cls.__mro__[: cls.__mro__.index(OpDecl)]
+    return next(filter(None, map(inspect.get_annotations, bases)), {})
+
+
+def _numbers_of(decl: Any) -> dict[str, Any]:
+    """The attributes that are one number, or True or False."""
+    told = {f.name: str(getattr(f.type, "__name__", f.type)) for f in dataclasses.fields(decl)}
+    kinds = {name: _NUMBERS.get(kind.removesuffix(" | None")) for name, kind in told.items()}
+    return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
 def _kind(annotation: Any) -> str:

@@ -135,6 +135,11 @@ class TupleStructInfo(StructInfo):
         _plain(self, "fields", list, tuple)
 
 
+def parts_of(info: Any) -> tuple[Any, ...]:
+    """The struct infos of a tuple's fields; of anything else its own alone: what a call gives."""
+    return info.fields if isinstance(info, TupleStructInfo) else (info,)
+
+
 @node
 class FuncStructInfo(StructInfo):
     """A function: parameters (None: unknown), result, purity."""

@@ -20,7 +20,7 @@ from mlcnb.ir.memory import aligned_empty
 from mlcnb.ir.span import Span, told_of
 from mlcnb.relax import expr as rx
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration, is_null
-from mlcnb.relax.struct_info import TupleStructInfo
+from mlcnb.relax.struct_info import TupleStructInfo, parts_of
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.shapes import match, shape_of
 from mlcnb.runtime.tensor import Tensor, as_tensors, flatten, fresh
@@ -47,7 +47,7 @@ def contiguous(result: Any) -> Any:
 
 
 def _outputs(frame: Frame, info: Any) -> list[np.ndarray]:
-    infos: tuple[Any, ...] = info.fields if isinstance(info, TupleStructInfo) else (info,)
+    infos: tuple[Any, ...] = parts_of(info)
     return [aligned_empty(shape_of(i, frame.dims), i.dtype.numpy) for i in infos]
 
 

@@ -232,6 +232,11 @@ class Meta(Frame):
     value: Any
 
 
+def meta_var(value: Any) -> Meta:
+    """A value that Python computes with; no variable of the program."""
+    return Meta(value)
+
+
 @dataclass
 class Cell:
     """`x: T.int32 = 0` of 0.27: one element of memory that lines below may change."""

@@ -14,7 +14,7 @@ from typing import Any
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.external import ExternalModule
 from mlcnb.ir.global_info import DummyGlobalInfo, VDevice
-from mlcnb.script.frames import GlobalInfos, Meta, ModuleAttrs, named_values
+from mlcnb.script.frames import GlobalInfos, ModuleAttrs, meta_var, named_values
 from mlcnb.script.parser.decorators import ir_module, pyfunc
 
 __all__ = [
@@ -46,8 +46,3 @@ def vdevice(target: Any = None, vdevice_id: int = 0, memory_scope: str = "global
 def external_module(library: str, symbols: Sequence[str]) -> ExternalModule:
     """Functions that a library made, by their names (one of the module's `external_mods`)."""
     return ExternalModule(library, tuple(symbols))
-
-
-def meta_var(value: Any) -> Meta:
-    """A value that Python computes with; no variable of the program."""
-    return Meta(value)

@@ -27,6 +27,7 @@ from mlcnb.relax.struct_info import (
     ShapeStructInfo,
     TensorStructInfo,
     TupleStructInfo,
+    parts_of,
 )
 from mlcnb.runtime import builtin
 from mlcnb.tir.function import PrimFunc
@@ -149,7 +150,7 @@ class _Frame:
 
     def call_tir(self, call: rx.Call) -> Any:
         """Allocate the results, then run the loops or the packed function."""
-        infos = _fields(call.sinfo_args[0])
+        infos = parts_of(call.sinfo_args[0])
         given: Any = call.args[1]
         inputs = [
             self.leaf(a) if isinstance(a.struct_info, PrimStructInfo) else np.asarray(self.leaf(a))
@@ -260,10 +261,6 @@ def _check_tensor(info: TensorStructInfo, value: np.ndarray, name: str) -> None:
         raise RuntimeInputError(f"{name}: expected {info.dtype}, got {value.dtype}")
     if info.ndim not in (-1, value.ndim):
         raise RuntimeInputError(f"{name}: expected {info.ndim} dimensions, got {value.shape}")
-
-
-def _fields(info: Any) -> tuple[Any, ...]:
-    return info.fields if isinstance(info, TupleStructInfo) else (info,)
 
 
 def _packed(func: rx.ExternFunc) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from mlcnb.core import display
 from mlcnb.core.errors import ArgumentError, as_name
-from mlcnb.core.node import Node, binder, hidden, label, node
+from mlcnb.core.node import Node, binder, hidden, label, node, walk
 from mlcnb.core.text import kind_of
 from mlcnb.ir import prim_ops
 from mlcnb.ir.dtype import DType, dtype
@@ -172,6 +172,11 @@ class BufferLoad(PrimExpr):
         """The buffer's dtype, with the lanes of the last index."""
         lanes = self.indices[-1].dtype.lanes if self.indices else 1
         return self.buffer.dtype.with_lanes(lanes * self.buffer.dtype.lanes)
+
+
+def reads_memory(n: Node) -> bool:
+    """True if there is a load in an expression or a statement."""
+    return any(isinstance(x, BufferLoad) for x in walk(n))
 
 
 @node

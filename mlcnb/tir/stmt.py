@@ -304,6 +304,11 @@ class Allocate(Stmt):
             object.__setattr__(self, "condition", const(bool(self.condition)))
         _set_table(self, "annotations")
 
+    @property
+    def scope(self) -> str:
+        """The memory that it lies in: "global" where the pointer says none."""
+        return self.buffer_var.pointee[1] if self.buffer_var.pointee else "global"
+
 
 @node
 class DeclBuffer(Stmt):
@@ -382,15 +387,8 @@ class Reduce(PrimExpr):
 
 def seq(*stmts: Stmt | None) -> Stmt:
     """The statements as one, flat: a single one stays itself; None is left out."""
-    flat: list[Stmt] = []
-    for stmt in stmts:
-        if isinstance(stmt, SeqStmt):
-            flat.extend(stmt.seq)
-        elif stmt is not None:
-            flat.append(stmt)
-    if len(flat) == 1:
-        return flat[0]
-    return SeqStmt(tuple(flat))
+    flat = [y for x in stmts if x for y in (x.seq if isinstance(x, SeqStmt) else (x,))]
+    return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
 
 
 def flattened(n: Node) -> Stmt | None:

@@ -166,12 +166,12 @@ def scrolled(*inside: str) -> Html:
     return tag("a", *inside, **render.REACHED)
 
 
-def pre(text: str, style: str = "") -> Html:
+def pre(text: str) -> Html:
     """Text as it is, in fixed width."""
-    return tag("pre", text, style=";".join(filter(None, (css(font_family="monospace"), style))))
+    return tag("pre", text, style=css(font_family="monospace"))
 
 
-def img_svg(svg: str, alt: str, style: str = "", width: int | None = None) -> Html:
+def img_svg(svg: str, alt: str, style: str = "") -> Html:
     """An SVG picture, with the text that stands for it."""
     data = base64.b64encode(svg.encode()).decode()
-    return tag("img", alt=alt, src=f"{SVG_SOURCE}{data}", style=style, width=width)
+    return tag("img", alt=alt, src=f"{SVG_SOURCE}{data}", style=style)

@@ -245,3 +245,22 @@ def test_a_pass_runs_on_the_functions_of_some_names_alone() -> None:
     assert ApplyPassToFunction(mark, "ma")(both) is both
     with pytest.raises(PassError, match="no function matches 'ma'"):
         ApplyPassToFunction(mark, "ma", error_if_no_function_matches_regex=True)(both)
+
+
+def test_a_pass_that_is_one_function_names_it():
+    def first_alone(func):
+        return func.with_attr("seen", 1)
+
+    class Mark(PrimFuncPass):
+        """Mark loop functions."""
+
+        work = staticmethod(first_alone)
+
+    class Nothing(PrimFuncPass):
+        """Say nothing of the work."""
+
+    made = Mark()(Mod)
+    assert made["copy"].attrs["seen"] == 1
+    assert made["main"] is Mod["main"]
+    with pytest.raises(NotImplementedError, match="Nothing defines no transform_function"):
+        Nothing()(Mod)

@@ -49,3 +49,34 @@ def test_every_operator_of_the_family_has_a_case(table):
 def test_every_declaration_says_what_it_does():
     silent = [name for name, decl in declarations().items() if not (decl.__doc__ or "").strip()]
     assert silent == []
+
+
+def test_operators_of_a_family_have_the_fields_of_their_base():
+    found = declarations()
+    two, three = found["relax.image.resize2d"], found["relax.image.resize3d"]
+    assert two.arguments == three.arguments == {"data": "Tensor", "size": "Shape"}
+    assert two.node_fields == three.node_fields
+    assert (two().layout, three().layout) == ("NCHW", "NCDHW")
+    assert len(two().roi) == 4 and len(three().roi) == 6
+    indices = found["relax.nn.max_pool_indices"]  # has fields of its own: none of Pool's
+    assert "layout" not in indices.node_fields and "count_include_pad" not in indices.numbers
+    with pytest.raises(TypeError, match="pool_size"):
+        indices()
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs", "plain"),
+    [
+        ("conv1d", {}, True),
+        ("conv2d", {}, True),
+        ("conv3d", {}, True),
+        ("conv2d_transpose", {}, True),
+        ("conv2d", {"data_layout": "NHWC"}, False),
+        ("conv2d", {"data_layout": "NCHW", "out_layout": "NHWC"}, False),
+        ("conv2d", {"data_layout": "NCHW16c"}, False),
+        ("conv2d", {"kernel_layout": "OIHW16o"}, False),
+        ("conv2d_transpose", {"kernel_layout": "OIHW"}, False),
+    ],
+)
+def test_a_convolution_knows_whether_its_layouts_are_plain(name, attrs, plain):
+    assert declarations()[f"relax.nn.{name}"](**attrs).is_plain is plain

@@ -151,7 +151,7 @@ def refuse_between_kernels(
     x: s.Allocate, host: PrimFunc, lasting: Container[str] = ("global",)
 ) -> None:
     """Refuse memory of threads and blocks that is allocated around kernels: it ends with each."""
-    scope = x.buffer_var.pointee[1] if x.buffer_var.pointee else "global"
+    scope = x.scope
     if scope not in lasting:
         raise CodegenError(
             f"{x.buffer_var.name} is in {scope} memory, but several kernels use it",

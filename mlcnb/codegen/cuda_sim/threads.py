@@ -241,7 +241,7 @@ class _Kernel:
         return self.views[buffer]
 
     def allocate(self, n: s.Allocate, guards: _Guards) -> list[_Piece]:
-        scope = n.buffer_var.pointee[1] if n.buffer_var.pointee else "global"
+        scope = n.scope
         if scope in SHARED_SCOPES or n.data is not None:
             return [replace(n, body=self.joined(self.pieces(n.body, guards)))]
         if scope not in ("local", "warp"):

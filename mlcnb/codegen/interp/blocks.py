@@ -20,10 +20,9 @@ class BlockCompiler(StatementCompiler):
     def _allocation(self, x: s.Allocate) -> Code:
         slot, kind = self.slot(x.buffer_var), x.dtype
         extents = [self.compile(n) for n in x.extents]
-        scope = x.buffer_var.pointee[1] if x.buffer_var.pointee else "global"
         body = self.stmt(x.body)
         declare = self.declare_implicit(x.buffer_var)
-        fresh = self.fresh_memory(x, scope)
+        fresh = self.fresh_memory(x, x.scope)
         held = None if x.data is None else x.data.reshape(-1)
 
         def steps(f: Frame) -> Iterator[None]:

@@ -48,10 +48,7 @@ def stored_in(loop: s.For) -> dict[Var, Buffer]:
 def is_apart(loop: s.For) -> bool:
     """True if the rounds of a loop are seen to write elements of their own."""
     stores = stored_in(loop)
-    found = Carried(loop, stores.values())
-    return not found.found.unknown and all(
-        found.is_apart(found.found.of[data], loop) for data in stores
-    )
+    return Carried(loop, stores.values()).are_apart(stores, loop)
 
 
 class ParallelCompiler(WatchingCompiler):

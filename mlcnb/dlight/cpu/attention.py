@@ -31,9 +31,7 @@ def attention(sch: Schedule, survey: Survey, target: Target) -> bool:
     whole = next((b for b in survey.blocks if b.name == "attention"), None)
     after = [] if whole is None else survey.after(whole)
     info = {b.name.removeprefix("attention_"): b for b in survey.blocks if b not in after}
-    if not is_attention(info, lanes) or whole is None:
-        return False
-    if not all(b.is_spatial and b.spatial() == whole.spatial() for b in after):
+    if whole is None or not is_attention(info, lanes) or not survey.keeps_shape(whole):
         return False
     blocks = {name: block.handle for name, block in info.items()}
     for block in after:  # what is done with each result is done before it is stored

@@ -40,14 +40,11 @@ def blocked_window(sch: Schedule, survey: Survey, target: Target) -> bool:
     lanes = target.lanes("float32")
     if anchor is None or not is_blocked_window(anchor, lanes):
         return False
-    after = survey.after(anchor)
-    if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
-        return False
-    if sum(b.is_reduction for b in survey.blocks) > 1:
+    if not survey.keeps_shape(anchor) or sum(b.is_reduction for b in survey.blocks) > 1:
         return False
     for block in survey.before(anchor):
         elementwise(sch, block, target)
-    last = fuse_epilogue(sch, anchor, after)
+    last = fuse_epilogue(sch, anchor, survey.after(anchor))
     tile(sch, anchor, last, target)
     return True
 

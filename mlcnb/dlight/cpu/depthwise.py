@@ -33,14 +33,12 @@ def depthwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     anchor = survey.anchor
     if anchor is None or not is_blocked_window(anchor, target.lanes("float32")):
         return False
-    if anchor.name != "depthwise_conv2d_NCHWc" or anchor.kinds != "SSSSSRR":
-        return False
-    after = survey.after(anchor)
-    if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
+    named = anchor.name == "depthwise_conv2d_NCHWc" and anchor.kinds == "SSSSSRR"
+    if not named or not survey.keeps_shape(anchor):
         return False
     is_open = anchor.extents[3] is None
     read_in_place(sch, survey.before(anchor), is_open, target)
-    last = fuse_epilogue(sch, anchor, after)
+    last = fuse_epilogue(sch, anchor, survey.after(anchor))
     n, oc, oh, ow, c, kh, kw = sch.get_loops(anchor.handle)
     ow_0, ow_1 = sch.split(ow, [None, columns(anchor, target)])
     overlap(sch, ow_0)

@@ -41,12 +41,9 @@ def dot_window(sch: Schedule, survey: Survey, target: Target) -> bool:
     anchor = survey.anchor
     if anchor is None or anchor.name not in NAMES or anchor.extents[4] != target.lanes("int32"):
         return False
-    after = survey.after(anchor)
-    if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
+    if not survey.keeps_shape(anchor) or sum(b.is_reduction for b in survey.blocks) > 1:
         return False
-    if sum(b.is_reduction for b in survey.blocks) > 1:
-        return False
-    last = fuse_epilogue(sch, anchor, after)
+    last = fuse_epilogue(sch, anchor, survey.after(anchor))
     if NAMES[anchor.name] == "dot":
         dense(sch, survey, anchor, last, target)
     else:

@@ -18,7 +18,7 @@ from mlcnb.arith import simplify
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.places import Places
-from mlcnb.dlight.cpu.tiles import overlap
+from mlcnb.dlight.cpu.tiles import overlap, part_used
 from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import UNKNOWN, BlockInfo
 from mlcnb.ir import expr as e
@@ -151,7 +151,7 @@ def first_in_row(block: BlockInfo, lanes: int) -> int:
         return last
     accesses = [n for n in walk(block.node.body) if isinstance(n, BufferLoad | BufferStore)]
     tested = _tested_axes(block)
-    best, most = last, _fill(length, lanes)
+    best, most = last, part_used(length, lanes)
     for first in range(last - 1, -1, -1):
         length *= block.extents[first] or 1
         if block.extents[first] is None or tested & {*range(first, last + 1)}:
@@ -159,14 +159,9 @@ def first_in_row(block: BlockInfo, lanes: int) -> int:
         if not all(_joins(block, x, lanes, first, last + 1) for x in accesses):
             break
         short = best == last and (block.extents[-1] or 1) < lanes
-        if _fill(length, lanes) > most + (-1e-9 if short else 0.02):
-            best, most = first, _fill(length, lanes)
+        if part_used(length, lanes) > most + (-1e-9 if short else 0.02):
+            best, most = first, part_used(length, lanes)
     return best
-
-
-def _fill(length: int, lanes: int) -> float:
-    """The part of the vectors of a row that is used."""
-    return length / (-(-length // lanes) * lanes)
 
 
 def _tested_axes(block: BlockInfo) -> set[int]:

@@ -60,9 +60,7 @@ def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
     if anchor is None or product is None:
         return False
     before, after = survey.before(anchor), survey.after(anchor)
-    if not all(b.is_spatial for b in before):
-        return False
-    if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
+    if not all(b.is_spatial for b in before) or not survey.keeps_shape(anchor):
         return False
     along = is_summed(product, target)
     if not along and not is_added(product, target):

@@ -63,9 +63,7 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     if anchor is None or product is None or not product.has_rows:
         return False
     before, after = survey.before(anchor), survey.after(anchor)
-    if not all(b.is_spatial for b in before):
-        return False
-    if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
+    if not all(b.is_spatial for b in before) or not survey.keeps_shape(anchor):
         return False
     for block in before:
         elementwise(sch, block, target)

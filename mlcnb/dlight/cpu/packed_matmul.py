@@ -43,8 +43,7 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     anchor = survey.anchor
     if anchor is None or anchor.name != "matmul_packed" or anchor.kinds[-1:] != "R":
         return False
-    after = survey.after(anchor)
-    if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
+    if not survey.keeps_shape(anchor):
         return False
     lanes = target.lanes("float32")
     matrix = packed_matrix(anchor)
@@ -53,6 +52,7 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     for before in survey.before(anchor):
         elementwise(sch, before, target)
+    after = survey.after(anchor)
     last = whole_vectors(sch, anchor, after, lanes) or fuse_epilogue(sch, anchor, after)
     *rows, columns, k = sch.get_loops(anchor.handle)
     vectors = min(block // lanes, -(-(anchor.extents[-2] or block) // lanes))

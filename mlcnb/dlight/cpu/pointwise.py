@@ -38,10 +38,7 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     anchor = survey.anchor
     if anchor is None or not is_blocked_window(anchor, target.lanes("float32")):
         return False
-    after = survey.after(anchor)
-    if not is_pointwise(anchor) or survey.before(anchor):
-        return False
-    if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
+    if not is_pointwise(anchor) or survey.before(anchor) or not survey.keeps_shape(anchor):
         return False
     _, chunks, height, width = (e or 0 for e in anchor.extents[:4])
     found = choose_pixels(width, height, chunks, target)
@@ -50,7 +47,7 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     tile, over_rows = found
     if (image := strided_image(anchor)) is not None:
         gathered(sch, anchor, image)
-    last = fuse_epilogue(sch, anchor, after)
+    last = fuse_epilogue(sch, anchor, survey.after(anchor))
     if over_rows:
         fuse_pixels(sch, anchor, last, width)
     loops, steps = sch.get_loops(anchor.handle), len(anchor.reduced())

@@ -18,7 +18,7 @@ from typing import Any
 
 from mlcnb.dlight.cpu.blocked_window import WINDOW, fuse_epilogue
 from mlcnb.dlight.cpu.elementwise import spread
-from mlcnb.dlight.cpu.tiles import overlap
+from mlcnb.dlight.cpu.tiles import overlap, part_used
 from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
@@ -110,13 +110,8 @@ def _cut(sch: Schedule, row: Any, lanes: int) -> tuple[list[Any], Any]:
 def best_lanes(length: int, lanes: int) -> int:
     """Whole vectors, or half ones where a row of them is filled much better."""
     half = lanes // 2
-    fuller = length / (-(-length // half) * half) > 1.2 * _fill(length, lanes)
+    fuller = part_used(length, half) > 1.2 * part_used(length, lanes)
     return half if either("half vectors", fuller) else lanes
-
-
-def _fill(length: int, lanes: int) -> float:
-    """The part of the vectors of a row that is used."""
-    return length / (-(-length // lanes) * lanes)
 
 
 def _is_window(block: BlockInfo, target: Target) -> bool:

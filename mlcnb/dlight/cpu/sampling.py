@@ -24,7 +24,7 @@ from mlcnb.dlight.decide import either
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
-from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.buffer import BufferLoad, reads_memory
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import BufferStore
 
@@ -95,7 +95,7 @@ def _looked_up(block: BlockInfo) -> tuple[int, int] | None:
     if list(block.node.body.indices) != axes:
         return None
     loads = [n for n in walk(block.node.body.value) if isinstance(n, BufferLoad)]
-    found = {n.buffer for n in loads if any(_reads(i) for i in n.indices)}
+    found = {n.buffer for n in loads if any(reads_memory(i) for i in n.indices)}
     if len(found) != 1:
         return None
     (image,) = found
@@ -110,7 +110,3 @@ def _looked_up(block: BlockInfo) -> tuple[int, int] | None:
         if at and uses == len(own) and block.extents[channels] is not None:
             return [r.buffer for r in block.node.reads].index(image), channels
     return None
-
-
-def _reads(index: Any) -> bool:
-    return any(isinstance(n, BufferLoad) for n in walk(index))

@@ -106,14 +106,14 @@ def choose_pixels(width: int, height: int, chunks: int, target: Target) -> tuple
     return Tile(-(-pixels // -(-pixels // most)), vectors, False), True
 
 
-def _use(length: int, step: int) -> float:
-    """The part of the work that is not thrown away at the end of a row."""
+def part_used(length: int, step: int) -> float:
+    """The part of the work that is not thrown away at the end of a row, done in such steps."""
     return length / (-(-length // step) * step)
 
 
 def open_use(step: int) -> float:
     """The part of the work that is not thrown away in rows of open length, of usual ones."""
-    return sum(_use(n, step) for n in OPEN) / len(OPEN)
+    return sum(part_used(n, step) for n in OPEN) / len(OPEN)
 
 
 def _vectors(chunks: int | None) -> list[int]:
@@ -136,4 +136,4 @@ def _score(tile: Tile, length: int | None, reads: float, broadcasts: bool) -> fl
     latency = min(1.0, work / 10)
     if length is None:
         return density * latency * open_use(tile.rows)
-    return density * latency * (1.0 if tile.even else 0.93 * _use(length, tile.rows))
+    return density * latency * (1.0 if tile.even else 0.93 * part_used(length, tile.rows))

@@ -27,7 +27,7 @@ from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.elementwise import CHUNKS, spread
 from mlcnb.dlight.cpu.general import inline_chains
 from mlcnb.dlight.cpu.places import Places
-from mlcnb.dlight.cpu.tiles import overlap
+from mlcnb.dlight.cpu.tiles import overlap, part_used
 from mlcnb.dlight.decide import decide
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
@@ -132,15 +132,10 @@ def find_runs(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
                 if places.sizes and not places.runs_along(last, end, step=None):
                     continue  # each row would be looked up by divisions
                 if places.extents[last - 1] > 1 and places.runs_along(first, last):
-                    found[first, last] = _fill(places.length(first, last), lanes) * _fill(
+                    found[first, last] = part_used(places.length(first, last), lanes) * part_used(
                         places.length(last, end), lanes
                     )
     except MLCError:
         return None
     best = max(found, key=lambda run: found[run], default=None)
     return best if best is not None and found[best] > 0.5 else None
-
-
-def _fill(length: int, lanes: int) -> float:
-    """The part of the tiles along a run that is used."""
-    return length / (-(-length // lanes) * lanes)

@@ -31,7 +31,7 @@ def attention(sch: Schedule, survey: Survey, target: Target) -> bool:
     info = {b.name.removeprefix("attention_"): b for b in survey.blocks if b not in after}
     if whole is None or not is_attention(info, 1):
         return no("no attention: it takes the blocks of nn.attention, all sizes known")
-    if not all(b.is_spatial and b.spatial() == whole.spatial() for b in after):
+    if not survey.keeps_shape(whole):
         return no("what follows the attention is not done element by element")
     length = info["sum"].spatial()[2] or 1
     row = sum(_bytes_of_a_query(name, block) for name, block in info.items())

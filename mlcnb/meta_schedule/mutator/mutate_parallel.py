@@ -8,7 +8,6 @@ import numpy as np
 
 from mlcnb.meta_schedule.mutator.mutation import Mutator
 from mlcnb.meta_schedule.schedule_rule.parallelize_vectorize_unroll import PARALLEL
-from mlcnb.target import Target
 from mlcnb.tir.schedule.record.instruction import Instruction
 from mlcnb.tir.schedule.record.trace import Trace
 
@@ -28,11 +27,10 @@ class MutateParallel(Mutator):
         """The trace with another number of tasks in the note."""
         kept = trace.simplified(remove_postproc=True).insts
         notes = [i for i in kept if i.arguments.get("ann_key") == PARALLEL]
-        target = self.context.target if self.context is not None else Target("llvm")
         if not notes:
             return None
         now = int(notes[0].arguments["ann_val"])
-        wanted = [target.num_cores * n for n in range(1, self.max_jobs_per_core + 1)]
+        wanted = [self.target.num_cores * n for n in range(1, self.max_jobs_per_core + 1)]
         wanted = [n for n in wanted if n != now]
         if not wanted:
             return None

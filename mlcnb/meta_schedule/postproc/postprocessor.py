@@ -7,7 +7,6 @@ from typing import Any
 
 from mlcnb.meta_schedule.looking import tree
 from mlcnb.meta_schedule.part import Part
-from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 
 
@@ -19,11 +18,6 @@ class Postproc(Part):
     def apply(self, sch: Schedule) -> bool:
         """Change the schedule; False: this candidate is given up."""
         raise NotImplementedError(f"{type(self).__name__}.apply")
-
-    @property
-    def target(self) -> Target:
-        """The target of the context."""
-        return self.context.target if self.context is not None else Target("llvm")
 
 
 PyPostproc = Postproc

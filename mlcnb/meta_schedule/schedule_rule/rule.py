@@ -8,7 +8,6 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.meta_schedule.part import Part
-from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 
 
@@ -20,11 +19,6 @@ class ScheduleRule(Part):
     def apply(self, sch: Schedule, block: Any) -> list[Schedule]:
         """What comes of a block of the schedule: one or more schedules, or `[sch]`."""
         raise NotImplementedError(f"{type(self).__name__}.apply")
-
-    @property
-    def target(self) -> Target:
-        """The target of the context."""
-        return self.context.target if self.context is not None else Target("llvm")
 
 
 PyScheduleRule = ScheduleRule

@@ -98,7 +98,11 @@ class _Filled(OpDecl):
     """Base of ones and zeros."""
 
     __slots__ = ()
+    follows = True
+    shape_argument = "shape"
     value = 0
+
+    shape: Shape
     dtype: str
 
     def validate(self) -> None:
@@ -127,11 +131,6 @@ class _Filled(OpDecl):
 class Ones(_Filled):
     """1 everywhere."""
 
-    follows = True
-    shape_argument = "shape"
-
-    shape: Shape
-    dtype: str
     value = 1
 
 
@@ -139,11 +138,6 @@ class Ones(_Filled):
 class Zeros(_Filled):
     """0 everywhere."""
 
-    follows = True
-    shape_argument = "shape"
-
-    shape: Shape
-    dtype: str
     value = 0
 
 
@@ -152,7 +146,9 @@ class _FilledLike(OpDecl):
 
     __slots__ = ()
     value = 0
-    dtype: str | None
+
+    x: Tensor
+    dtype: str | None = None
 
     def infer(self, x: Any) -> Any:
         """Tensor of x's shape."""
@@ -174,9 +170,6 @@ class OnesLike(_FilledLike):
     """1 everywhere, in x's shape. dtype: of the result; None: that of x."""
 
     tir_name = "ones"
-
-    x: Tensor
-    dtype: str | None = None
     value = 1
 
 
@@ -185,9 +178,6 @@ class ZerosLike(_FilledLike):
     """0 everywhere, in x's shape. dtype: of the result; None: that of x."""
 
     tir_name = "zeros"
-
-    x: Tensor
-    dtype: str | None = None
     value = 0
 
 

@@ -108,6 +108,9 @@ class _Triangle(OpDecl):
 
     __slots__ = ()
 
+    x: Tensor
+    k: Scalar
+
     def infer(self, x: Any, k: Any) -> Any:
         """As x."""
         if x.ndim in (0, 1):
@@ -135,9 +138,6 @@ class Tril(_Triangle):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.tril.html
     """
 
-    x: Tensor
-    k: Scalar
-
     def numpy(self, x: Any, k: Any) -> Any:
         """numpy.tril"""
         return np.tril(x, k)
@@ -153,9 +153,6 @@ class Triu(_Triangle):
 
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.triu.html
     """
-
-    x: Tensor
-    k: Scalar
 
     def numpy(self, x: Any, k: Any) -> Any:
         """numpy.triu"""

@@ -17,6 +17,8 @@ class Mark(OpDecl):
 
     __slots__ = ()
 
+    input: Tensor
+
     def infer(self, input: Any) -> Any:
         """The input's."""
         return input
@@ -38,18 +40,12 @@ class Mark(OpDecl):
 class NoGrad(Mark):
     """The input; no gradient goes through it."""
 
-    input: Tensor
-
 
 @operator("relax.grad.start_checkpoint")
 class StartCheckpoint(Mark):
     """The input, where a part begins that is computed again for its gradient."""
 
-    input: Tensor
-
 
 @operator("relax.grad.end_checkpoint")
 class EndCheckpoint(Mark):
     """The input, where a part ends that is computed again for its gradient."""
-
-    input: Tensor

@@ -35,14 +35,17 @@ class PoolBackward(OpDecl):
 
     __slots__ = ()
     pool: ClassVar[Any]
-    pool_size: Any
-    strides: Any
-    padding: Any
-    dilation: Any
-    ceil_mode: Any
-    count_include_pad: Any
-    layout: Any
-    out_layout: Any
+
+    output_grad: Tensor
+    data: Tensor
+    pool_size: int | tuple[int, ...] = (1, 1)
+    strides: int | tuple[int, ...] = (1, 1)
+    padding: int | tuple[int, ...] = (0, 0, 0, 0)
+    dilation: int | tuple[int, ...] = (1, 1)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    layout: str = "NCHW"
+    out_layout: str | None = None
 
     def __post_init__(self) -> None:
         settled = self.forward
@@ -74,7 +77,7 @@ class PoolBackward(OpDecl):
         pool = self.forward
         plain = "NC" + pool.spatial
         x = _layout.to_plain(wide(data), self.layout, plain, {})
-        grad = _layout.to_plain(wide(output_grad), self.out_layout, plain, {})
+        grad = _layout.to_plain(wide(output_grad), self.out_layout or self.layout, plain, {})
         found = np.zeros_like(x)
         for place in np.ndindex(grad.shape[2:]):
             self.give(found, x, grad[(..., *place)], list(_taps(pool, place, x.shape[2:])))
@@ -142,17 +145,6 @@ class MaxPool2dBackward(PoolBackward):
 
     pool = MaxPool2d
 
-    output_grad: Tensor
-    data: Tensor
-    pool_size: int | tuple[int, ...] = (1, 1)
-    strides: int | tuple[int, ...] = (1, 1)
-    padding: int | tuple[int, ...] = (0, 0, 0, 0)
-    dilation: int | tuple[int, ...] = (1, 1)
-    ceil_mode: bool = False
-    count_include_pad: bool = False
-    layout: str = "NCHW"
-    out_layout: str | None = None
-
     def give(self, found: np.ndarray, x: np.ndarray, grad: np.ndarray, taps: list[Any]) -> None:
         """All to the first of the largest."""
         seen = np.stack([x[(..., *at)] for at in taps])
@@ -213,17 +205,6 @@ class AvgPool2dBackward(PoolBackward):
     """The gradient of nn.avg_pool2d for its data; attributes as there."""
 
     pool = AvgPool2d
-
-    output_grad: Tensor
-    data: Tensor
-    pool_size: int | tuple[int, ...] = (1, 1)
-    strides: int | tuple[int, ...] = (1, 1)
-    padding: int | tuple[int, ...] = (0, 0, 0, 0)
-    dilation: int | tuple[int, ...] = (1, 1)
-    ceil_mode: bool = False
-    count_include_pad: bool = False
-    layout: str = "NCHW"
-    out_layout: str | None = None
 
     def numpy(self, output_grad: Any, data: Any) -> Any:
         """Window by window, each divided by how many elements count"""

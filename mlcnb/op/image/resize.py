@@ -6,7 +6,7 @@ linear, cubic      a weighted sum of the 2 or 4 around along each dimension, edg
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -43,24 +43,25 @@ class Resize(OpDecl):
 
     __slots__ = ()
     in_order = by_layout
-    roi: Any
-    layout: Any
-    method: Any
-    coordinate_transformation_mode: Any
-    rounding_method: Any
-    cubic_alpha: Any
-    cubic_exclude: Any
-    extrapolation_value: Any
-    out_dtype: Any
-    scales: Any
+    follows = True
+    #: the letters of the dimensions that are resized
+    spatial: ClassVar[str]
+
+    data: Tensor
+    size: Shape
+    roi: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
+    layout: str = "NCHW"
+    method: str = "linear"
+    coordinate_transformation_mode: str = "half_pixel"
+    rounding_method: str = "round"
+    cubic_alpha: float = -0.75
+    cubic_exclude: int = 0
+    extrapolation_value: float = 0.0
+    out_dtype: str | None = None
+    scales: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         settle(self, out_dtype=no_void(self.out_dtype))
-
-    @property
-    def spatial(self) -> str:
-        """The letters of the dimensions that are resized: "HW"."""
-        raise NotImplementedError
 
     def infer(self, data: Any, size: Any) -> Any:
         """data's dimensions, the resized ones those of `size`."""
@@ -236,50 +237,16 @@ class Resize2d(Resize):
     Semantics: https://onnx.ai/onnx/operators/onnx__Resize.html, with scale = output / input.
     """
 
-    follows = True
-
-    data: Tensor
-    size: Shape
-    roi: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
-    layout: str = "NCHW"
-    method: str = "linear"
-    coordinate_transformation_mode: str = "half_pixel"
-    rounding_method: str = "round"
-    cubic_alpha: float = -0.75
-    cubic_exclude: int = 0
-    extrapolation_value: float = 0.0
-    out_dtype: str | None = None
-    scales: tuple[float, ...] = ()
-
-    @property
-    def spatial(self) -> str:
-        """Height and width."""
-        return "HW"
+    spatial = "HW"
 
 
 @operator("relax.image.resize3d")
 class Resize3d(Resize):
     """`data` with D, H and W changed to `size`; attributes as those of image.resize2d."""
 
-    follows = True
-
-    data: Tensor
-    size: Shape
-    roi: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    layout: str = "NCDHW"
-    method: str = "linear"
-    coordinate_transformation_mode: str = "half_pixel"
-    rounding_method: str = "round"
-    cubic_alpha: float = -0.75
-    cubic_exclude: int = 0
-    extrapolation_value: float = 0.0
-    out_dtype: str | None = None
-    scales: tuple[float, ...] = ()
-
-    @property
-    def spatial(self) -> str:
-        """Depth, height and width."""
-        return "DHW"
+    roi = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    layout = "NCDHW"
+    spatial = "DHW"
 
 
 def _least(mode: str, size_in: Any, size_out: Any, scale: float | None) -> tuple[Any, Any]:

@@ -7,7 +7,6 @@ padding is in TVM's and ONNX's order: all beginnings, then all ends: (top, left,
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -16,7 +15,7 @@ import numpy as np
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims, tidy
 from mlcnb.op.onnx import OnnxNode
-from mlcnb.relax.operator import OpDecl, operator
+from mlcnb.relax.operator import OpDecl, declared_fields, operator
 
 Family = TypeVar("Family", bound=OpDecl)
 #: an attribute: an int, or a tuple with one for each spatial dimension (padding: or one a side)
@@ -35,7 +34,7 @@ def of_each_rank(name: str, family: type[Family]) -> list[type[Family]]:
 
 def _over(spatial: str, name: str, family: type[Family]) -> type[Family]:
     rank, letters = len(spatial), ", ".join(spatial)
-    declared = inspect.get_annotations(family)
+    declared = declared_fields(family)
     defaults = {n: getattr(family, n) for n in declared if hasattr(family, n)}
     for n, default in defaults.items():
         if isinstance(default, tuple):

@@ -43,6 +43,8 @@ class Activation(OpDecl):
     #: floating-point operations for one element, a transcendental function counted as one
     cost = 1
 
+    x: Tensor
+
     def infer(self, x: Any) -> Any:
         """Like x, which must be of floats."""
         if x.dtype and not x.dtype.is_float:
@@ -73,8 +75,6 @@ class Relu(Activation):
 
     finite = idempotent = follows = True
 
-    x: Tensor
-
     def infer(self, x: Any) -> Any:
         """Like x."""
         return x
@@ -97,8 +97,6 @@ class Relu6(Activation):
     """min(max(x, 0), 6). Source: Krizhevsky 2010, Convolutional deep belief networks."""
 
     finite = idempotent = True
-
-    x: Tensor
     cost = 2
 
     def infer(self, x: Any) -> Any:
@@ -148,8 +146,6 @@ class Gelu(Activation):
     """
 
     finite = follows = True
-
-    x: Tensor
     cost = 5
 
     @in_wide
@@ -173,8 +169,6 @@ class GeluTanh(Activation):
     """
 
     finite = follows = True
-
-    x: Tensor
     cost = 8
 
     @in_wide
@@ -195,8 +189,6 @@ class Silu(Activation):
     """x * sigmoid(x), also called swish. arXiv 1702.03118."""
 
     finite = follows = True
-
-    x: Tensor
     cost = 2
 
     @in_wide
@@ -215,8 +207,6 @@ class Selu(Activation):
     """scale * (x where x > 0, else alpha * (exp(x) - 1)), the constants of arXiv 1706.02515."""
 
     finite = follows = True
-
-    x: Tensor
     cost = 4
 
     @in_wide

@@ -74,6 +74,12 @@ class ConvTranspose(OpDecl):
         """The letters of the spatial dimensions: "HW"."""
         return "".join(c for c in "DHW" if c in self.data_layout)
 
+    @property
+    def is_plain(self) -> bool:
+        """True if nothing is blocked or turned: NC and IO, then the spatial dimensions."""
+        layouts = (self.data_layout, self.kernel_layout, self.out_layout)
+        return layouts == (f"NC{self.spatial}", f"IO{self.spatial}", f"NC{self.spatial}")
+
     def infer(self, data: Any, weight: Any) -> Any:
         """Sample, output channels and positions, in `out_layout`."""
         self.check(data, weight)

@@ -43,10 +43,14 @@ class SampleNorm(OpDecl):
     __slots__ = ()
     in_order = along_axes
     follows = True
-    axes: Any
-    epsilon: float
-    center: bool
-    scale: bool
+
+    data: Tensor
+    gamma: Tensor
+    beta: Tensor
+    axes: tuple[int, ...] = (-1,)
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
 
     def __post_init__(self) -> None:
         given: Any = self.axes
@@ -130,14 +134,6 @@ class LayerNorm(SampleNorm):
     Float16 and bfloat16 are computed in float32.
     """
 
-    data: Tensor
-    gamma: Tensor
-    beta: Tensor
-    axes: tuple[int, ...] = (-1,)
-    epsilon: float = 1e-5
-    center: bool = True
-    scale: bool = True
-
     @rule("DecomposeOpsForTraining", "layer_norm")
     def for_training(self, call: Call, emit: Any) -> Any:
         """(x - mean) / sqrt(variance + epsilon) * gamma + beta, over the last axes."""
@@ -170,7 +166,15 @@ class ChannelNorm(SampleNorm):
     """What group and instance normalisation have in common: one number of a weight a channel."""
 
     __slots__ = ()
-    channel_axis: int
+
+    data: Tensor
+    gamma: Tensor
+    beta: Tensor
+    channel_axis: int = 1
+    axes: tuple[int, ...] = (2, 3)
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
 
     def weighted(self, ndim: int) -> list[int]:
         """The channels'."""
@@ -233,15 +237,6 @@ class InstanceNorm(ChannelNorm):
 
     gamma and beta: one number a channel.
     """
-
-    data: Tensor
-    gamma: Tensor
-    beta: Tensor
-    channel_axis: int = 1
-    axes: tuple[int, ...] = (2, 3)
-    epsilon: float = 1e-5
-    center: bool = True
-    scale: bool = True
 
 
 @operator("relax.nn.rms_norm")

@@ -24,13 +24,16 @@ class Pool(OpDecl):
     """What all window poolings have in common: everything but what is done with a window."""
 
     __slots__ = ()
-    pool_size: Any
-    strides: Any
-    padding: Any
-    dilation: Any
-    ceil_mode: bool
-    layout: Any
-    out_layout: Any
+
+    x: Tensor
+    pool_size: PerDimension = (1,)
+    strides: PerDimension = (1,)
+    padding: PerDimension = (0, 0)
+    dilation: PerDimension = (1,)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    layout: str = "NCW"
+    out_layout: str | None = None
 
     def __post_init__(self) -> None:
         rank = len(self.spatial)
@@ -89,7 +92,9 @@ class Pool(OpDecl):
     def numpy(self, x: Any) -> Any:
         """All windows at once, one place of the kernel after another."""
         plain = _layout.to_plain(x, self.layout, "NC" + self.spatial, {})
-        return _layout.from_plain(self.pooled(plain), "NC" + self.spatial, self.out_layout)
+        return _layout.from_plain(
+            self.pooled(plain), "NC" + self.spatial, self.out_layout or self.layout
+        )
 
     def pooled(self, x: np.ndarray) -> np.ndarray:
         """The meaning for (N, C, …)."""
@@ -122,16 +127,6 @@ class MaxPool(Pool):
     in_blocks = blocks_of_images
     moves = follows = True
 
-    x: Tensor
-    pool_size: PerDimension = (1,)
-    strides: PerDimension = (1,)
-    padding: PerDimension = (0, 0)
-    dilation: PerDimension = (1,)
-    ceil_mode: bool = False
-    count_include_pad: bool = False
-    layout: str = "NCW"
-    out_layout: str | None = None
-
     def pooled(self, x: np.ndarray) -> np.ndarray:
         """numpy.maximum over the windows"""
         is_float = np.issubdtype(accumulator(x.dtype.name).numpy, np.floating)
@@ -154,16 +149,6 @@ class AvgPool(Pool):
     in_order = by_layout
     in_blocks = blocks_of_images
     follows = True
-
-    x: Tensor
-    pool_size: PerDimension = (1,)
-    strides: PerDimension = (1,)
-    padding: PerDimension = (0, 0)
-    dilation: PerDimension = (1,)
-    ceil_mode: bool = False
-    count_include_pad: bool = False
-    layout: str = "NCW"
-    out_layout: str | None = None
 
     def check(self, x: Any) -> None:
         """As for every pooling, and floats only."""

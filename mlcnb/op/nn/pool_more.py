@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ class MaxPoolIndices(Pool):
     """
 
     x: Tensor
-    pool_size: tuple[int, ...]
+    pool_size: tuple[int, ...] = field()
     strides: int | tuple[int, ...] = (1,)
     padding: int | tuple[int, ...] = (0,)
     dilation: int | tuple[int, ...] = (1,)

@@ -27,7 +27,9 @@ class AlongAxis(OpDecl):
 
     __slots__ = ()
     in_order = along_axis
-    axis: int
+
+    x: Tensor
+    axis: int = -1
 
     def infer(self, x: Any) -> Any:
         """Like x."""
@@ -68,9 +70,6 @@ class Softmax(AlongAxis):
     Semantics: https://onnx.ai/onnx/operators/onnx__Softmax.html (opset 13)
     """
 
-    x: Tensor
-    axis: int = -1
-
     @in_wide
     def numpy(self, x: Any) -> Any:
         """The formula, in float32 at least"""
@@ -105,9 +104,6 @@ class LogSoftmax(AlongAxis):
 
     Semantics: https://onnx.ai/onnx/operators/onnx__LogSoftmax.html (opset 13)
     """
-
-    x: Tensor
-    axis: int = -1
 
     @in_wide
     def numpy(self, x: Any) -> Any:

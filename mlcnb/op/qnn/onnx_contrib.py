@@ -9,6 +9,7 @@ Semantics: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims
 from mlcnb.op._spell import call
+from mlcnb.op.nn.activation_onnx import onnx_leaky_relu
 from mlcnb.op.nn.pool_onnx import onnx_average_pool
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.op.qnn import _build as build
@@ -88,22 +90,6 @@ def onnx_qlinear_global_average_pool(
     return onnx_quantize(n, n.emit(mean), y_scale, y_zero)
 
 
-@onnx("QLinearAveragePool", domain=MICROSOFT)
-def onnx_qlinear_average_pool(
-    n: OnnxNode,
-    x: Expr,
-    x_scale: Expr,
-    x_zero: Expr | None,
-    y_scale: Expr,
-    y_zero: Expr | None = None,
-) -> Expr:
-    """Through floats; channels first."""
-    if n.attr("channels_last", 0):
-        n.refuse("channels_last is not there", hint="export the model with channels first")
-    mean = onnx_average_pool(n, _floats(n, x, x_scale, x_zero))
-    return onnx_quantize(n, n.emit(mean), y_scale, y_zero)
-
-
 @onnx("QLinearConcat", domain=MICROSOFT)
 def onnx_qlinear_concat(n: OnnxNode, y_scale: Expr, y_zero: Expr, *parts: Expr) -> Expr:
     """Each part comes with its scale and zero point; one that has the result's is not touched."""
@@ -117,33 +103,33 @@ def onnx_qlinear_concat(n: OnnxNode, y_scale: Expr, y_zero: Expr, *parts: Expr) 
     return call("relax.concat", found, axis=n.require("axis"))
 
 
-@onnx("QLinearSigmoid", domain=MICROSOFT)
-def onnx_qlinear_sigmoid(
-    n: OnnxNode,
-    x: Expr,
-    x_scale: Expr,
-    x_zero: Expr | None,
-    y_scale: Expr,
-    y_zero: Expr | None = None,
-) -> Expr:
-    """Through floats."""
-    made = n.emit(call("relax.sigmoid", _floats(n, x, x_scale, x_zero)))
-    return onnx_quantize(n, made, y_scale, y_zero)
+def _through_floats(op_type: str, function: Callable[[OnnxNode, Expr], Expr]) -> None:
+    """A function of one tensor, for which bytes become floats and back."""
+
+    @onnx(op_type, domain=MICROSOFT)
+    def spell(
+        n: OnnxNode,
+        x: Expr,
+        x_scale: Expr,
+        x_zero: Expr | None,
+        y_scale: Expr,
+        y_zero: Expr | None = None,
+    ) -> Expr:
+        """Through floats."""
+        made = n.emit(function(n, _floats(n, x, x_scale, x_zero)))
+        return onnx_quantize(n, made, y_scale, y_zero)
 
 
-@onnx("QLinearLeakyRelu", domain=MICROSOFT)
-def onnx_qlinear_leaky_relu(
-    n: OnnxNode,
-    x: Expr,
-    x_scale: Expr,
-    x_zero: Expr | None,
-    y_scale: Expr,
-    y_zero: Expr | None = None,
-) -> Expr:
-    """Through floats."""
-    alpha = n.attr("alpha", 0.01)
-    made = n.emit(call("relax.nn.leakyrelu", _floats(n, x, x_scale, x_zero), alpha=alpha))
-    return onnx_quantize(n, made, y_scale, y_zero)
+def _average_pool(n: OnnxNode, x: Expr) -> Expr:
+    """Channels first."""
+    if n.attr("channels_last", 0):
+        n.refuse("channels_last is not there", hint="export the model with channels first")
+    return onnx_average_pool(n, x)
+
+
+_through_floats("QLinearSigmoid", lambda n, x: call("relax.sigmoid", x))
+_through_floats("QLinearLeakyRelu", onnx_leaky_relu)
+_through_floats("QLinearAveragePool", _average_pool)
 
 
 @onnx("QGemm", domain=MICROSOFT)

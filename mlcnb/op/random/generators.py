@@ -137,38 +137,27 @@ def seed_of(n: OnnxNode) -> int:
     return int(np.array([given], np.float32).view(np.uint32)[0])
 
 
-def _uniform(n: OnnxNode, shape: Any, default: str) -> Expr:
-    ends = {"low": n.attr("low", 0.0), "high": n.attr("high", 1.0)}
-    return make_call(Uniform, shape, **ends, seed=seed_of(n), dtype=dtype_of(n, "dtype", default))
+def _spelled(op_type: str, decl: Any, **options: float) -> None:
+    """ONNX's random tensor of a shape that is an attribute, and the one like another tensor."""
+
+    def drawn(n: OnnxNode, shape: Any, default: str) -> Expr:
+        given = {name: n.attr(name, value) for name, value in options.items()}
+        kind = dtype_of(n, "dtype", default)
+        return make_call(decl, shape, **given, seed=seed_of(n), dtype=kind)
+
+    @onnx(op_type)
+    def of_shape(n: OnnxNode) -> Expr:
+        """`shape` is an attribute."""
+        return drawn(n, n.require("shape"), "float32")
+
+    @onnx(f"{op_type}Like")
+    def like_other(n: OnnxNode, like: Expr) -> Expr:
+        """Shape, and dtype unless it is given, are those of the input."""
+        return drawn(n, n.dims(like), n.dtype(like))
 
 
-def _normal(n: OnnxNode, shape: Any, default: str) -> Expr:
-    about = {"mean": n.attr("mean", 0.0), "scale": n.attr("scale", 1.0)}
-    return make_call(Normal, shape, **about, seed=seed_of(n), dtype=dtype_of(n, "dtype", default))
-
-
-@onnx("RandomUniform")
-def onnx_random_uniform(n: OnnxNode) -> Expr:
-    """`shape` is an attribute."""
-    return _uniform(n, n.require("shape"), "float32")
-
-
-@onnx("RandomUniformLike")
-def onnx_random_uniform_like(n: OnnxNode, like: Expr) -> Expr:
-    """Shape, and dtype unless it is given, are those of the input."""
-    return _uniform(n, n.dims(like), n.dtype(like))
-
-
-@onnx("RandomNormal")
-def onnx_random_normal(n: OnnxNode) -> Expr:
-    """`shape` is an attribute."""
-    return _normal(n, n.require("shape"), "float32")
-
-
-@onnx("RandomNormalLike")
-def onnx_random_normal_like(n: OnnxNode, like: Expr) -> Expr:
-    """Shape, and dtype unless it is given, are those of the input."""
-    return _normal(n, n.dims(like), n.dtype(like))
+_spelled("RandomUniform", Uniform, low=0.0, high=1.0)
+_spelled("RandomNormal", Normal, mean=0.0, scale=1.0)
 
 
 @onnx("Bernoulli")

@@ -30,8 +30,8 @@ from mlcnb.relax.struct_info import (
     PrimStructInfo,
     StructInfo,
     TensorStructInfo,
-    TupleStructInfo,
     describe,
+    parts_of,
 )
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
@@ -138,7 +138,7 @@ class Misfit:
     def outputs(self) -> tuple[StructInfo, ...]:
         """The struct infos of the results."""
         info = self.call.sinfo_args[0]
-        return info.fields if isinstance(info, TupleStructInfo) else (info,)
+        return parts_of(info)
 
     def is_in_place(self, output: int) -> bool:
         """True for an output that is written to an argument."""

@@ -25,7 +25,7 @@ from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Function, Op, Tuple, TupleGetItem, Var, shape_expr
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo, parts_of
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.index_map import IndexMap
 
@@ -85,7 +85,7 @@ class _Changer(Mutator):
             return None
         self.count += 1
         inputs: Any = call.args[1]
-        infos = _outputs(call.sinfo_args[0])
+        infos = parts_of(call.sinfo_args[0])
         layouts = self.layouts(name, len(inputs.fields) + len(infos))
         key = self.replacement(name, len(inputs.fields) + len(infos))
         if not layouts:
@@ -156,10 +156,6 @@ def _separators(given: Any, name: str, at: int) -> Separators:
             hint="a list for each buffer, or none at all",
         )
     return tuple(listed[at] or ()) if listed else ()
-
-
-def _outputs(info: Any) -> tuple[Any, ...]:
-    return info.fields if isinstance(info, TupleStructInfo) else (info,)
 
 
 def _mapped(info: Any, index_map: IndexMap) -> TensorStructInfo:

@@ -18,7 +18,7 @@ from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Function, Op, PrimValue, ShapeExpr, Tuple, Var
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo, parts_of
 
 _DESTINATION_PASSING = ("relax.call_tir", "relax.call_dps_packed", "relax.call_tir_inplace")
 
@@ -82,7 +82,7 @@ class _Allocator(Mutator):
 
 def _outputs(call: Call) -> tuple[Any, ...]:
     info = call.sinfo_args[0]
-    return info.fields if isinstance(info, TupleStructInfo) else (info,)
+    return parts_of(info)
 
 
 def _inplace_indices(call: Call) -> tuple[int, ...]:

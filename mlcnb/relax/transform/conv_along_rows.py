@@ -53,8 +53,7 @@ class _Rewriter(Mutator):
     def conv1d(self, call: Call, var: Var) -> Any:
         """A 1-D convolution is a 2-D one with images of one row."""
         conv: Any = attrs_of(call)
-        layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
-        if layouts != ("NCW", "OIW", "NCW"):
+        if not conv.is_plain:
             return None
         before, after = conv.padding
         return self.along(call, (1, *conv.strides), (0, before, 0, after), (1, *conv.dilation))
@@ -63,9 +62,8 @@ class _Rewriter(Mutator):
     def column(self, call: Call, var: Var) -> Any:
         """Images of one column are images of one row."""
         conv: Any = attrs_of(call)
-        layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
         top, left, bottom, right = conv.padding
-        if layouts != ("NCHW", "OIHW", "NCHW") or left or right:
+        if not conv.is_plain or left or right:
             return None
         data, weight = ([as_int(d) for d in arg.struct_info.dims or ()] for arg in call.args)
         if data[3:] != [1] or weight[3:] != [1] or data[2] == 1:

@@ -170,6 +170,5 @@ def _is_far(window: Any, deep: int) -> bool:
 
 
 def _is_plain(conv: Any, x: Any) -> bool:
-    layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
     same = conv.out_dtype in (None, "float32") and x.struct_info.dtype == "float32"
-    return layouts == ("NCDHW", "OIDHW", "NCDHW") and same
+    return conv.is_plain and same

@@ -220,14 +220,10 @@ def _sizes(x: Any) -> list[int]:
 
 def _dims_of(conv: Any, weight: Any) -> list[_Dim] | None:
     """The spatial dimensions of a convolution that can be rewritten; None: it cannot."""
-    spatial = conv.spatial
-    layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
     known = _sizes(weight)
-    if layouts != (f"NC{spatial}", f"IO{spatial}", f"NC{spatial}"):
+    if not conv.is_plain or not known or 0 in known or any(d != 1 for d in conv.dilation):
         return None
-    if not known or 0 in known or any(d != 1 for d in conv.dilation):
-        return None
-    rank = len(spatial)
+    rank = len(conv.spatial)
     pads = zip(conv.padding[:rank], conv.padding[rank:], strict=True)
     found = [
         _Dim(kernel, stride, *pad, more)

@@ -203,8 +203,7 @@ def _conv2d(c: _Converter, var: rx.Var, call: rx.Call) -> rx.Call | None:
     """
     conv: Any = attrs_of(call)
     data, weight = call_arguments(call)
-    layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
-    if layouts != ("NCHW", "OIHW", "NCHW"):
+    if not conv.is_plain:
         return None
     if data.struct_info.dtype == "bfloat16" and takes_pairs(call, c.target):
         return layout_quantized.pairs(c, call)

@@ -100,6 +100,5 @@ def _filled(channels: int, block: int) -> int:
 
 
 def _is_plain(conv: Any, x: Any) -> bool:
-    layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
     same = conv.out_dtype in (None, "float32") and x.struct_info.dtype == "float32"
-    return layouts == ("NCHW", "OIHW", "NCHW") and same and x.struct_info.dims is not None
+    return conv.is_plain and same and x.struct_info.dims is not None

@@ -35,7 +35,7 @@ from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.numpy_call import call_numpy, value_of
 from mlcnb.relax.operator import called, declaration
-from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo, parts_of
 from mlcnb.tir.analysis.structure import work
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import BufferStore
@@ -156,7 +156,7 @@ class _Folder(Mutator):
     def run_prim_func(self, call: rx.Call) -> Any:
         """By the interpreter, where it is small; None where it is not."""
         func: Any = self.functions.get(call.args[0])  # type: ignore[call-overload]
-        infos = _outputs(call.sinfo_args[0])
+        infos = parts_of(call.sinfo_args[0])
         if not isinstance(func, PrimFunc) or any(static_shape(i) is None for i in infos):
             return None
         outputs = [np.empty(static_shape(i) or (), i.dtype.numpy) for i in infos]
@@ -187,10 +187,6 @@ def _of_sizes(func: PrimFunc, arrays: list[Any]) -> Any:
 
 def _constants(call: rx.Call) -> list[rx.Constant]:
     return [n for arg in call.args for n in leaves(arg) if isinstance(n, rx.Constant)]
-
-
-def _outputs(info: Any) -> tuple[Any, ...]:
-    return info.fields if isinstance(info, TupleStructInfo) else (info,)
 
 
 def _bytes_of(info: Any) -> int | None:

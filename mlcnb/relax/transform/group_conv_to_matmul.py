@@ -52,20 +52,15 @@ class _Rewriter(Mutator):
         assert outer is not None and inner is not None
         n, _, h, w = x.struct_info.dims
         groups = conv.groups
-        flat = self.emit(_reshape(x, [n, groups, inner, h * w]))
-        matrix = self.emit(_reshape(weight, [groups, outer // groups, inner]))
+        flat = self.emit(op.reshape(x, [n, groups, inner, h * w]))
+        matrix = self.emit(op.reshape(weight, [groups, outer // groups, inner]))
         result = self.emit(op.matmul(matrix, flat))
-        return _reshape(result, [n, outer, h, w])
-
-
-def _reshape(x: Any, dims: list[Any]) -> Call:
-    return op.reshape(x, dims)
+        return op.reshape(result, [n, outer, h, w])
 
 
 def _is_grouped_pointwise(conv: Any, shape: list[int | None]) -> bool:
-    layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
     return (
-        layouts == ("NCHW", "OIHW", "NCHW")
+        conv.is_plain
         and conv.groups > 1
         and len(shape) == 4
         and shape[1] not in (None, 1)

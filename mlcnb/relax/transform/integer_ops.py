@@ -232,9 +232,8 @@ def _convolution(m: _Integers, value: Any, result: build.Scale, bias: Any = None
     """A convolution of bytes with int32 sums, scaled to the result's bytes."""
     conv: Any = attrs_of(value)
     data, table = m.tensor(value.args[0]), m.table(value.args[1])
-    plain = (conv.data_layout, conv.kernel_layout, conv.out_layout) == ("NCHW", "OIHW", "NCHW")
     weight = None if table is None else table.weight(0)
-    if data is None or weight is None or not plain:
+    if data is None or weight is None or not conv.is_plain:
         return None
     start = None if bias is None else m.bias(bias, data[1].scale * weight.scale)
     if bias is not None and (start is None or start.size != len(weight.values)):

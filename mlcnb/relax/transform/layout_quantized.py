@@ -40,8 +40,7 @@ def qconv2d(c: Any, var: Var, call: Call) -> Call | None:
     """Dense, or depthwise without dilation; other groups stay in the plain layout."""
     conv: Any = attrs_of(call)
     data, weight, point = call_arguments(call)
-    plain = (conv.data_layout, conv.kernel_layout, conv.out_layout) == ("NCHW", "OIHW", "NCHW")
-    if not plain or not isinstance(weight, Constant) or weight.data.dtype != np.int8:
+    if not conv.is_plain or not isinstance(weight, Constant) or weight.data.dtype != np.int8:
         return None
     kernel = weight.data
     depthwise = conv.groups == kernel.shape[0] and kernel.shape[1] == 1 and conv.groups > 1

@@ -168,9 +168,8 @@ def _is_packable(call: Call, x: Any, weight: Any) -> bool:
 def _is_dense(call: Call) -> bool:
     """A plain convolution of constant weights, neither grouped nor dilated."""
     conv: Any = attrs_of(call)
-    layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
     return (
-        layouts == ("NCHW", "OIHW", "NCHW")
+        conv.is_plain
         and isinstance(call_arguments(call)[1], Constant)
         and conv.groups == 1
         and conv.dilation == (1, 1)

@@ -226,15 +226,6 @@ def finalize_passes(target: Any = None) -> list[Pass]:
     ]
 
 
-def _staged(target: Any) -> list[Pass]:
-    return [
-        *library_dispatch_passes(target),
-        *legalize_passes(target),
-        *dataflow_lower_passes(target),
-        *finalize_passes(target),
-    ]
-
-
 def get_default_pipeline(target: Any) -> Sequential:
     """The pipeline of a target, as TVM's function of that name; for any shapes and dtypes.
 
@@ -322,21 +313,16 @@ def default_build_pipeline(target: Any = None) -> list[Pass]:
 
 
 @register_pipeline("cpu_generic")
-def cpu_generic_pipeline(target: Any = None) -> list[Pass]:
-    """TVM's pipeline for a CPU: the four stages."""
-    return _staged(target)
-
-
 @register_pipeline("gpu_generic")
-def gpu_generic_pipeline(target: Any = None) -> list[Pass]:
-    """TVM's pipeline for a GPU: the four stages."""
-    return _staged(target)
-
-
 @register_pipeline("cuda")
-def cuda_pipeline(target: Any = None) -> list[Pass]:
-    """TVM's pipeline for CUDA: the four stages."""
-    return _staged(target)
+def staged_pipeline(target: Any = None) -> list[Pass]:
+    """TVM's pipeline for a CPU, for any GPU and for CUDA: the four stages."""
+    return [
+        *library_dispatch_passes(target),
+        *legalize_passes(target),
+        *dataflow_lower_passes(target),
+        *finalize_passes(target),
+    ]
 
 
 @register_pipeline("static_shape_tuning")

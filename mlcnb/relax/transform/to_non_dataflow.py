@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.ir.module import IRModule
-from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.ir.transform import FunctionPass
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import BindingBlock, DataflowVar, Function, SeqExpr, Var
 from mlcnb.relax.mutator import Renamer
@@ -42,6 +41,4 @@ class ToNonDataflow(FunctionPass):
     Shapes, dtypes and names stay, nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """See `to_non_dataflow`."""
-        return to_non_dataflow(func)
+    work = staticmethod(to_non_dataflow)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.node import FrozenDict
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.attrs import frozen
-from mlcnb.ir.expr import GlobalVar, PrimExpr, Range, Var
+from mlcnb.ir.expr import Range, Var
 from mlcnb.script.dialect import known_key
 from mlcnb.script.ir_builder.builder import IRBuilder, Lines, find, lines
-from mlcnb.script.ir_builder.ir import ModuleFrame
+from mlcnb.script.ir_builder.ir import finish_function
+from mlcnb.script.parser.tir_block import OpenBlock
 from mlcnb.script.parser.tir_func import rooted
 from mlcnb.script.ranges import make_range
-from mlcnb.tir.analysis.access import detect_buffer_access
-from mlcnb.tir.buffer import Buffer, BufferRegion, MatchBufferRegion
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Block, BlockRealize, IterType, IterVar, Stmt
+from mlcnb.tir.stmt import IterType, IterVar
 
 
 class PrimFuncFrame(Lines):
@@ -36,37 +36,23 @@ class PrimFuncFrame(Lines):
 
     def leave(self) -> None:
         """The function; blocks get a root block, as in a text."""
-        builder = IRBuilder.current()
         named = self.name is not None and not self.private
         attrs = {"global_symbol": self.name} if named else {}
         attrs.update({known_key(k): v for k, v in self.attrs.items()})
-        body = builder.named(rooted(self.out.finish(), self.alloc_buffers))
+        body = IRBuilder.current().named(rooted(self.out.finish(), self.alloc_buffers))
         buffers = FrozenDict(self.buffer_map)
         made = PrimFunc(tuple(self.params), body, self.ret_type, buffers, frozen(attrs))
-        around = builder.frames[-1] if builder.frames else None
-        if isinstance(around, ModuleFrame):
-            around.functions[GlobalVar(self.name or "main")] = made
-        else:
-            builder.finish(made)
+        finish_function(made, self.name)
 
 
-class BlockFrame(Lines):
+class BlockFrame(Lines, OpenBlock):
     """`with T.block("C"):`"""
 
     title = "block"
 
     def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-        self.iter_vars: list[IterVar] = []
-        self.values: list[PrimExpr] = []
-        self.predicate: PrimExpr = p.const(True)
-        self.reads: tuple[BufferRegion, ...] | None = None
-        self.writes: tuple[BufferRegion, ...] | None = None
-        self.annotations: dict[str, Any] = {}
-        self.init: Stmt | None = None
-        self.alloc_buffers: list[Buffer] = []
-        self.match_buffers: list[MatchBufferRegion] = []
+        Lines.__init__(self)
+        OpenBlock.__init__(self, name)
 
     def axis(self, kind: IterType, domain: Any, value: Any) -> Var:
         """An axis, and what it takes."""
@@ -80,27 +66,12 @@ class BlockFrame(Lines):
 
     def leave(self) -> None:
         """The block; regions that were not given are found in its body."""
-        made = Block(
-            tuple(self.iter_vars),
-            self.reads or (),
-            self.writes or (),
-            self.name,
-            self.out.finish(),
-            self.init,
-            tuple(self.alloc_buffers),
-            tuple(self.match_buffers),
-            frozen(self.annotations),
-        )
-        if self.reads is None or self.writes is None:
-            functions = [f for f in IRBuilder.current().frames if isinstance(f, PrimFuncFrame)]
-            known = [b for f in functions for b in f.buffer_map.values()]
-            reads, writes = detect_buffer_access(made, known)
-            made = replace(
-                made,
-                reads=reads if self.reads is None else self.reads,
-                writes=writes if self.writes is None else self.writes,
-            )
-        lines("a block").add(BlockRealize(tuple(self.values), self.predicate, made))
+
+        def around() -> list[Buffer]:
+            functions = (f for f in IRBuilder.current().frames if isinstance(f, PrimFuncFrame))
+            return [b for f in functions for b in f.buffer_map.values()]
+
+        lines("a block").add(self.realized(self.out.finish(), around))
 
 
 class InitFrame(Lines):

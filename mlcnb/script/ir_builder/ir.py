@@ -26,6 +26,16 @@ class ModuleFrame(Frame):
         IRBuilder.current().finish(made)
 
 
+def finish_function(made: Any, name: str | None) -> None:
+    """A function is done: it is one of the module around it, or the result."""
+    builder = IRBuilder.current()
+    around = builder.frames[-1] if builder.frames else None
+    if isinstance(around, ModuleFrame):
+        around.functions[GlobalVar(name or "main")] = made
+    else:
+        builder.finish(made)
+
+
 def ir_module() -> ModuleFrame:
     """A module: functions that are built inside are its own."""
     return ModuleFrame()

@@ -19,7 +19,6 @@ from typing import Any
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import FrozenDict
 from mlcnb.ir.attrs import frozen
-from mlcnb.ir.expr import GlobalVar
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import return_info
 from mlcnb.relax.emitter import Emitter, Names
@@ -28,7 +27,7 @@ from mlcnb.relax.mutator import Renamer
 from mlcnb.relax.struct_info import ObjectStructInfo
 from mlcnb.script import relax as script
 from mlcnb.script.ir_builder.builder import Frame, IRBuilder, find
-from mlcnb.script.ir_builder.ir import ModuleFrame
+from mlcnb.script.ir_builder.ir import ModuleFrame, finish_function
 
 
 class Sequence(Frame):
@@ -79,15 +78,10 @@ class FunctionFrame(Sequence):
         params = tuple(self.params)
         ret = return_info(params, info) if self.ret is None else self.ret
         body = rx.SeqExpr(tuple(self.blocks), self.result)
-        builder = IRBuilder.current()
-        made = builder.named(
+        made = IRBuilder.current().named(
             rx.Function(params, body, ret, self.pure, frozen({**attrs, **self.attrs}))
         )
-        around = builder.frames[-1] if builder.frames else None
-        if isinstance(around, ModuleFrame):
-            around.functions[GlobalVar(self.name or "main")] = made
-        else:
-            builder.finish(made)
+        finish_function(made, self.name)
 
 
 class DataflowFrame(Frame):

@@ -26,7 +26,7 @@ from mlcnb.script.frames import DimString
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.module import FunctionReader, ModuleReader
 from mlcnb.script.parser.scope import Scope
-from mlcnb.script.parser.source import Source, SourceError
+from mlcnb.script.parser.source import Source, SourceError, is_remark
 from mlcnb.script.parser.tir_macro import read_macro
 from mlcnb.tir.analysis.well_formed import verify_well_formed
 from mlcnb.tir.function import PrimFunc
@@ -133,7 +133,7 @@ class _Text:
             self._assign(line)
         elif isinstance(line, ast.ImportFrom | ast.Import):
             self._import(line)
-        elif not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)):
+        elif not is_remark(line):
             raise self.source.error(line, "a text holds one module or one function")
 
     def _assign(self, line: ast.Assign) -> None:

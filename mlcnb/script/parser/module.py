@@ -16,6 +16,7 @@ from mlcnb.script import frames, words
 from mlcnb.script.parser.advice import ModuleRef
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.relax_func import FunctionParser
+from mlcnb.script.parser.source import is_remark
 from mlcnb.script.parser.tir_func import PrimFuncParser
 
 #: decorators of classes that are modules
@@ -88,7 +89,7 @@ class ModuleReader:
     def read(self) -> IRModule:
         """The module."""
         self._check_decorator()
-        members = [line for line in self.node.body if not _is_remark(line)]
+        members = [line for line in self.node.body if not is_remark(line)]
         members = [line for line in members if not self._is_python(line)]
         names = {line.name for line in members if isinstance(line, ast.FunctionDef)}
         names |= {n for line in members for n in _assigned(line)}
@@ -171,10 +172,6 @@ class ModuleReader:
             self.infos.update(value.infos)
         else:
             raise self.ev.error(line, "a module holds functions")
-
-
-def _is_remark(line: ast.stmt) -> bool:
-    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
 def _assigned(line: ast.stmt) -> list[str]:

@@ -139,6 +139,11 @@ class Source:
         return SourceError(message, hint, self.name, where, shown)
 
 
+def is_remark(line: ast.stmt) -> bool:
+    """True for a docstring, and whatever else says a constant and no more."""
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
+
+
 def text_of(origin: str) -> list[str] | None:
     """The lines of the text that a span speaks of, if it is one of the last that were read."""
     return _texts.get(origin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from mlcnb.core.node import replace, walk
@@ -21,15 +22,13 @@ from mlcnb.tir.stmt import Block, BlockRealize, IterType, IterVar, Stmt
 _REMAP = {"S": IterType.SPATIAL, "R": IterType.REDUCE}
 
 
-class BlockParser:
-    """What the lines of a block have said so far."""
+class OpenBlock:
+    """What has been said of a block so far."""
 
-    def __init__(self, ev: Evaluator, name: str) -> None:
-        self.ev = ev
+    def __init__(self, name: str) -> None:
         self.name = name
         self.iter_vars: list[IterVar] = []
         self.values: list[PrimExpr] = []
-        self.said: set[str] = set()
         self.predicate: PrimExpr = p.const(True)
         self.reads: tuple[BufferRegion, ...] | None = None
         self.writes: tuple[BufferRegion, ...] | None = None
@@ -37,6 +36,42 @@ class BlockParser:
         self.init: Stmt | None = None
         self.alloc_buffers: list[Buffer] = []
         self.match_buffers: list[MatchBufferRegion] = []
+
+    def realized(
+        self, body: Stmt, around: Callable[[], list[Buffer]], span: Span | None = None
+    ) -> BlockRealize:
+        """The block; regions that were not given are found in its body, of it and the buffers
+        `around` it.
+        """
+        block = Block(
+            tuple(self.iter_vars),
+            self.reads or (),
+            self.writes or (),
+            self.name,
+            body,
+            self.init,
+            tuple(self.alloc_buffers),
+            tuple(self.match_buffers),
+            frozen(self.annotations),
+            span,
+        )
+        if self.reads is None or self.writes is None:
+            reads, writes = detect_buffer_access(block, around())
+            block = replace(
+                block,
+                reads=reads if self.reads is None else self.reads,
+                writes=writes if self.writes is None else self.writes,
+            )
+        return BlockRealize(tuple(self.values), self.predicate, block)
+
+
+class BlockParser(OpenBlock):
+    """What the lines of a block have said so far."""
+
+    def __init__(self, ev: Evaluator, name: str) -> None:
+        super().__init__(name)
+        self.ev = ev
+        self.said: set[str] = set()
 
     def axis(self, name: str, value: frames.Axis, place: ast.expr) -> None:
         """`v = T.axis.spatial(dom, value)`"""
@@ -132,28 +167,12 @@ class BlockParser:
 
     def finish(self, body: Stmt, span: Span | None = None) -> BlockRealize:
         """The block; regions that were not given are found in its body."""
-        block = Block(
-            tuple(self.iter_vars),
-            self.reads or (),
-            self.writes or (),
-            self.name,
-            body,
-            self.init,
-            tuple(self.alloc_buffers),
-            tuple(self.match_buffers),
-            frozen(self.annotations),
-            span,
-        )
-        if self.reads is None or self.writes is None:
+
+        def around() -> list[Buffer]:
             names = (value for frame in self.ev.scope.frames for value in frame.values())
-            around = [value for value in names if isinstance(value, Buffer)]
-            reads, writes = detect_buffer_access(block, around)
-            block = replace(
-                block,
-                reads=reads if self.reads is None else self.reads,
-                writes=writes if self.writes is None else self.writes,
-            )
-        return BlockRealize(tuple(self.values), self.predicate, block)
+            return [value for value in names if isinstance(value, Buffer)]
+
+        return self.realized(body, around, span)
 
 
 def as_region(value: Any) -> BufferRegion:

@@ -10,6 +10,7 @@ from typing import Any
 from mlcnb.script import words
 from mlcnb.script.parser.body import Body
 from mlcnb.script.parser.macro import MAX_DEPTH, Macro, bound_names, inside
+from mlcnb.script.parser.source import is_remark
 from mlcnb.script.parser.tir_loop import LoopParser
 
 _HINT = "@T.macro makes a macro of it; other functions belong outside of the program"
@@ -45,7 +46,7 @@ class MacroParser(LoopParser):
             for line in macro.node.body:
                 if isinstance(line, ast.Return):
                     raise self.ev.error(line, "a macro has no value to return")
-                if not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)):
+                if not is_remark(line):
                     self.line(line, out)
         self.expanding.pop()
 

@@ -13,6 +13,7 @@ from mlcnb.script import build, frames, words
 from mlcnb.script.parser import operate
 from mlcnb.script.parser.body import Body
 from mlcnb.script.parser.evaluate import Evaluator
+from mlcnb.script.parser.source import is_remark
 from mlcnb.script.parser.tir_bind import HOLDING, message_of
 from mlcnb.script.parser.tir_block import BlockParser
 from mlcnb.script.parser.tir_macro import MacroParser
@@ -29,7 +30,7 @@ class StmtParser(MacroParser):
         """Lines in the scope that is open, as one statement."""
         out = Body()
         for index, line in enumerate(lines):
-            if index == 0 and _is_docstring(line):
+            if index == 0 and is_remark(line):
                 continue
             self.line(line, out)
         return out.finish()
@@ -272,10 +273,6 @@ def _stored(value: Any, kind: Any, ev: Evaluator, node: ast.stmt) -> PrimExpr:
     if found.dtype.lanes == 1 and kind.lanes != 1:
         found = e.Broadcast(found, kind.lanes)
     return p.cast(kind, found)
-
-
-def _is_docstring(line: ast.stmt) -> bool:
-    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
 def _line_hint(value: Any) -> str | None:

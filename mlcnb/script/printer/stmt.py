@@ -279,9 +279,8 @@ def _assert_scoped(p: Printer, n: s.AssertStmt) -> Doc:
 
 
 def _allocate(p: Printer, n: s.Allocate) -> list[Doc]:
-    scope = n.buffer_var.pointee[1] if n.buffer_var.pointee else "global"
     extents: Doc = ["[", *join(p.doc(x) for x in n.extents), "]"]
-    args: list[Doc] = [extents, text_string(n.dtype), text_string(scope)]
+    args: list[Doc] = [extents, text_string(n.dtype), text_string(n.scope)]
     if n.data is not None:
         args = [_elements(p, n.data), text_string(n.dtype), extents]
     if not prim_ops.is_const(n.condition, 1):

@@ -16,7 +16,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, StringImm
 from mlcnb.script import build
 from mlcnb.script.dialect import known_key
-from mlcnb.script.frames import Meta, NewVar, Sliced, VectorStore
+from mlcnb.script.frames import NewVar, Sliced, VectorStore, meta_var
 from mlcnb.script.intrinsics import TYPED, TYPED_LAST
 from mlcnb.script.ranges import make_range
 from mlcnb.script.tir.layouts import IndexMapWord
@@ -197,11 +197,6 @@ _ITER_TYPES = {
 def iter_var(var: e.Var, dom: Any, iter_type: str, thread_tag: str = "") -> IterVar:
     """An axis: a variable, its range, what it does."""
     return IterVar(dom, var, _ITER_TYPES[iter_type], thread_tag)
-
-
-def meta_var(value: Any) -> Meta:
-    """A value that Python computes with; no variable of the program."""
-    return Meta(value)
 
 
 def static_assert(condition: Any, message: str = "") -> None:

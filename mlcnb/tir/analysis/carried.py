@@ -75,6 +75,12 @@ class Carried:
         """True if an element that one iteration touches is touched by no other."""
         return self.is_told(accesses, loop) or self.found.never_meet(accesses, loop)
 
+    def are_apart(self, buffers: Iterable[Any], loop: s.For) -> bool:
+        """True if that holds of each of these pointers, and nothing is touched in unknown ways."""
+        return not self.found.unknown and all(
+            self.is_apart(self.found.of[data], loop) for data in buffers
+        )
+
     def is_told(self, accesses: Sequence[Ordered], loop: s.For) -> bool:
         """True if indices tell the iteration: the quick answer."""
         if self.is_ambiguous or any(a.buffer is not accesses[0].buffer for a in accesses):

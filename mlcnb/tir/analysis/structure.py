@@ -165,6 +165,5 @@ def allocated_buffers(n: Node) -> list[tuple[Var, str, tuple, Any]]:
         if isinstance(stmt, s.Block):
             found += [(b.data, b.dtype, b.shape, b.scope) for b in stmt.alloc_buffers]
         elif isinstance(stmt, s.Allocate):
-            scope = stmt.buffer_var.pointee[1] if stmt.buffer_var.pointee else "global"
-            found.append((stmt.buffer_var, stmt.dtype, stmt.extents, scope))
+            found.append((stmt.buffer_var, stmt.dtype, stmt.extents, stmt.scope))
     return found

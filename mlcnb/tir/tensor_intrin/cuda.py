@@ -141,6 +141,7 @@ def fill(dtype: str) -> tuple[PrimFunc, PrimFunc]:
 
 def sync(given: str, result: str, transposed: bool) -> tuple[PrimFunc, PrimFunc]:
     """The product of two fragments of dtype `given`, added to one of `result`."""
+    left, right, sums = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
 
     def wide(x: Any) -> PrimExpr:
         return x if given == result else T.Cast(result, x)
@@ -150,15 +151,9 @@ def sync(given: str, result: str, transposed: bool) -> tuple[PrimFunc, PrimFunc]
 
     @T.prim_func
     def desc(a: T.handle, b: T.handle, c: T.handle):
-        A = T.match_buffer(
-            a, (SIDE, SIDE), given, align=64, offset_factor=SIDE, scope="wmma.matrix_a"
-        )
-        B = T.match_buffer(
-            b, (SIDE, SIDE), given, align=64, offset_factor=SIDE, scope="wmma.matrix_b"
-        )
-        C = T.match_buffer(
-            c, (SIDE, SIDE), result, align=64, offset_factor=SIDE, scope="wmma.accumulator"
-        )
+        A = T.match_buffer(a, (SIDE, SIDE), given, align=64, offset_factor=SIDE, scope=left)
+        B = T.match_buffer(b, (SIDE, SIDE), given, align=64, offset_factor=SIDE, scope=right)
+        C = T.match_buffer(c, (SIDE, SIDE), result, align=64, offset_factor=SIDE, scope=sums)
         with T.block("root"):
             T.reads(C[0:SIDE, 0:SIDE], A[0:SIDE, 0:SIDE], B[0:SIDE, 0:SIDE])
             T.writes(C[0:SIDE, 0:SIDE])
@@ -173,31 +168,13 @@ def sync(given: str, result: str, transposed: bool) -> tuple[PrimFunc, PrimFunc]
         a1, a0, b1, b0 = T.int32(), T.int32(), T.int32(), T.int32()
         c1, c0 = T.int32(), T.int32()
         A = T.match_buffer(
-            a,
-            (SIDE, SIDE),
-            given,
-            align=64,
-            offset_factor=SIDE,
-            scope="wmma.matrix_a",
-            strides=[a1, a0],
+            a, (SIDE, SIDE), given, align=64, offset_factor=SIDE, scope=left, strides=[a1, a0]
         )
         B = T.match_buffer(
-            b,
-            (SIDE, SIDE),
-            given,
-            align=64,
-            offset_factor=SIDE,
-            scope="wmma.matrix_b",
-            strides=[b1, b0],
+            b, (SIDE, SIDE), given, align=64, offset_factor=SIDE, scope=right, strides=[b1, b0]
         )
         C = T.match_buffer(
-            c,
-            (SIDE, SIDE),
-            result,
-            align=64,
-            offset_factor=SIDE,
-            scope="wmma.accumulator",
-            strides=[c1, c0],
+            c, (SIDE, SIDE), result, align=64, offset_factor=SIDE, scope=sums, strides=[c1, c0]
         )
         with T.block("root"):
             T.reads(C[0:SIDE, 0:SIDE], A[0:SIDE, 0:SIDE], B[0:SIDE, 0:SIDE])
@@ -236,51 +213,27 @@ def name_of_fill(dtype: str) -> str:
     return f"wmma_fill_16x16x16_{SHORT[dtype]}"
 
 
+def _named(name: str, desc: PrimFunc, impl: PrimFunc) -> None:
+    """Register an intrinsic, and keep its name as TVM's constant: WMMA_FILL_16x16x16_F32_INTRIN."""
+    register(name, desc, impl)
+    verb, size, kind, *rest = name.removeprefix("wmma_").split("_")
+    if verb == "load":
+        rest.remove("shared")
+    kind = kind if verb == "sync" else kind.upper()
+    words = ("WMMA", verb.upper(), size, kind, *map(str.upper, rest), "INTRIN")
+    globals()["_".join(words)] = name
+
+
 for _dtype, _matrix, _trans, _scope in product(("float16", "int8"), "ab", (False, True), SHARED):
-    register(name_of_load(_dtype, _matrix, _trans, _scope), *load(_dtype, _matrix, _trans, _scope))
+    _named(name_of_load(_dtype, _matrix, _trans, _scope), *load(_dtype, _matrix, _trans, _scope))
 for _dtype in ("float32", "float16", "int32"):
-    register(name_of_fill(_dtype), *fill(_dtype))
+    _named(name_of_fill(_dtype), *fill(_dtype))
     for _scope in ("global", *SHARED):
-        register(name_of_store(_dtype, _scope), *store(_dtype, _scope))
+        _named(name_of_store(_dtype, _scope), *store(_dtype, _scope))
 for _given, _result in (("float16", "float32"), ("float16", "float16"), ("int8", "int32")):
     for _trans in (False, True):
-        register(name_of_sync(_given, _result, _trans), *sync(_given, _result, _trans))
+        _named(name_of_sync(_given, _result, _trans), *sync(_given, _result, _trans))
 
-
-WMMA_SYNC_16x16x16_f16f16f32_INTRIN = "wmma_sync_16x16x16_f16f16f32"
-WMMA_SYNC_16x16x16_f16f16f32_TRANS_INTRIN = "wmma_sync_16x16x16_f16f16f32_trans"
-WMMA_SYNC_16x16x16_f16f16f16_INTRIN = "wmma_sync_16x16x16_f16f16f16"
-WMMA_SYNC_16x16x16_f16f16f16_TRANS_INTRIN = "wmma_sync_16x16x16_f16f16f16_trans"
-WMMA_SYNC_16x16x16_s8s8s32_INTRIN = "wmma_sync_16x16x16_s8s8s32"
-WMMA_SYNC_16x16x16_s8s8s32_TRANS_INTRIN = "wmma_sync_16x16x16_s8s8s32_trans"
-WMMA_LOAD_16x16x16_F16_A_INTRIN = "wmma_load_16x16x16_f16_a_shared"
-WMMA_LOAD_16x16x16_F16_A_DYN_INTRIN = "wmma_load_16x16x16_f16_a_shared_dyn"
-WMMA_LOAD_16x16x16_F16_B_INTRIN = "wmma_load_16x16x16_f16_b_shared"
-WMMA_LOAD_16x16x16_F16_B_DYN_INTRIN = "wmma_load_16x16x16_f16_b_shared_dyn"
-WMMA_LOAD_16x16x16_F16_A_TRANS_INTRIN = "wmma_load_16x16x16_f16_a_trans_shared"
-WMMA_LOAD_16x16x16_F16_A_TRANS_DYN_INTRIN = "wmma_load_16x16x16_f16_a_trans_shared_dyn"
-WMMA_LOAD_16x16x16_F16_B_TRANS_INTRIN = "wmma_load_16x16x16_f16_b_trans_shared"
-WMMA_LOAD_16x16x16_F16_B_TRANS_DYN_INTRIN = "wmma_load_16x16x16_f16_b_trans_shared_dyn"
-WMMA_LOAD_16x16x16_S8_A_INTRIN = "wmma_load_16x16x16_s8_a_shared"
-WMMA_LOAD_16x16x16_S8_A_DYN_INTRIN = "wmma_load_16x16x16_s8_a_shared_dyn"
-WMMA_LOAD_16x16x16_S8_B_INTRIN = "wmma_load_16x16x16_s8_b_shared"
-WMMA_LOAD_16x16x16_S8_B_DYN_INTRIN = "wmma_load_16x16x16_s8_b_shared_dyn"
-WMMA_LOAD_16x16x16_S8_A_TRANS_INTRIN = "wmma_load_16x16x16_s8_a_trans_shared"
-WMMA_LOAD_16x16x16_S8_A_TRANS_DYN_INTRIN = "wmma_load_16x16x16_s8_a_trans_shared_dyn"
-WMMA_LOAD_16x16x16_S8_B_TRANS_INTRIN = "wmma_load_16x16x16_s8_b_trans_shared"
-WMMA_LOAD_16x16x16_S8_B_TRANS_DYN_INTRIN = "wmma_load_16x16x16_s8_b_trans_shared_dyn"
-WMMA_FILL_16x16x16_F32_INTRIN = "wmma_fill_16x16x16_f32"
-WMMA_FILL_16x16x16_F16_INTRIN = "wmma_fill_16x16x16_f16"
-WMMA_FILL_16x16x16_S32_INTRIN = "wmma_fill_16x16x16_s32"
-WMMA_STORE_16x16x16_F32_SHARED_INTRIN = "wmma_store_16x16x16_f32_shared"
-WMMA_STORE_16x16x16_F32_SHARED_DYN_INTRIN = "wmma_store_16x16x16_f32_shared_dyn"
-WMMA_STORE_16x16x16_F32_GLOBAL_INTRIN = "wmma_store_16x16x16_f32_global"
-WMMA_STORE_16x16x16_F16_SHARED_INTRIN = "wmma_store_16x16x16_f16_shared"
-WMMA_STORE_16x16x16_F16_SHARED_DYN_INTRIN = "wmma_store_16x16x16_f16_shared_dyn"
-WMMA_STORE_16x16x16_F16_GLOBAL_INTRIN = "wmma_store_16x16x16_f16_global"
-WMMA_STORE_16x16x16_S32_SHARED_INTRIN = "wmma_store_16x16x16_s32_shared"
-WMMA_STORE_16x16x16_S32_SHARED_DYN_INTRIN = "wmma_store_16x16x16_s32_shared_dyn"
-WMMA_STORE_16x16x16_S32_GLOBAL_INTRIN = "wmma_store_16x16x16_s32_global"
 
 LDMATRIX_f16_A_INTRIN = "mma_ldmatrix_f16_a"
 LDMATRIX_f16_A_DYN_INTRIN = "mma_ldmatrix_f16_a_dyn"

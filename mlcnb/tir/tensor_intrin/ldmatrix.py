@@ -37,6 +37,7 @@ from mlcnb.tir.tensor_intrin.mma_sync import (
     fill,
     layout_a,
     mma,
+    place_a,
     product_of,
     store,
     tile_loaded,
@@ -55,9 +56,8 @@ def layout_b(k: Any, j: Any) -> tuple[Any, Any]:
 layout_c = layout_a
 
 
-def place_c(t: Any, n: Any) -> tuple[Any, Any]:
-    """Row and column of what thread t has at place n of a fragment of C."""
-    return t // 4 + 8 * (n // 2 % 2), t % 4 * 2 + n % 2 + 8 * (n // 4)
+#: row and column of what thread t has at place n of a fragment of C
+place_c = place_a
 
 
 #: (matrix, does it lie turned) -> its layout, is it turned on the way, the row that thread t names

@@ -9,8 +9,6 @@ What unrolls, cuts or simplifies loops then leaves them alone. A `while` has no 
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.node import FrozenDict, Node, replace
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.leaving import is_left_early
@@ -35,6 +33,4 @@ def _marked(n: Node) -> Node | None:
 class AnnotateIrregularLoop(PrimFuncPass):
     """Mark loops that end early by `break` or `continue`."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `annotate_irregular_loops`."""
-        return annotate_irregular_loops(func)
+    work = staticmethod(annotate_irregular_loops)

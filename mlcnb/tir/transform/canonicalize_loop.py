@@ -6,8 +6,6 @@ for i in range(4, 12):                   ->        for i in range(8):
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.node import Node, replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
@@ -33,6 +31,4 @@ def _from_zero(n: Node) -> Node | None:
 class CanonicalizeLoop(PrimFuncPass):
     """Let every loop start at 0."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `canonicalize_loops`."""
-        return canonicalize_loops(func)
+    work = staticmethod(canonicalize_loops)

@@ -130,6 +130,4 @@ def _size(x: PrimExpr, bound: set[Var]) -> int:
 class CommonSubexprElimTIR(PrimFuncPass):
     """Compute expressions that stand more than once in a statement only once."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `eliminate_common_subexpr`."""
-        return eliminate_common_subexpr(func)
+    work = staticmethod(eliminate_common_subexpr)

@@ -7,8 +7,6 @@ with T.block("C"):
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.node import Node, replace
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.function import PrimFunc
@@ -32,6 +30,4 @@ def _convert(n: Node) -> Node | None:
 class ConvertBlocksToOpaque(PrimFuncPass):
     """Replace the axes of blocks by the values that they are bound to."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `convert_blocks_to_opaque`."""
-        return convert_blocks_to_opaque(func)
+    work = staticmethod(convert_blocks_to_opaque)

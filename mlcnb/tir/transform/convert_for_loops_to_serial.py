@@ -5,8 +5,6 @@ for i in T.parallel(8):                  ->        for i in range(8):
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.node import Node, replace
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.function import PrimFunc
@@ -28,6 +26,4 @@ def _serial(n: Node) -> Node | None:
 class ConvertForLoopsToSerial(PrimFuncPass):
     """Make parallel loops serial."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `convert_for_loops_to_serial`."""
-        return convert_for_loops_to_serial(func)
+    work = staticmethod(convert_for_loops_to_serial)

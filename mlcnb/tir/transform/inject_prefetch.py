@@ -140,6 +140,4 @@ def _prefetch(n: For, load: Any, ahead: int, near: Sequence[Any]) -> Stmt:
 class InjectPrefetch(PrimFuncPass):
     """Ask for what annotated loops will read later."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `inject_prefetch`."""
-        return inject_prefetch(func)
+    work = staticmethod(inject_prefetch)

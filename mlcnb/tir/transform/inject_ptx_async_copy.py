@@ -165,6 +165,4 @@ def _as_store(call: e.Call) -> s.BufferStore:
 class InjectPTXAsyncCopy(PrimFuncPass):
     """Turn copies to shared memory in asynchronous scopes into `cp.async`."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `inject_ptx_async_copy`."""
-        return inject_ptx_async_copy(func)
+    work = staticmethod(inject_ptx_async_copy)

@@ -28,7 +28,6 @@ copies, and its loads are as they were.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node, children, replace, rewrite
 from mlcnb.ir import expr as e
@@ -322,6 +321,4 @@ def _steady(
 class InjectSoftwarePipeline(PrimFuncPass):
     """Overlap the iterations of loops that are annotated as software pipelines."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `inject_software_pipeline`."""
-        return inject_software_pipeline(func)
+    work = staticmethod(inject_software_pipeline)

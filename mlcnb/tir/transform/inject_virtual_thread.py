@@ -265,6 +265,4 @@ def _handed(n: s.Stmt) -> list[Escape]:
 class InjectVirtualThread(PrimFuncPass):
     """Turn virtual threads into loops around what differs between them."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `inject_virtual_thread`."""
-        return inject_virtual_thread(func)
+    work = staticmethod(inject_virtual_thread)

@@ -384,6 +384,4 @@ def _renewed(block: s.Block) -> s.Block:
 class LowerCrossThreadReduction(PrimFuncPass):
     """Write reductions that threads share as `tvm_thread_allreduce`."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `lower_cross_thread_reduction`."""
-        return lower_cross_thread_reduction(func)
+    work = staticmethod(lower_cross_thread_reduction)

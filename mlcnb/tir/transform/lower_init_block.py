@@ -9,8 +9,6 @@ with T.block("C"):                              with T.block("C"):
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.node import Node, replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
@@ -36,6 +34,4 @@ def _lower(n: Node) -> Node | None:
 class LowerInitBlock(PrimFuncPass):
     """Turn the `init` of reduction blocks into an `if` on the first reduction step."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `lower_init_block`."""
-        return lower_init_block(func)
+    work = staticmethod(lower_init_block)

@@ -201,6 +201,4 @@ def _in_dtype(index: PrimExpr, kind: DType) -> PrimExpr:
 class LowerMatchBuffer(PrimFuncPass):
     """Replace the names that match_buffer gives to regions by the buffers themselves."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `lower_match_buffer`."""
-        return lower_match_buffer(func)
+    work = staticmethod(lower_match_buffer)

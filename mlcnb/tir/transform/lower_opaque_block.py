@@ -8,8 +8,6 @@ with T.block("C"):                              B_data = T.allocate([64], "float
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.node import FrozenDict, Node, replace, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Call, PrimExpr
@@ -75,6 +73,4 @@ def _extents(buffer: Buffer) -> tuple[PrimExpr, ...]:
 class LowerOpaqueBlock(PrimFuncPass):
     """Remove the blocks: predicates become `if`, local buffers become allocations."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `lower_opaque_block`."""
-        return lower_opaque_block(func)
+    work = staticmethod(lower_opaque_block)

@@ -300,6 +300,4 @@ def _allocated(buffers: Sequence[Buffer], body: s.Stmt) -> s.Stmt:
 class LowerThreadAllreduce(PrimFuncPass):
     """Turn reductions over threads into shuffles, or into a tree in shared memory."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `lower_thread_allreduce`."""
-        return lower_thread_allreduce(func)
+    work = staticmethod(lower_thread_allreduce)

@@ -282,6 +282,4 @@ class NarrowDataType(PrimFuncPass):
 class ForceNarrowIndexToInt32(PrimFuncPass):
     """Make every 64-bit integer of loop functions a 32-bit one; refuse where data is 64-bit."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `force_narrow_index_to_int32`."""
-        return force_narrow_index_to_int32(func)
+    work = staticmethod(force_narrow_index_to_int32)

@@ -386,6 +386,4 @@ class OverlapTiles(PrimFuncPass):
     The annotation `pragma_overlap_tiles` asks, on a loop over tiles whose rest a test leaves out.
     """
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `overlap_tiles`."""
-        return overlap_tiles(func)
+    work = staticmethod(overlap_tiles)

@@ -8,7 +8,8 @@ A program without anything for such a pass goes through, so that pipelines writt
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
+from functools import partial
 from typing import Any, ClassVar
 
 from mlcnb.core.errors import UnsupportedError
@@ -21,14 +22,19 @@ from mlcnb.tir.stmt import Allocate, AttrStmt, Block, For, SeqStmt
 
 
 class _Refused(PrimFuncPass):
-    """Base of these passes: `asks` finds what they would work on."""
+    """Base of these passes: what they `want` is what they would work on."""
 
     #: what is not done, and what to do
     why: ClassVar[tuple[str, str]]
 
+    @staticmethod
+    def wants(n: Any) -> bool:
+        """True if a node asks for the pass; by default none does."""
+        return False
+
     def asks(self, func: PrimFunc) -> Node | None:
         """The first node that asks for the pass; None where nothing does."""
-        raise NotImplementedError
+        return next((n for n in walk(func.body) if self.wants(n)), None)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """The function itself.
@@ -43,45 +49,39 @@ class _Refused(PrimFuncPass):
         raise UnsupportedError(f"{self.name}: {message}", where=found, root=func, hint=hint)
 
 
-def _first(func: PrimFunc, is_it: Callable[[Any], bool]) -> Node | None:
-    return next((n for n in walk(func.body) if is_it(n)), None)
-
-
-def _is_memory(n: Any, *scopes: str) -> bool:
+def _is_memory(n: Any, scopes: Collection[str]) -> bool:
     """True for memory of one of the scopes."""
     if isinstance(n, Allocate):
-        return n.buffer_var.pointee is not None and n.buffer_var.pointee[1] in scopes
+        return n.scope in scopes
     return isinstance(n, Block) and any(b.scope in scopes for b in n.alloc_buffers)
 
 
-def _is_marked(n: Any, *keys: str) -> bool:
-    """True for an attribute, or what has an annotation, of one of the names."""
+def _is_marked(n: Any, key: str) -> bool:
+    """True for an attribute, or what has an annotation, of that name."""
     if isinstance(n, AttrStmt):
-        return n.attr_key in keys
-    return isinstance(n, For | Block) and any(key in n.annotations for key in keys)
+        return n.attr_key == key
+    return isinstance(n, For | Block) and key in n.annotations
 
 
 class LowerWarpMemory(_Refused):
     """Memory of a warp as registers and shuffles: refused where there is some."""
 
-    def asks(self, func: PrimFunc) -> Node | None:
-        """Memory of scope "warp"."""
-        return _first(func, lambda n: _is_memory(n, "warp"))
-
+    wants = partial(_is_memory, scopes=("warp",))
     why = (
         "memory of scope warp is not turned into shuffles",
         "leave the pass out: the CUDA code generator keeps such memory in registers",
     )
 
 
+def _fills_fragment(n: Any) -> bool:
+    names = ("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment")
+    return isinstance(n, Call) and n.op in names
+
+
 class InferFragment(_Refused):
     """Shapes and layouts of fragments of tensor cores: refused where there are some."""
 
-    def asks(self, func: PrimFunc) -> Node | None:
-        """Calls that load fragments."""
-        names = ("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment")
-        return _first(func, lambda n: isinstance(n, Call) and n.op in names)
-
+    wants = staticmethod(_fills_fragment)
     why = (
         "fragments are not marked",
         "leave the pass out: the CUDA code generator reads shapes and layouts from the calls",
@@ -91,11 +91,7 @@ class InferFragment(_Refused):
 class TransformMmaBufferLayout(_Refused):
     """Memory of fragments in the layout of their threads: refused where there is some."""
 
-    def asks(self, func: PrimFunc) -> Node | None:
-        """Memory of the scopes `m16n8k8.matrix…`."""
-        scopes = tuple(f"m16n8k8.matrix{letter}" for letter in "ABC")
-        return _first(func, lambda n: _is_memory(n, *scopes))
-
+    wants = partial(_is_memory, scopes=[f"m16n8k8.matrix{letter}" for letter in "ABC"])
     why = (
         "there are no scopes m16n8k8.matrix",
         "use sch.transform_layout, or the intrinsics of mlcnb.tir.tensor_intrin",
@@ -105,10 +101,7 @@ class TransformMmaBufferLayout(_Refused):
 class InjectPermutedLayout(_Refused):
     """Shared memory with permuted columns: refused where a block asks for it."""
 
-    def asks(self, func: PrimFunc) -> Node | None:
-        """The annotation `permuted_layout`."""
-        return _first(func, lambda n: _is_marked(n, "permuted_layout"))
-
+    wants = partial(_is_marked, key="permuted_layout")
     why = (
         "the annotation permuted_layout is not read",
         "use sch.storage_align or sch.transform_layout against conflicts of banks",
@@ -118,11 +111,7 @@ class InjectPermutedLayout(_Refused):
 class ManifestSharedMemoryLocalStage(_Refused):
     """A copy to shared memory through registers: refused where a block asks for it."""
 
-    def asks(self, func: PrimFunc) -> Node | None:
-        """The annotation `tir.manifest_shared_memory_local_stage`."""
-        key = "tir.manifest_shared_memory_local_stage"
-        return _first(func, lambda n: _is_marked(n, key))
-
+    wants = partial(_is_marked, key="tir.manifest_shared_memory_local_stage")
     why = (
         "no stage in registers is made of the annotation",
         'use sch.cache_read(block, 0, "local") on the block that copies',
@@ -144,7 +133,7 @@ class MergeSharedMemoryAllocations(_Refused):
     def asks(self, func: PrimFunc) -> Node | None:
         """The second allocation of one scope."""
         for scope in self.scopes:
-            found = [n for n in walk(func.body) if _is_memory(n, scope)]
+            found = [n for n in walk(func.body) if _is_memory(n, (scope,))]
             if len(found) > 1:
                 return found[1]
         return None
@@ -158,67 +147,51 @@ class MergeSharedMemoryAllocations(_Refused):
 class InjectRollingBuffer(_Refused):
     """Buffers that roll along a loop: refused where an attribute asks for them."""
 
-    def asks(self, func: PrimFunc) -> Node | None:
-        """The attribute `rolling_buffer_scope`."""
-        return _first(func, lambda n: _is_marked(n, "rolling_buffer_scope"))
-
-    why = (
-        "the attribute rolling_buffer_scope is not read",
-        "use sch.rolling_buffer",
-    )
-
-
-class LiftThreadBinding(_Refused):
-    """Threads of several loops bound once around their block: refused where loops are several."""
-
-    def asks(self, func: PrimFunc) -> Node | None:
-        """A sequence in a block with several loops that bind one axis."""
-        return _first(func, _binds_one_axis_twice)
-
-    why = (
-        "an axis is bound by several loops",
-        "use UnifyThreadBinding after LowerOpaqueBlock, as `tir.transform.lower` does",
-    )
+    wants = partial(_is_marked, key="rolling_buffer_scope")
+    why = ("the attribute rolling_buffer_scope is not read", "use sch.rolling_buffer")
 
 
 def _binds_one_axis_twice(n: Any) -> bool:
+    """True for a sequence in a block with several loops that bind one axis."""
     if not isinstance(n, SeqStmt):
         return False
     per_part = [{bound_axis(x) for x in walk(part)} & {*THREAD_AXES} for part in n.seq]
     return sum(map(len, per_part)) > len(set().union(*per_part))
 
 
+class LiftThreadBinding(_Refused):
+    """Threads of several loops bound once around their block: refused where loops are several."""
+
+    wants = staticmethod(_binds_one_axis_twice)
+    why = (
+        "an axis is bound by several loops",
+        "use UnifyThreadBinding after LowerOpaqueBlock, as `tir.transform.lower` does",
+    )
+
+
+def _is_special(n: Any) -> bool:
+    """True for memory of a scope with a kind of its own, as "global.vtcm"."""
+    if not isinstance(n, Allocate):
+        return False
+    scope, _, kind = n.scope.partition(".")
+    return bool(kind) and scope != "wmma" and (scope, kind) != ("shared", "dyn")
+
+
 class LowerDeviceStorageAccessInfo(_Refused):
     """Memory of a kind that a registered function describes: refused where there is some."""
 
-    def asks(self, func: PrimFunc) -> Node | None:
-        """Memory of a scope with a kind of its own, as "global.vtcm"."""
-        return _first(func, _is_special)
-
+    wants = staticmethod(_is_special)
     why = (
         "memory of a scope of its own is not described by anybody",
         "use the scopes global, shared, shared.dyn, local, warp or wmma.…",
     )
 
 
-def _is_special(n: Any) -> bool:
-    if not isinstance(n, Allocate) or n.buffer_var.pointee is None:
-        return False
-    scope, _, kind = n.buffer_var.pointee[1].partition(".")
-    return bool(kind) and scope != "wmma" and (scope, kind) != ("shared", "dyn")
-
-
 class ExtractPrimFuncConstants(_Refused):
     """Constants inside of functions as attributes of the module: they stay in the function."""
 
-    def asks(self, func: PrimFunc) -> Node | None:
-        """Nothing: a kernel holds its constants in its object."""
-        return None
-
-    why = (
-        "constants stay in their function",
-        "pass the constant as a buffer",
-    )
+    #: a kernel holds its constants in its object
+    why = ("constants stay in their function", "pass the constant as a buffer")
 
 
 class PointerValueTypeRewrite(_Refused):
@@ -227,11 +200,4 @@ class PointerValueTypeRewrite(_Refused):
     Every backend loads and stores vectors through pointers to scalars.
     """
 
-    def asks(self, func: PrimFunc) -> Node | None:
-        """Nothing: a function stays as it is."""
-        return None
-
-    why = (
-        "pointers keep their dtype",
-        "leave the pass out",
-    )
+    why = ("pointers keep their dtype", "leave the pass out")

@@ -5,8 +5,6 @@ T.assume(n == 16)                        ->        (nothing)
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
 from mlcnb.ir.transform import PrimFuncPass
@@ -30,6 +28,4 @@ def _remove(n: Node) -> Node | None:
 class RemoveAssume(PrimFuncPass):
     """Remove `T.assume`."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `remove_assume`."""
-        return remove_assume(func)
+    work = staticmethod(remove_assume)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.arith import Analyzer, const_bounds
-from mlcnb.core.node import Node, nodes_in, replace, rewrite, walk
+from mlcnb.core.node import Node, nodes_in, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
@@ -21,7 +21,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.structure import statements
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import Buffer, BufferLoad, reads_memory
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import (
     NOTHING,
@@ -128,7 +128,7 @@ class _Rewrites(PyStmtExprMutator):
 
     def visit_let_stmt_(self, n: s.LetStmt) -> s.Stmt:
         """A variable, of whose value something is known."""
-        if not has_effect(n.value) and not _reads(n.value):
+        if not has_effect(n.value) and not reads_memory(n.value):
             self.lets[n.var] = n.value
         return self.visit_inside(n)
 
@@ -142,7 +142,7 @@ class _Rewrites(PyStmtExprMutator):
 
     def under(self, condition: e.PrimExpr, n: s.Stmt) -> Any:
         """A statement where a condition holds."""
-        parts = [c for c in conjuncts(condition) if isinstance(c, e.CmpOp) and not _reads(c)]
+        parts = [c for c in conjuncts(condition) if isinstance(c, e.CmpOp) and not reads_memory(c)]
         with self.analyzer.constraint(*parts):
             return self.visit_stmt(n)
 
@@ -155,13 +155,9 @@ class _Rewrites(PyStmtExprMutator):
             return False
         pairs = zip(load.indices, n.indices, strict=True)
         both = [(substitute(a, self.lets), substitute(b, self.lets)) for a, b in pairs]
-        if any(_reads(x) for pair in both for x in pair):
+        if any(reads_memory(x) for pair in both for x in pair):
             return False
         return all(self.analyzer.can_prove_equal(a, b) for a, b in both)
-
-
-def _reads(n: Node) -> bool:
-    return any(isinstance(x, BufferLoad) for x in walk(n))
 
 
 class RemoveNoOp(PrimFuncPass):

@@ -5,8 +5,6 @@ A[0] = T.undef(dtype="int32") + 1        ->        (nothing)
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import Node, walk
 from mlcnb.ir import expr as e
@@ -58,6 +56,4 @@ def _check_indices(func: PrimFunc, undefined: set[Node]) -> None:
 class RemoveStoreUndef(PrimFuncPass):
     """Remove stores of `T.undef()`."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `remove_store_undef`."""
-        return remove_store_undef(func)
+    work = staticmethod(remove_store_undef)

@@ -13,8 +13,6 @@ Who calls the function rewrites the weights beforehand. Only parameters that the
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
@@ -98,6 +96,4 @@ class RemoveWeightLayoutRewriteBlock(PrimFuncPass):
 
     skip_ndarray_rewrite: bool = False
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `remove_weight_layout_rewrites`."""
-        return remove_weight_layout_rewrites(func)
+    work = staticmethod(remove_weight_layout_rewrites)

@@ -47,6 +47,4 @@ def _divides(n: Node) -> bool:
 class RenormalizeSplitPattern(PrimFuncPass):
     """Write indices that were split and put together again in their shortest form."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `renormalize_split_patterns`."""
-        return renormalize_split_patterns(func)
+    work = staticmethod(renormalize_split_patterns)

@@ -5,8 +5,6 @@ T.Select(i < 8, A[i], 0)                 ->        T.if_then_else(i < 8, A[i], 0
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.node import Node, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -39,6 +37,4 @@ def _is_unsafe(x: e.PrimExpr) -> bool:
 class RewriteUnsafeSelect(PrimFuncPass):
     """Compute only the side that is chosen, where the other one may not be computed."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `rewrite_unsafe_select`."""
-        return rewrite_unsafe_select(func)
+    work = staticmethod(rewrite_unsafe_select)

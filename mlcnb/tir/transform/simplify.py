@@ -96,12 +96,7 @@ class Simplifier(PyStmtExprMutator):
             return None if taken is None else self.visit_stmt(taken)
         then = self.visit_stmt(n.then_case)
         other = None if n.else_case is None else self.visit_stmt(n.else_case)
-        if then is None and other is None:
-            return None
-        if then is None:
-            assert other is not None
-            return IfThenElse(p.logical_not(condition), other, span=n.span)
-        return replace(n, condition=condition, then_case=then, else_case=other)
+        return branch(n, condition, then, other)
 
     def visit_let_stmt_(self, n: LetStmt) -> Stmt | None:
         """A variable of a constant is replaced by it."""
@@ -115,6 +110,15 @@ class Simplifier(PyStmtExprMutator):
         if multiples.coeff > 1:  # copies of a body, as of a loop written out, share the variable
             self.analyzer.update(n.var, NOTHING)
         return None if body is None else replace(n, value=value, body=body)
+
+
+def branch(
+    n: IfThenElse, condition: e.PrimExpr, then: Stmt | None, other: Stmt | None
+) -> Stmt | None:
+    """The branch `n` with new parts; None where neither side does anything."""
+    if then is not None:
+        return replace(n, condition=condition, then_case=then, else_case=other)
+    return other and IfThenElse(p.logical_not(condition), other, span=n.span)
 
 
 def chosen(n: e.PrimExpr) -> e.PrimExpr:

@@ -33,6 +33,7 @@ from mlcnb.tir.analysis.kernels import bound_axis
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.transform import element_facts as facts
+from mlcnb.tir.transform.simplify import branch
 from mlcnb.tir.transform.simplify_known import KnowingSimplifier, conjuncts
 
 #: loops whose iterations run one after the other
@@ -201,7 +202,7 @@ class ContentsSimplifier(KnowingSimplifier):
             if facts.is_pure(test):
                 new = (x for x in end if not any(x is y for y in before))
                 self.facts += [changed(x, when=(*x.when, test)) for x in new]
-        return _test(n, condition, *sides)
+        return branch(n, condition, *sides)
 
     # what is said of elements, and used
 
@@ -286,19 +287,6 @@ def simplifier_of(options: Mapping[str, Any]) -> KnowingSimplifier:
     """What simplifies as the options of `tir.Simplify` ask for."""
     follows = any(value for name, value in options.items() if name.startswith("propagate_knowns"))
     return ContentsSimplifier(options) if follows else KnowingSimplifier(options)
-
-
-def _test(
-    n: s.IfThenElse, test: PrimExpr, then: s.Stmt | None, other: s.Stmt | None
-) -> s.Stmt | None:
-    if then is None and other is None:
-        return None
-    if then is None:
-        assert other is not None
-        return s.IfThenElse(p.logical_not(test), other, span=n.span)
-    if test is n.condition and then is n.then_case and other is n.else_case:
-        return n
-    return s.IfThenElse(test, then, other, span=n.span)
 
 
 def _is_opaque(n: Any) -> bool:

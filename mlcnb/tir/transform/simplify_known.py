@@ -21,12 +21,12 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.kernels import bound_axis
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import Buffer, reads_memory
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import AttrStmt, Block, BufferStore, IfThenElse, LetStmt, Stmt
 from mlcnb.tir.transform.remove_no_op import stores_what_it_read
-from mlcnb.tir.transform.simplify import Simplifier, chosen
+from mlcnb.tir.transform.simplify import Simplifier, branch, chosen
 
 Known = tuple[e.PrimExpr, bool]
 
@@ -68,12 +68,7 @@ class KnowingSimplifier(Simplifier):
         if n.else_case is not None:
             with self.given(p.logical_not(condition)):
                 other = self.visit_stmt(n.else_case)
-        if then is None and other is None:
-            return None
-        if then is None:
-            assert other is not None
-            return IfThenElse(p.logical_not(condition), other, span=n.span)
-        return replace(n, condition=condition, then_case=then, else_case=other)
+        return branch(n, condition, then, other)
 
     def decided(self, condition: e.PrimExpr) -> bool | None:
         """Whether a condition holds, where that can be told, also from the values of variables."""
@@ -86,7 +81,7 @@ class KnowingSimplifier(Simplifier):
         value = self.child(n.value)
         if is_put_in(n, value):
             return self.visit_stmt(substitute(n.body, {n.var: value}))
-        if not has_effect(value) and not _reads(value):
+        if not has_effect(value) and not reads_memory(value):
             self.lets[n.var] = value
         done = super().visit_let_stmt_(replace(n, value=value))
         self.lets.pop(n.var, None)
@@ -95,7 +90,7 @@ class KnowingSimplifier(Simplifier):
     @contextmanager
     def given(self, condition: e.PrimExpr) -> Iterator[None]:
         """Inside, the condition holds."""
-        parts = [x for x in conjuncts(condition) if not _reads(x) and not has_effect(x)]
+        parts = [x for x in conjuncts(condition) if not reads_memory(x) and not has_effect(x)]
         parts = [self.analyzer.simplify(x) if isinstance(x, e.Not) else x for x in parts]
         opposites = [self.analyzer.simplify(p.logical_not(part)) for part in parts]
         with ExitStack() as stack:
@@ -235,7 +230,7 @@ def is_put_in(n: LetStmt, value: e.PrimExpr) -> bool:
     It stays where a buffer is declared by it, or a block would see loops other than by its axes.
     """
     if not isinstance(value, e.Var):
-        if not value.dtype.is_integer or has_effect(value) or _reads(value):
+        if not value.dtype.is_integer or has_effect(value) or reads_memory(value):
             return False
     if sum(1 for _ in islice(walk(value), LONG)) == LONG:
         return False
@@ -295,10 +290,6 @@ def folded_call(n: e.PrimExpr) -> e.PrimExpr | None:
     if function is None or not isinstance(value, e.FloatImm) or not 0 < value.value < math.inf:
         return None
     return p.const(float(function(value.value)), "float64")
-
-
-def _reads(n: e.PrimExpr) -> bool:
-    return any(isinstance(x, BufferLoad) for x in walk(n))
 
 
 def conjuncts(condition: e.PrimExpr) -> Iterable[e.PrimExpr]:

@@ -63,8 +63,7 @@ class Life:
     @property
     def scope(self) -> str:
         """Where the memory lies: "global", "local", …"""
-        pointee = self.made.buffer_var.pointee
-        return pointee[1] if pointee else "global"
+        return self.made.scope
 
     @property
     def bits(self) -> int | None:

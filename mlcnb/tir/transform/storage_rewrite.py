@@ -51,8 +51,7 @@ class Life:
     @property
     def kind(self) -> Any:
         """What two allocations must have in common."""
-        pointee = self.made.buffer_var.pointee
-        return self.made.dtype, pointee[1] if pointee else "global"
+        return self.made.dtype, self.made.scope
 
 
 def rewrite_storage(func: PrimFunc, at_least: int = 0) -> PrimFunc:

@@ -276,6 +276,4 @@ def _put_together(vectors: Sequence[e.Var], wanted: Sequence[int]) -> e.PrimExpr
 class TransposeTile(PrimFuncPass):
     """Load vectors that gather side by side as rows, and turn them in registers."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `transpose_tiles`."""
-        return transpose_tiles(func)
+    work = staticmethod(transpose_tiles)

@@ -67,10 +67,7 @@ def are_lanes_apart(loop: s.For) -> bool:
     shared = {b.data: b for b in written if inner or b.data in loads | twice}
     if not shared:
         return True
-    carried = Carried(loop, shared.values())
-    return not carried.found.unknown and all(
-        carried.is_apart(carried.found.of[data], loop) for data in shared
-    )
+    return Carried(loop, shared.values()).are_apart(shared, loop)
 
 
 class Widen:

@@ -14,7 +14,7 @@ from typing import Any
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import Mul
 from mlcnb.relax.operator import declaration, declarations
-from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.buffer import BufferLoad, reads_memory
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block, BufferStore, IterType
 from mlcnb.view.survey import blocks_of, remembered
@@ -148,11 +148,7 @@ def _spans(name: str) -> list[str]:
 
 def _multiplies(value: Any) -> bool:
     """Whether a value has a product of two elements in it."""
-    return any(isinstance(n, Mul) and _loads(n.a) and _loads(n.b) for n in walk(value))
-
-
-def _loads(value: Any) -> bool:
-    return any(isinstance(n, BufferLoad) for n in walk(value))
+    return any(isinstance(n, Mul) and reads_memory(n.a) and reads_memory(n.b) for n in walk(value))
 
 
 def of_operators(names: Iterable[str]) -> str:

@@ -144,7 +144,7 @@ _DECLARED = {
 
 
 def _allocate(w: Writer, x: s.Allocate) -> None:
-    scope = x.buffer_var.pointee[1] if x.buffer_var.pointee else "global"
+    scope = x.scope
     sizes = [p.as_int(n) for n in x.extents]
     kind, name = ctype(x.dtype), w.name(x.buffer_var)
     if None in sizes:

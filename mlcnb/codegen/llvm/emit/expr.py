@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mlcnb.codegen.llvm.emit import small
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.extremes import extreme
-from mlcnb.codegen.llvm.emit.index import exact
+from mlcnb.codegen.llvm.emit.index import exact, rounded_down
 from mlcnb.codegen.llvm.emit.to_integer import cast_to_integer, saturated
 from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import walk
@@ -149,16 +149,7 @@ def floor_pair(em: Emitter, x: Any) -> tuple[str, str]:
     quotient, remainder = _divide(em, a, b, kind, x.b, d)
     if d.is_uint:
         return quotient, remainder
-    signs = f.emit(f"xor {kind} {remainder}, {b}")
-    differ = f.emit(f"icmp slt {kind} {signs}, {t.zero(d)}")
-    some = f.emit(f"icmp ne {kind} {remainder}, {t.zero(d)}")
-    fix = f.emit(f"and {bools} {differ}, {some}")
-    lower = f.emit(f"sub {kind} {quotient}, {_int_splat(1, d)}")
-    raised = f.emit(f"add {kind} {remainder}, {b}")
-    return (
-        f.emit(f"select {bools} {fix}, {kind} {lower}, {kind} {quotient}"),
-        f.emit(f"select {bools} {fix}, {kind} {raised}, {kind} {remainder}"),
-    )
+    return rounded_down(f, quotient, remainder, b, kind, bools, t.zero(d), _int_splat(1, d))
 
 
 def compare(float_op: str, signed: str, unsigned: str) -> Callable[[Emitter, Any], str]:

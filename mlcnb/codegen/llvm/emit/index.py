@@ -18,6 +18,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.wrapping import too_far
 
 if TYPE_CHECKING:
+    from mlcnb.codegen.llvm.emit.builder import Function
     from mlcnb.codegen.llvm.emit.kernel import Emitter
 
 
@@ -127,17 +128,25 @@ def _safe_divisor(em: Emitter, x: e.PrimExpr, operand: str) -> str:
 def _floor(em: Emitter, a: str, b: str) -> tuple[str, str]:
     """Quotient and remainder rounded towards minus infinity."""
     f = em.f
-    quotient = f.emit(f"sdiv i64 {a}, {b}")
-    remainder = f.emit(f"srem i64 {a}, {b}")
-    signs = f.emit(f"xor i64 {remainder}, {b}")
-    differ = f.emit(f"icmp slt i64 {signs}, 0")
-    some = f.emit(f"icmp ne i64 {remainder}, 0")
-    fix = f.emit(f"and i1 {differ}, {some}")
-    lower = f.emit(f"sub i64 {quotient}, 1")
-    raised = f.emit(f"add i64 {remainder}, {b}")
+    return rounded_down(f, f.emit(f"sdiv i64 {a}, {b}"), f.emit(f"srem i64 {a}, {b}"), b)
+
+
+def rounded_down(
+    f: Function, quotient: str, remainder: str, b: str,
+    kind: str = "i64", bools: str = "i1", zero: str = "0", one: str = "1",
+) -> tuple[str, str]:  # fmt: skip
+    """The floor quotient and remainder from those that round towards zero, of a division by `b`;
+    of vectors, `bools` has as many lanes as `kind`.
+    """
+    signs = f.emit(f"xor {kind} {remainder}, {b}")
+    differ = f.emit(f"icmp slt {kind} {signs}, {zero}")
+    some = f.emit(f"icmp ne {kind} {remainder}, {zero}")
+    fix = f.emit(f"and {bools} {differ}, {some}")
+    lower = f.emit(f"sub {kind} {quotient}, {one}")
+    raised = f.emit(f"add {kind} {remainder}, {b}")
     return (
-        f.emit(f"select i1 {fix}, i64 {lower}, i64 {quotient}"),
-        f.emit(f"select i1 {fix}, i64 {raised}, i64 {remainder}"),
+        f.emit(f"select {bools} {fix}, {kind} {lower}, {kind} {quotient}"),
+        f.emit(f"select {bools} {fix}, {kind} {raised}, {kind} {remainder}"),
     )
 
 

@@ -21,7 +21,7 @@ from mlcnb.relax.frontend.shared.limits import least_bytes
 from mlcnb.relax.numpy_call import call_numpy
 from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.operator import attrs_of, declaration
-from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import TensorStructInfo, parts_of
 
 #: operators whose meaning in NumPy copies nothing
 VIEWS = frozenset(
@@ -106,7 +106,7 @@ def is_operator(call: rx.Call) -> bool:
 
 def _results(info: Any) -> list[TensorStructInfo] | None:
     """The tensors of a result, if it is nothing else and their shapes are static."""
-    fields = info.fields if isinstance(info, TupleStructInfo) else (info,)
+    fields = parts_of(info)
     fits = all(
         isinstance(f, TensorStructInfo)
         and f.dims is not None
@@ -120,7 +120,7 @@ def _results(info: Any) -> list[TensorStructInfo] | None:
 def _depends_on_data(call: rx.Call) -> bool:
     """True for results whose size only the elements tell, and which are not large for all that."""
     info = call.struct_info
-    fields = info.fields if isinstance(info, TupleStructInfo) else (info,)
+    fields = parts_of(info)
     is_open = any(isinstance(f, TensorStructInfo) and f.shape is None for f in fields)
     given = sum(c.data.size for c in constants_in(call.args))
     return is_open and call.op.name not in KEPT and given <= PLAIN_BYTES

@@ -33,7 +33,7 @@ from mlcnb.relax.frontend.shared.fractions import (
 )
 from mlcnb.relax.frontend.shared.limits import element_count
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
-from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo, parts_of
 from mlcnb.te.tensor import ComputeOp
 from mlcnb.te.translate import Translator
 from mlcnb.tir.buffer import ProducerLoad
@@ -81,7 +81,7 @@ class Symbols:
             self.opaque.add(var)
         if not self.opaque.isdisjoint(call.args):
             return
-        infos = _infos(call.struct_info)
+        infos = parts_of(call.struct_info)
         if not is_operator(call) or not all(map(is_small, infos)):
             return
         try:
@@ -249,10 +249,6 @@ def ints(dims: Iterable[Any]) -> tuple[int, ...] | None:
     """Dimensions as Python ints, or None where one is symbolic."""
     found = tuple(p.as_int(d) for d in dims)
     return None if None in found else found  # type: ignore[return-value]
-
-
-def _infos(info: Any) -> tuple[Any, ...]:
-    return info.fields if isinstance(info, TupleStructInfo) else (info,)
 
 
 def tidy(x: PrimExpr) -> PrimExpr:
