@@ -32,8 +32,9 @@ from mlcnb.tir.transform.inject_prefetch import SHARED as PREFETCH
 FEW = 32 << 10
 #: tiles that read the same columns from which on they share the work of asking for the next ones
 SHARING = 4
-#: steps of the depth from one prefetch to the next, at most
-FAR = 64
+#: steps of the depth from one prefetch to the next, at least (in a loop of two steps all numbers of
+#: both sides are loaded before they are multiplied, more than there are registers for), and at most
+NEAR, FAR = 4, 64
 #: rows of inner loops that are all in a tile, at most
 MOST_BESIDE = 4
 
@@ -116,7 +117,7 @@ def asked_ahead(sch: Schedule, matrix: Buffer, tile: Any, depth: Any) -> list[An
     if tiles is None or steps is None or tiles < SHARING or math.prod(sizes) < FEW:
         return [depth]
     apart = 1 << math.ceil(math.log2(max(2, LINE * tiles / sizes[2])))
-    if apart > FAR or steps % apart:
+    if not NEAR <= apart <= FAR or steps % apart:
         return [depth]
     sch.annotate(tile, PREFETCH, [matrix.data.name, steps * sizes[2], tiles])
     return sch.split(depth, [None, apart])
