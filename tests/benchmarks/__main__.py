@@ -19,6 +19,7 @@ from tests.benchmarks import (
     calls,
     conv,
     gemm,
+    heads,
     machine,
     memory,
     models,
@@ -56,6 +57,7 @@ SUITES: dict[str, Cases] = {
     "layernorm": operators.layernorm,
     "attention": operators.attention,
     **{name: partial(singles.cases, name) for name in singles.SUITES},
+    "heads": heads.cases,
     "models": models.cases,
 }
 
