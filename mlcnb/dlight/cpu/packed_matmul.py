@@ -77,7 +77,9 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
         sch.unroll(loop)
     sch.vectorize(lane)
     sch.vectorize(sch.get_loops(start)[-1])
-    spread(sch, [*whole, j_0], anchor.work)
+    shares = [as_int(sch.get(loop).extent) for loop in (*whole, j_0)]
+    few = None not in shares and math.prod(n or 1 for n in shares) < target.num_cores
+    spread(sch, [*whole, j_0, *([i_0] if few else [])], anchor.work)
     return True
 
 
