@@ -166,8 +166,16 @@ def test_nest():
     ]
 
 
+def test_wide_programs_have_no_empty_lines():
+    """They stand one below the other in narrow windows, where these would be holes."""
+    example = gallery("cache_read")
+    (_, [left]), (_, [right]) = side_by_side(example.before, example.after).columns
+    assert len(left.lines) < len(right.lines)
+    assert all("".join(t.text for t in line).strip() for line in (*left.lines, *right.lines))
+
+
 def test_equal_lines_stand_beside_each_other():
-    example = gallery("compute_at")
+    example = gallery("merge")
     (_, [left]), (_, [right]) = side_by_side(example.before, example.after).columns
     assert len(left.lines) == len(right.lines)
     for a, b in zip(left.lines, right.lines, strict=True):

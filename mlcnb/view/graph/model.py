@@ -102,7 +102,7 @@ class Value:
 
 _ALLOC = ("relax.builtin.alloc_tensor", "relax.memory.alloc_tensor", "relax.memory.alloc_storage")
 _KILL = ("relax.memory.kill_tensor", "relax.memory.kill_storage")
-_NAME, _DETAIL = 40, 26
+_NAME, _DETAIL = 52, 26
 
 
 def build(name: str, function: rx.Function, functions: Mapping[Any, Any], groups: bool) -> Model:
@@ -243,7 +243,7 @@ class _Builder:
         """The operators of a fused group in a frame of their own."""
         for param, arg in zip(callee.params, x.args, strict=False):
             self.values[param] = self.value(arg)
-        with_frame = self.open(survey.op_name(x))
+        with_frame = self.open(survey.group_of(callee, self.functions) or survey.op_name(x))
         result = self.sequence(callee.body)
         self.cluster = with_frame
         return result
