@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.node import replace
-from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
@@ -44,7 +43,7 @@ class SinkReshape(FunctionPass):
         """The function with reshapes of products as late as possible."""
         sinker = _Sinker(mod.functions)
         result = sinker.rewrite(func)
-        ctx.note(f"{plural(sinker.moved, 'reshape')} moved behind elementwise operators")
+        ctx.note(f"{sinker.moved} reshapes moved behind elementwise operators")
         return result
 
 
