@@ -126,7 +126,7 @@ def without_dead_widgets(notebook: nbformat.NotebookNode) -> nbformat.NotebookNo
     held = notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
     for cell in notebook.cells:
         if "outputs" in cell:
-            cell.outputs = [o for o in cell.outputs if not _is_progress(o, held)]
+            cell.outputs = _joined([o for o in cell.outputs if not _is_progress(o, held)])
     outputs = [o for c in notebook.cells for o in c.get("outputs", ())]
     live = _made_of(
         [o["data"][VIEW]["model_id"] for o in outputs if VIEW in o.get("data", {})], held
@@ -136,6 +136,18 @@ def without_dead_widgets(notebook: nbformat.NotebookNode) -> nbformat.NotebookNo
     if not held:
         notebook.metadata.pop("widgets", None)
     return notebook
+
+
+def _joined(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """Texts of one stream that only a progress bar parted are one."""
+    joined: list[nbformat.NotebookNode] = []
+    for output in outputs:
+        last = joined[-1] if joined else None
+        if last and output.get("name") and last.get("name") == output["name"]:
+            joined[-1] = nbformat.from_dict({**last, "text": last["text"] + output["text"]})
+        else:
+            joined.append(output)
+    return joined
 
 
 def _made_of(names: list[str], held: dict[str, Any]) -> set[str]:

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 import mlcnb as mlc
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import ExecutionError, MLCError
 from mlcnb.script import tir as T
 from mlcnb.testing import gallery
 from mlcnb.testing.gallery import Example, programs
@@ -83,6 +83,7 @@ def test_no_such_primitive():
     with pytest.raises(MLCError) as caught:
         gallery("spilt")
     assert caught.value.message == "gallery: no primitive 'spilt'"
+    assert caught.value.hint == "did you mean 'split'?"
 
 
 def test_text_of_an_example():
@@ -139,8 +140,21 @@ def test_order_of_a_schedule_and_of_its_module():
 def test_order_of_what_is_too_large():
     with pytest.raises(MLCError, match="order: the program is too large to be drawn"):
         mlc.order(programs.matmul(64, 64, 64))
+    with pytest.raises(MLCError, match="order: the program is too large to be drawn"):
+        mlc.order(programs.double(4096))  # small enough to run, but not to be drawn
     with pytest.raises(MLCError, match="order: an int is no single loop program"):
         mlc.order(3)
+
+
+def test_order_says_what_is_wrong_with_a_program_that_does_not_run():
+    @T.prim_func
+    def too_far(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+        for i in range(4):
+            for j in range(10):
+                B[i, j] = A[i, j]
+
+    with pytest.raises(ExecutionError, match=r"out of bounds: A\[0, 8\] is read"):
+        mlc.order(too_far)
 
 
 def test_the_nest_shows_what_stands_under_a_test():
@@ -166,8 +180,16 @@ def test_nest():
     ]
 
 
+def test_wide_programs_have_no_empty_lines():
+    """They stand one below the other in narrow windows, where these would be holes."""
+    example = gallery("cache_read")
+    (_, [left]), (_, [right]) = side_by_side(example.before, example.after).columns
+    assert len(left.lines) < len(right.lines)
+    assert all("".join(t.text for t in line).strip() for line in (*left.lines, *right.lines))
+
+
 def test_equal_lines_stand_beside_each_other():
-    example = gallery("compute_at")
+    example = gallery("merge")
     (_, [left]), (_, [right]) = side_by_side(example.before, example.after).columns
     assert len(left.lines) == len(right.lines)
     for a, b in zip(left.lines, right.lines, strict=True):

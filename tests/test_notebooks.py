@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
+from nbformat import v4
 
 import mlcnb as mlc
 from mlcnb.target import Target
@@ -235,3 +236,12 @@ def test_tuning_works_on_two_processes_and_keeps_its_last_picture():
     live = next(c for c in notebook.cells if "found = mlc.tune(" in c.source)
     assert live.outputs[0].data["text/plain"].startswith("tune product: ")
     assert all("widget-view" not in kind for kind in live.outputs[0].data)
+
+
+def test_texts_that_a_progress_bar_parted_are_one():
+    bar = v4.new_output("display_data", {"text/plain": ""})
+    texts = [v4.new_output("stream", name="stdout", text=text) for text in ("a", "\n", "b\n")]
+    other = v4.new_output("stream", name="stderr", text="a warning\n")
+    cell = v4.new_code_cell("", outputs=[texts[0], bar, *texts[1:], other])
+    kept = without_dead_widgets(v4.new_notebook(cells=[cell])).cells[0].outputs
+    assert [(o.name, o.text) for o in kept] == [("stdout", "a\nb\n"), ("stderr", "a warning\n")]

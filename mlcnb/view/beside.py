@@ -1,6 +1,7 @@
 """Two programs side by side: equal lines at the same height, the others on red and on green.
 
-The signature is shown where it differs.
+The signature is shown where it differs. Programs that are too wide to stand side by side wherever a
+reader looks have no empty lines: one below the other these would be holes.
 
 before                            after
 for i in range(16):         -     for i_0, i_1 in T.grid(4, 4):        +
@@ -21,6 +22,8 @@ from mlcnb.view.parts import Beside, Code
 
 #: lines at the head of a PrimFunc that are the same in all of them
 _HEADS = ("@T.prim_func", "T.func_attr(", "# with T.block(")
+#: letters of two lines that stand beside each other in a window of 900 pixels
+_ABREAST = 84
 
 
 def side_by_side(
@@ -31,15 +34,17 @@ def side_by_side(
     if _stripped(old[:1]) == _stripped(new[:1]):
         old, new = ([_dedented(line) for line in lines[1:]] for lines in (old, new))
     left, right = _Column("-", REMOVED), _Column("+", ADDED)
+    abreast = _width(old) + _width(new) <= _ABREAST
     matcher = SequenceMatcher(None, _stripped(old), _stripped(new), autojunk=False)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         for line in old[i1:i2]:
             left.add(line, tag != "equal")
         for line in new[j1:j2]:
             right.add(line, tag != "equal")
-        height = max(len(left.lines), len(right.lines))
-        left.fill(height)
-        right.fill(height)
+        if abreast:
+            height = max(len(left.lines), len(right.lines))
+            left.fill(height)
+            right.fill(height)
     return Beside(((titles[0], [left.code(see)]), (titles[1], [right.code(see)])))
 
 
@@ -61,6 +66,11 @@ def _dedented(line: Sequence[Text]) -> Sequence[Text]:
 
 def _stripped(lines: Sequence[Sequence[Text]]) -> list[str]:
     return ["".join(token.text for token in line).strip() for line in lines]
+
+
+def _width(lines: Sequence[Sequence[Text]]) -> int:
+    """Letters of the longest line, with its sign."""
+    return 2 + max((sum(len(token.text) for token in line) for line in lines), default=0)
 
 
 class _Column:

@@ -49,7 +49,7 @@ SVG_SOURCE = "data:image/svg+xml;base64,"
 _VALUE = re.compile(r"([#\w.,% -]|rgba\([\d.,]+\))*")
 _EMPTY = frozenset(("br", "img", "wbr"))
 #: letters of a word that stays whole, and where a longer one may go over two lines
-_WHOLE = 16
+_WHOLE = 24
 _LONG = re.compile(rf"\S{{{_WHOLE + 1},}}")
 _JOINT = re.compile(r"(?<=[\w\])][_/.:,])(?=\w)")
 

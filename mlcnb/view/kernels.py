@@ -18,7 +18,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.view import survey
 from mlcnb.view.highlight import ASSEMBLY, CUDA, LLVM, PYTHON, Language, code
 from mlcnb.view.loops import loop_tree, parameters
-from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title
+from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title, filled
 from mlcnb.view.program import listing
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, dims, flops, listed, percent, plural, seconds, size
@@ -133,7 +133,7 @@ def machine_code(found: list[Strip]) -> Table:
     columns += [Column("instructions", "number"), Column("hot loop", "number")]
     columns += [Column("vector", "number"), Column("register", "number")]
     columns += [Column(name, "number") for name in ("FMA", "loads", "stores", "spills")]
-    return Table(columns, [strip_of(f) for f in found], 8, "kernel.asm")
+    return filled(columns, [strip_of(f) for f in found], 8, "kernel.asm")
 
 
 def strip_of(f: Strip) -> tuple[str, ...]:

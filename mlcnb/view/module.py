@@ -161,7 +161,8 @@ def _row(mod: IRModule, name: str, function: Any, calls: Counter[str]) -> tuple[
 
 
 def _graph_row(mod: IRModule, function: rx.Function) -> tuple[str, str]:
-    ops = survey.operators(function, mod.functions) + survey.kernel_calls(function, mod.functions)
+    kernels = _made_of(survey.kernel_calls(function, mod.functions), mod)
+    ops = survey.operators(function, mod.functions) + kernels
     return survey.counted(ops, 4), tensor(function.ret_struct_info)
 
 

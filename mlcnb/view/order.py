@@ -90,11 +90,14 @@ def order(program: Any) -> Order:
         program: a PrimFunc, a module with one, or a schedule; its buffers of known shapes.
 
     Raises:
-        MLCError: no loops, or a program too large to be drawn.
+        MLCError: no loops, a program that cannot be run, or one too large to be drawn.
     """
     func = program if isinstance(program, PrimFunc) else _function(program)
     found = Order(func)
-    if found.grids is None:
+    if not found.grids:
+        args = _arguments(func)
+        if args is not None and _is_small(func):
+            run_prim_func(func, args)  # which says what is wrong with it
         raise MLCError(
             f"order: the program is too large to be drawn, or has open sizes: at most {LARGEST} "
             "elements of a buffer",

@@ -79,7 +79,8 @@ def plot(r: Any, ax: Any) -> Any:
 def _bars(ax: Any, shown: list[Any], roof: Any) -> None:
     speeds = [s.strip.gflops for s in shown]
     bars = ax.barh(range(len(shown)), speeds, color=DOT, height=0.7)
-    ax.bar_label(bars, [f"{x:.1f}" for x in speeds], padding=3, fontsize=7)
+    paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    ax.bar_label(bars, [f"{x:.1f}" for x in speeds], padding=3, fontsize=7, bbox=paper)
     names = [f"{label(s)}  {n}" for n, s in enumerate(shown, 1)]
     ax.set_yticks(range(len(shown)), names, fontsize=8)
     ax.invert_yaxis()

@@ -52,21 +52,24 @@ def plot(r: Any, dots: Any, ax: Any, span: tuple[float, float] | None) -> Any:
         _, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
     dots = list(dots)
     low, high = span or _range([x for _, x, _ in dots], r)
-    for level, colour in zip(r.levels, SLOPES, strict=False):
-        ridge = r.peak / level.bandwidth
+    ridges = [r.peak / v.bandwidth for v in r.levels]
+    across = _points(ax) / math.log10(high / low)
+    rows = _rows(
+        [(math.log10(x) * across, clip(v.name)) for x, v in zip(ridges, r.levels, strict=True)]
+    )
+    for level, colour, ridge, row in zip(r.levels, SLOPES, ridges, rows, strict=False):
         ends = (min(low, ridge), ridge)
         ax.plot(ends, [level.bandwidth * x for x in ends], color=colour, linewidth=1)
-        place = (ridge, r.peak)
         ax.annotate(
-            clip(level.name), place, (2, 3), textcoords="offset points", color=colour, size=8
-        )
-    ridges = [r.peak / v.bandwidth for v in r.levels]
+            clip(level.name), (ridge, r.peak), (2, 3 + 10 * row), textcoords="offset points",
+            color=colour, size=8,
+        )  # fmt: skip
     ax.plot((min(ridges), high), (r.peak, r.peak), color=ROOF, linewidth=1.5)
     ax.annotate(
         f"{r.peak:.0f} GFLOP/s", (high, r.peak), (0, 7), textcoords="offset points",
         color=ROOF, ha="right", size=8,
     )  # fmt: skip
-    _dots(ax, dots)
+    _dots(ax, dots, r.peak)
     ax.set_xscale("log")
     ax.set_yscale("log")
     slowest = min([y for _, _, y in dots] or [r.levels[-1].bandwidth * low])
@@ -85,11 +88,31 @@ def _range(intensities: list[float], r: Any) -> tuple[float, float]:
     return min(*known, min(ridges)) / 2, max(*known, max(ridges)) * 3
 
 
-def _dots(ax: Any, dots: list[Dot]) -> None:
-    """Dots with numbers beside them, and a legend that says what the numbers are."""
+def _points(ax: Any) -> float:
+    """How wide the axes are at least, in points: labels and neighbours take some of their place."""
+    return float(0.8 * 72 * ax.figure.get_figwidth() * ax.get_position().width)
+
+
+def _rows(names: list[tuple[float, str]]) -> list[int]:
+    """For each (place in points, name) the lowest row above the roof where it stands on none."""
+    ends: list[float] = []
+    found = {}
+    for number, (at, name) in sorted(enumerate(names), key=lambda item: item[1][0]):
+        row = next((n for n, end in enumerate(ends) if end <= at), len(ends))
+        ends[row:] = [at + 5.5 * (len(name) + 1), *ends[row + 1 :]]
+        found[number] = row
+    return [found[number] for number in range(len(names))]
+
+
+def _dots(ax: Any, dots: list[Dot], roof: float) -> None:
+    """Dots with numbers beside them, off the line of the roof, and a legend that says what the
+    numbers are.
+    """
     for where, numbers in _clusters(dots):
         ax.plot(*[[x] for x in where], "o", color=DOT, markersize=7, gid="dot")
-        place = {"xytext": (-7, 0), "textcoords": "offset points", "ha": "right", "va": "center"}
+        up = math.log10(where[1] / roof)
+        side = "center" if abs(up) > CLOSE else "bottom" if up > 0 else "top"
+        place = {"xytext": (-7, 0), "textcoords": "offset points", "ha": "right", "va": side}
         paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
         ax.annotate(spans(numbers), where, color=DOT, size=8, bbox=paper, **place)
     for number, (name, x, y) in enumerate(dots, 1):

@@ -215,12 +215,23 @@ def parts_of(function: PrimFunc) -> tuple[str, ...]:
 #: blocks that only prepare what another one of the same operator takes
 _HELPERS = re.compile(
     r"pad_temp|padded|input_rows|data_pack|weight_rows|transform_weight|bgemm|inverse_rows|"
-    r"\w+_(maxelem|max|exp|expsum|inverse|single|squares|sum|sum_h)"
+    r"T_softmax_log|grid_position|column_major|order|flat|pool_first|roi_mean|"
+    r"batch_(first|mean|rest|var)|moving_(mean|var)|(key|query)_(place|place_edge|sequence)|"
+    r"\w+_(maxelem|max|exp|expsum|inverse|single|squares|sum|sum_h|sum_d|cast)"
 )
 #: what a name says beyond the operator: TVM's prefixes, the order of axes, the way it is stored
-_BEYOND = re.compile(r"^(T|tir)_|_(nchw|nhwc|ncw|nwc|ncdhw|ndhwc|norm|packed)c?$", re.IGNORECASE)
+_BEYOND = re.compile(r"^(T|tir)_|_(nchw|nhwc|ncw|nwc|ncdhw|ndhwc|packed)c?$", re.IGNORECASE)
 #: block -> its operator, where that has another name
-_CALLED = {"pool_max": "max_pool", "pool_avg": "avg_pool", "conv2d_winograd": "winograd conv2d"}
+_CALLED = {
+    "pool_max": "max_pool",
+    "pool_avg": "avg_pool",
+    "adaptive_pool_max": "adaptive_max_pool",
+    "adaptive_pool_avg": "adaptive_avg_pool",
+    "conv2d_winograd": "winograd conv2d",
+    "T_softmax_norm": "softmax",
+}
+#: the block of log_softmax that softmax has not
+_LOG = "T_softmax_log"
 
 
 @remembered
@@ -228,11 +239,25 @@ def words_of(function: PrimFunc) -> tuple[str, ...]:
     """What a kernel does, as a person would say it: the operators of its blocks.
 
     `pad_temp, conv2d_NCHWc, add, relu` is `conv2d, add, relu`; what only prepares is left out,
-    unless there is nothing else.
+    unless there is nothing else, and so is `layer_norm_mean` beside `layer_norm`.
     """
     parts = parts_of(function)
-    kept = [p for p in parts if not _HELPERS.fullmatch(p)] or parts
-    return tuple(dict.fromkeys(_CALLED.get(p) or _BEYOND.sub("", p) or p for p in kept))
+    kept = [p for p in parts if p in _CALLED or not _HELPERS.fullmatch(p)] or parts
+    plain = {p: _BEYOND.sub("", p) or p for p in kept}
+    own = tuple(f"{name}_" for name in plain.values())
+    last = [p for p in kept if p in _CALLED or not plain[p].startswith(own)]
+    called = {**_CALLED, "T_softmax_norm": "log_softmax"} if _LOG in parts else _CALLED
+    return tuple(dict.fromkeys(called.get(p, plain[p]) for p in last))
+
+
+def group_of(function: rx.Function, functions: Functions) -> str:
+    """What a fused group does, as a person would say it: `conv2d + relu`."""
+    names: dict[str, None] = {}
+    for call in calls_of(function):
+        callee = callee_of(call, functions)
+        does = words_of(callee) if isinstance(callee, PrimFunc) else (op_name(call),)
+        names |= dict.fromkeys(does)
+    return " + ".join(names)
 
 
 def outputs_of(function: PrimFunc, least: int = 1) -> list[Any]:

@@ -266,10 +266,12 @@ class _Frame:
         self.drawing.rect(at[0] - 2.5, at[1] - 2.5, 5, 5, DOT, DOT, 2.5)
 
     def levels(self, lines: Iterable[tuple[str, float]]) -> None:
-        """Lines from side to side; their names stand behind them, none on another."""
+        """Lines from side to side; their names stand behind them, none on another or on a tick."""
+        told = sorted((self._at(0, y)[1], name) for name, y in lines)
         free = float(TOP - LINE_HEIGHT)
-        for at, name in sorted((self._at(0, y)[1], name) for name, y in lines):
-            free = max(free + LINE_HEIGHT, at)
+        for number, (at, name) in enumerate(told, 1):
+            lowest = TOP + HEIGHT - LINE_HEIGHT * (len(told) - number)
+            free = max(free + LINE_HEIGHT, min(at, lowest))
             self.drawing.rect(40, at - 0.5, WIDTH - 40, 1, DEFAULT, DEFAULT)
             self.drawing.text(WIDTH + 4, free + 4, name, DEFAULT, 10)
 

@@ -222,7 +222,8 @@ def _static_forms(widget: Any) -> Iterator[tuple[bool, str]]:
         yield True, _shown_by(widget)
     elif isinstance(widget, ipywidgets.ValueWidget) and isinstance(widget.value, str | int | float):
         words = f"{getattr(widget, 'description', '')}: {widget.value}".removeprefix(": ")
-        yield False, as_html.to_html([Line(words)])
+        if words:  # a label that nothing has been written to yet is no empty frame
+            yield False, as_html.to_html([Line(words)])
 
 
 def _shown_by(widget: Any) -> str:

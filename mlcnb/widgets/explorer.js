@@ -447,8 +447,8 @@ function explorer(root, view) {
   function drawMain() {
     if (s.compare) return drawComparison();
     let rows = s.preview || rowsNow();
-    const total = rows.length;
-    if (total > FOLD_FROM && !s.unfolded) rows = folded(rows);
+    const folds = rows.length > FOLD_FROM && rows.some((row) => row.mark === "+" || row.mark === "-");
+    if (folds && !s.unfolded) rows = folded(rows);
     shown = rows;
     listing.show(rows.map(spansOf), rows.map((row) => row.mark || " "));
     drawMargin();
@@ -456,7 +456,7 @@ function explorer(root, view) {
     const told = s.preview ? `preview: ${s.label}` : s.at === 0 ? "program as given" : `step ${s.at}: ${steps()[s.at][0]}`;
     ui.head.replaceChildren(el("h4", { class: s.preview ? "x-preview" : "" }, told),
       el("span", { class: "mlc-faint" }, s.at || s.preview ? changed(rows) : ""),
-      ...(total > FOLD_FROM ? [button(s.unfolded ? "only changes" : "all lines", () => { s.unfolded = !s.unfolded; drawMain(); })] : []),
+      ...(folds ? [button(s.unfolded ? "only changes" : "all lines", () => { s.unfolded = !s.unfolded; drawMain(); })] : []),
       ...(more ? [el("span", { class: "mlc-warn" }, `${more} more lines are not shown`)] : []),
       ...(!s.preview && program() && program().missed ? [el("span", { class: "mlc-faint x-right" }, `misses by line are not counted: ${program().missed}`)] : []));
     if (!ui.main.contains(listing.node)) ui.main.replaceChildren(listing.node);

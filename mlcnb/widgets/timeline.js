@@ -133,14 +133,15 @@ function rules(view, i, s, panes) {
   const pressed = [];
   const rows = s.rules.map(([name, count], k) => {
     const about = view.data.rules[name];
-    const where = button(`×${count}`, () => light(k), { title: `light the ${count} places of ${name}`, "aria-pressed": "false" });
+    const where = button(`×${count}`, () => light(k), { title: `light the ${count === 1 ? "place" : `${count} places`} of ${name}`, "aria-pressed": "false" });
     pressed[k] = where;
     const without = button("run without this rule", () => run(name, without), { disabled: !view.live });
     view.onLive((live) => {
       without.disabled = !live;
       without.title = live ? `run ${s.name} again without ${name}` : "needs a kernel: run the cell again";
     });
-    return [el("b", {}, name), where, about.summary, button(about.source, () => listing(name), { title: `source of ${name}` }), without];
+    const joints = name.split(/(?<=[._])/).flatMap((part) => [el("wbr", {}), part]).slice(1);
+    return [el("b", {}, ...joints), where, about.summary, button(about.source, () => listing(name), { title: `source of ${name}` }), without];
   });
   const shown = table(["rule", "applied", "what it does", "written in", "without it"], rows, { spare: [3] });
   return el("div", { class: "mlc-rules" }, roomy(shown), source, result);

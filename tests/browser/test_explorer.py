@@ -42,6 +42,24 @@ BESIDE = """pane => {
 }"""
 
 
+def test_a_long_program_is_shown_before_anything_changes_it(page_of):
+    """Its lines are no unchanged ones of a step: there is none yet."""
+    stages = [mlc.te.placeholder((8,), name="A")]
+    for number in range(16):
+        last = stages[-1]
+        stages.append(mlc.te.compute((8,), lambda i, x=last: x[i] + 1.0, name=f"B{number}"))
+    sch = Schedule(mlc.te.create_prim_func([stages[0], stages[-1]]))
+    page = mlc.explore(sch)
+    page.do("parallel", sch.get_loops("B7")[0])
+    root = page_of(page).locator(".mlcnb")
+    program = root.get_by_role("listbox", name="program")
+    expect(program).to_contain_text("unchanged lines")
+    root.get_by_role("slider", name="step").press("Home")
+    expect(program).not_to_contain_text("unchanged lines")
+    expect(program).to_contain_text('T.block("B15")')
+    expect(root.get_by_role("button", name="all lines")).to_have_count(0)
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_replay_without_a_kernel(page_of, axe, screenshot, dark):
     root = page_of(scheduled(), dark=dark).locator(".mlcnb")

@@ -8,6 +8,7 @@ import pytest
 
 from mlcnb import view
 from mlcnb.core import display
+from mlcnb.testing import gallery
 from tests.browser.lab import with_outputs
 from tests.browser.room import IN_VIEWS, WIDTHS, clipped
 from tests.view.allowed import check_html
@@ -46,6 +47,15 @@ _FOLDS = """(outputs, all) => outputs.flatMap(output => [...output.querySelector
   })"""
 
 
+# columns that stand one below the other, and have an empty line
+_HOLES = """() => [...document.querySelectorAll(".mlc-view div")]
+  .filter(row => row.style.display === "flex")
+  .filter(row => new Set([...row.children].map(x => x.getBoundingClientRect().top)).size > 1)
+  .flatMap(row => [...row.querySelectorAll("pre")])
+  .filter(pre => pre.textContent.trimEnd().split("\\n").some(line => !line.trim()))
+  .map(pre => pre.textContent)"""
+
+
 @pytest.mark.parametrize("trusted", [False, True], ids=["untrusted", "trusted"])
 def test_every_view(lab, calm, axe, screenshot, trusted):
     nb = lab.open(with_outputs([*calm.values()]), trusted=trusted, live=False)
@@ -81,6 +91,21 @@ def test_long_names_are_not_cut_off(idle):
             page.set_viewport_size({"width": room, "height": 1000})
             for number, (what, _) in enumerate(views):
                 found += [f"{room}: {what}: {cut}" for cut in clipped(shown.nth(number), IN_VIEWS)]
+    finally:
+        page.close()
+    assert found == []
+
+
+def test_two_programs_have_no_holes(idle):
+    """Empty lines keep equal lines abreast; none are left where one program is below the other."""
+    views = [view.to_html(gallery(name)) for name in ("merge", "split", "vectorize", "cache_read")]
+    page = idle[0].context.new_page()
+    try:
+        page.set_content(f"<body style='margin:0;font-family:sans-serif'>{''.join(views)}")
+        found = []
+        for _, _, room in WIDTHS:
+            page.set_viewport_size({"width": room, "height": 1000})
+            found += page.evaluate(_HOLES)
     finally:
         page.close()
     assert found == []

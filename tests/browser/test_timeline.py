@@ -50,9 +50,30 @@ def test_steps_by_keyboard(page_of, axe, screenshot, dark):
     axe(root)
 
 
+#: names of rules that go over lines elsewhere than at their joints
+_TORN = """rules => rules.flatMap(rule => [...rule.childNodes])
+  .filter(part => {
+    const range = document.createRange();
+    range.selectNodeContents(part);
+    return part.nodeType === Node.TEXT_NODE && range.getClientRects().length > 1;
+  }).map(part => part.textContent)"""
+
+
+def test_names_of_rules_break_at_their_joints(page_of):
+    run = trace(mlc.get_pipeline("default"), convolutions())
+    root = page_of(mlc.explore(run)).locator(".mlcnb")
+    root.page.set_viewport_size({"width": 720, "height": 900})
+    steps = root.get_by_role("slider", name="pass that changed something")
+    names = root.locator(".mlc-rules td:first-child b")
+    steps.press("Home")
+    for _ in range(sum(step.changed for step in run)):
+        assert names.evaluate_all(_TORN) == []
+        steps.press("ArrowRight")
+
+
 def test_rules_light_their_nodes(page_of):
     root = page_of(mlc.explore(trace([SimplifyOps()], parse(TURNS)))).locator(".mlcnb")
-    root.get_by_role("button", name="light the 1 places of SimplifyOps.reshape").click()
+    root.get_by_role("button", name="light the place of SimplifyOps.reshape").click()
     expect(root.locator(".mlc-on")).to_have_count(1)
     root.get_by_role("button", name="source of SimplifyOps.reshape").click()
     expect(root.get_by_role("region", name="source of SimplifyOps.reshape")).to_contain_text(

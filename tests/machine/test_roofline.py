@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import matplotlib
 import pytest
 from hypothesis import given
@@ -65,3 +67,22 @@ def test_dots_that_would_cover_each_other_are_one():
     assert {t.get_text() for t in ax.texts} >= {"1-2, 4", "3"}
     assert len(ax.get_legend().get_texts()) == 4
     matplotlib.pyplot.close(ax.figure)
+
+
+@pytest.mark.parametrize("beside", [1, 2])
+@pytest.mark.parametrize("close", [1.0, 1.01, 1.12, 1.5, 3.0])
+def test_names_of_levels_stand_apart_and_numbers_off_the_roof(close, beside):
+    matplotlib.use("Agg")
+    speeds = (529.0, 119.0 * close, 119.0, 117.0 / close)
+    names = ("L1", "L2", "L3", "memory")
+    levels = [Level(name, None, speed) for name, speed in zip(names, speeds, strict=True)]
+    size = (8 if beside == 1 else 9.5, 4.5)
+    figure, axes = matplotlib.pyplot.subplots(1, beside, figsize=size, layout="constrained")
+    dots = [("near", 160.0, 250.0), ("at", 40.0, 270.0), ("far", 160.0, 2.0)]
+    ax = Roofline(268.0, tuple(levels), 1).plot(dots, axes if beside == 1 else axes[1])
+    figure.canvas.draw()
+    boxes = {t.get_text(): t.get_window_extent() for t in ax.texts}
+    assert not [(a, b) for a, b in combinations(boxes, 2) if boxes[a].overlaps(boxes[b])]
+    roof = ax.transData.transform((1.0, 268.0))[1]
+    assert not [text for text, box in boxes.items() if box.y0 < roof < box.y1]
+    matplotlib.pyplot.close(figure)

@@ -445,3 +445,22 @@ def test_a_block_gives_nothing_to_name() -> None:
             |                             ^
           4 |         T.evaluate(0)
         hint: leave `as` away""")
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("for i in rang(8): B[i] = A[i]", "no name 'rang' here", "did you mean 'range'?"),
+        ("for i in range(8): D[i] = A[i]", "no name 'D' here", "there are A, B, i"),
+        (
+            "for i in range(8): T[i] = A[i]",
+            "only elements of buffers can be assigned, this is the namespace T",
+            "there are A, B",
+        ),
+    ],
+)
+def test_names_that_mean_nothing(line, message, hint):
+    head = 'def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):'
+    with pytest.raises(ParseError) as caught:
+        parse(f"@T.prim_func\n{head}\n    {line}\n")
+    assert (caught.value.message, caught.value.hint) == (message, hint)

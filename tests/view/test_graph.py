@@ -22,11 +22,13 @@ from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform import AnnotateTIROpPattern, FuseOps, FuseTIR, LegalizeOps
 from mlcnb.runtime.profile import Profile, Row
 from mlcnb.script import parse
+from mlcnb.view import survey
 from mlcnb.view.as_text import to_text
 from mlcnb.view.graph import drawing, graph, kinds, layout, paint
 from mlcnb.view.graph.fold import chains, ends, fold, groups, repeats
 from mlcnb.view.graph.layout import Placed
 from mlcnb.view.graph.model import Edge, Model, Node
+from tests.op.test_declarations import WITH_LOOPS
 from tests.view.allowed import check_html, check_svg, contrast, pictures
 from tests.view.samples import matmul, mlp
 from tests.view.snapshot import same
@@ -82,7 +84,7 @@ def test_fused_groups_are_clusters_or_nodes():
         inside.setdefault(node.cluster, []).append(node.lines[0])
     titles = [c.title for c in drawn.model.clusters]
     assert {titles[k]: v for k, v in inside.items() if k is not None} == {
-        "fused_matmul_relu_add": ["matmul", "relu", "add"]
+        "matmul + relu + add": ["matmul", "relu", "add"]
     }
     plain = mod.graph(groups=False)
     assert not plain.model.clusters
@@ -114,6 +116,31 @@ def test_kernels_are_named_as_a_person_would():
     table = mlcnb.view.to_text(made)
     assert "conv2d + relu" in table
     assert "pad_temp + " not in table
+
+
+#: operators that are several steps for a person, too
+_SEVERAL = {
+    "argsort", "median", "topk", "index_put", "repeat", "multinomial_from_uniform",
+    "grad.max_pool2d_backward", "grad.nll_loss_backward",
+    "nn.contrib_conv2d_winograd_weight_transform", "vision.all_class_non_max_suppression",
+    "vision.get_valid_counts", "vision.multibox_transform_loc",
+}  # fmt: skip
+
+
+def test_the_kernel_of_an_operator_has_one_name():
+    """`layer_norm`, not `layer_norm_mean + … + layer`, whatever its blocks are called."""
+    told = {(case.op.sugar, survey.words_of(case.prim_func())) for case in WITH_LOOPS}
+    assert {op for op, words in told if len(words) > 1} == _SEVERAL
+    one = {op: words[0] for op, words in told if len(words) == 1}
+    assert one["nn.layer_norm"] == "layer_norm"
+    assert one["nn.batch_norm"] == "batch_norm"
+    assert one["nn.rms_norm"] == "rms_norm"
+    assert one["nn.attention"] == one["nn.attention_var_len"] == "attention"
+    assert one["nn.max_pool2d"] == one["nn.max_pool3d"] == "max_pool"
+    assert one["nn.avg_pool3d"] == "avg_pool"
+    assert (one["nn.softmax"], one["nn.log_softmax"]) == ("softmax", "log_softmax")
+    assert one["image.grid_sample"] == "grid_sample"
+    assert one["image.resize2d"] == "resize"
 
 
 SIZES = (("x", (1, 4, 8, 8)), ("w", (4, 4, 3, 3)))

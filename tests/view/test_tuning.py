@@ -49,6 +49,15 @@ def test_names_of_levels_stand_apart_and_outside_the_axes():
     assert all(b - a >= 11 for (_, a), (_, b) in pairwise(places))
 
 
+def test_names_of_levels_at_the_bottom_leave_the_ticks_alone():
+    frame = tuning._Frame("t", "seconds", "ratio", [0.0, 2.0], [0.75, 3.0])
+    frame.levels([("default", 1.0), ("NumPy", 0.93), ("roofline", 0.75)])
+    names = rf'<text x="{tuning.WIDTH + 4}" y="([^"]*)" '
+    places = [float(y) for y in re.findall(names, frame.drawing.svg("x"))]
+    assert len(places) == 3 and all(b - a >= 11 for a, b in pairwise(places))
+    assert places[-1] <= tuning.TOP + tuning.HEIGHT + 4
+
+
 def test_times_and_ratio_say_the_same(found):
     """The best was timed when the clock of the core was another one."""
     other = replace(found, best=replace(found.best, seconds=1.2e-3))

@@ -201,6 +201,8 @@ def test_a_box_of_ipywidgets_shows_its_pages_where_no_widget_runs(formatted):
     assert shown[MIME]["model_id"] == box.model_id
     assert alone[MIME]["model_id"] == page.panel.model_id
     assert "text/html" not in plain and MIME in plain
+    unsaid = formatted(ipywidgets.VBox([page.panel, ipywidgets.Label()]))
+    assert unsaid["text/html"] == page.to_html()  # no frame around nothing
 
 
 def test_what_interact_returns_stands_where_no_widget_runs(formatted):

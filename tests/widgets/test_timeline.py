@@ -82,10 +82,10 @@ def test_what_becomes_one_kernel_stands_in_a_frame():
     steps = mlc.explore(trace(mlc.get_pipeline("zero"), mlp())).snapshot()["steps"]
     fuse = steps[3]
     assert [c[4] for c in fuse["graphs"][0]["c"]] == ["3 become one"]
-    assert [c[4] for c in fuse["graphs"][1]["c"]] == ["fused_matmul_relu_add"]
+    assert [c[4] for c in fuse["graphs"][1]["c"]] == ["matmul + relu + add"]
     assert not any(sign for signs in fuse["signs"] for sign in signs)
     merged = steps[4]["graphs"]
-    assert [c[4] for c in merged[0]["c"]] == ["fused_matmul_relu_add"] and not merged[1]["c"]
+    assert [c[4] for c in merged[0]["c"]] == ["matmul + relu + add"] and not merged[1]["c"]
     assert len(merged[0]["n"]) - len(merged[1]["n"]) == 2
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlcnb.core.node import replace
+from mlcnb.core.text import plural
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.structural import structural_equal
@@ -51,7 +52,7 @@ class CombineParallelMatmul(FunctionPass):
         blocks = tuple(combiner.block(b) for b in func.body.blocks)
         if not combiner.found:
             return func
-        ctx.note(f"{combiner.found} products became part of others")
+        ctx.note(f"{plural(combiner.found, 'product')} became part of others")
         return replace(func, body=rx.SeqExpr(blocks, func.body.body))
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.core.text import plural
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.expr import Call, DataflowVar, Function, Op, Var
@@ -39,7 +40,7 @@ class ConcatInPlace(ModulePass):
                     changed[key] = callee.with_attr("op_pattern", int(OpPatternKind.OPAQUE))
         if not changed:
             return mod
-        ctx.note(f"{len(changed)} concatenations whose operands may be made in place")
+        ctx.note(f"{plural(len(changed), 'concatenation')} whose operands may be made in place")
         return mod.with_functions(changed)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import replace
+from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
@@ -38,7 +39,7 @@ class ConvAlongRows(FunctionPass):
         """The function with such convolutions rewritten."""
         rewriter = _Rewriter(mod.functions)
         result = rewriter.rewrite(func)
-        ctx.note(f"{rewriter.changed} convolutions lie along rows")
+        ctx.note(f"{plural(rewriter.changed, 'convolution')} along rows")
         return result
 
 

@@ -16,6 +16,7 @@ import math
 from typing import Any
 
 from mlcnb.core.node import replace
+from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
@@ -43,7 +44,7 @@ class ConvByPlanes(FunctionPass):
         """The function with such convolutions rewritten."""
         rewriter = _Rewriter(mod.functions)
         result = rewriter.rewrite(func)
-        ctx.note(f"{rewriter.changed} convolutions go by planes")
+        ctx.note(f"{plural(rewriter.changed, 'operator')} by planes")
         return result
 
 

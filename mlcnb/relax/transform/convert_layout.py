@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlcnb.core.node import map_children, replace
+from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
@@ -68,7 +69,7 @@ class ConvertLayout(FunctionPass):
         converter = _Converter(func, mod, block)
         converter.target = target
         result = converter.function()
-        ctx.note(f"{converter.blocked} convolutions in blocks of {block} channels")
+        ctx.note(f"{plural(converter.blocked, 'convolution')} in blocks of {block} channels")
         return result
 
 

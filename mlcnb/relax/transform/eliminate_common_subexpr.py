@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.core.text import plural
 from mlcnb.ir.expr import GlobalVar, IntImm
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
@@ -142,5 +143,5 @@ class EliminateCommonSubexpr(FunctionPass):
         sharing = _Sharing(mod.functions, self.call_only)
         made = sharing.rewrite(func)
         if sharing.removed:
-            ctx.note(f"{sharing.removed} values were computed before")
+            ctx.note(f"{plural(sharing.removed, 'value was', 'values were')} computed before")
         return made

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import replace
+from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
@@ -44,7 +45,7 @@ class FillGroups(FunctionPass):
         block = self.block or (target.lanes("float32") if target.is_cpu else 0)
         rewriter = _Rewriter(mod.functions, block)
         result = rewriter.rewrite(func) if block > 1 else func
-        ctx.note(f"{rewriter.changed} convolutions with groups that are filled up")
+        ctx.note(f"{plural(rewriter.changed, 'convolution')} with groups that are filled up")
         return result
 
 

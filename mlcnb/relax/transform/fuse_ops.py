@@ -17,6 +17,7 @@ import re
 from typing import Any
 
 from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.text import plural
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import merge
@@ -65,9 +66,8 @@ class FuseOps(ModulePass):
                 fuser.table.set(key, fuser.function(func))
         if fuser.groups:
             new = len(fuser.table.functions) - len(mod)
-            ctx.note(
-                f"{fuser.calls} calls fused into {fuser.groups} groups, {new} of them distinct"
-            )
+            groups = plural(fuser.groups, "group")
+            ctx.note(f"{fuser.calls} calls fused into {groups}, {new} of them distinct")
         return fuser.table.module(mod)
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
@@ -53,7 +54,7 @@ class IntegerOps(FunctionPass):
         made = integers.rewrite(func)
         if made is func:
             return func
-        ctx.note(f"{integers.count} operators work on integers")
+        ctx.note(f"{plural(integers.count, 'operator works', 'operators work')} on integers")
         return remove_unused_bindings(made, mod.functions)
 
 

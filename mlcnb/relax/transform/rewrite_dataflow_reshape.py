@@ -9,6 +9,7 @@ from typing import Any
 
 from mlcnb.arith import simplify
 from mlcnb.core.node import walk
+from mlcnb.core.text import plural
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.ir.module import IRModule
@@ -39,7 +40,7 @@ class RewriteDataflowReshape(FunctionPass):
         rewriter = _Reshaper(mod.functions)
         made = rewriter.rewrite(func)
         if rewriter.count:
-            ctx.note(f"{rewriter.count} copies became views")
+            ctx.note(f"{plural(rewriter.count, 'copy became a view', 'copies became views')}")
         return made
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import replace
+from mlcnb.core.text import plural
 from mlcnb.ir.dtype import dtype as make_dtype
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
@@ -70,7 +71,7 @@ class RoundProducts(FunctionPass):
         mixer.kind, mixer.out, mixer.batched = self.dtype, self.out_dtype, self.batched
         mixer.wanted = wanted_in_half(func, self.batched)
         made = mixer.rewrite(narrow_parameters(func, self.fp16_input_names, self.dtype))
-        ctx.note(f"{mixer.products} products in {self.dtype}")
+        ctx.note(f"{plural(mixer.products, 'product')} in {self.dtype}")
         return func if made is func else remove_unused_bindings(made, mod.functions)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.core.text import plural
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.structural import structural_equal
@@ -41,7 +42,7 @@ class SimplifyOps(FunctionPass):
         made = simplifier.rewrite(func)
         if made is func:
             return func
-        ctx.note(f"{simplifier.count} operators simplified")
+        ctx.note(f"{plural(simplifier.count, 'operator')} simplified")
         return remove_unused_bindings(made, mod.functions)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from mlcnb.core.text import kind_of
+from mlcnb.core.text import kind_of, suggestion
 from mlcnb.ir.expr import Var
 from mlcnb.script import words
 from mlcnb.script.parser.scope import Scope
@@ -57,6 +57,12 @@ def no_return(last: ast.AST) -> tuple[ast.AST, str, str]:
     return last, "a graph function ends with `return`", hint
 
 
+def buffer_hint(scope: Scope) -> str | None:
+    """The buffers that there are, where something else is written to."""
+    own = [n for frame in scope.frames for n in frame if isinstance(scope.find(n), Buffer)]
+    return f"there are {', '.join(own[:12])}" if own else None
+
+
 def name_hint(name: str, scope: Scope) -> str | None:
     """What to write in place of a name that means nothing."""
     if name in ("np", "numpy", "math", "torch"):
@@ -73,6 +79,8 @@ def name_hint(name: str, scope: Scope) -> str | None:
     similar = scope.similar(name)
     if similar is not None:
         return f"did you mean {similar!r}?"
+    if near := suggestion(name, ("range",)):
+        return near
     return f"there are {', '.join(own[:12])}" if own else None
 
 

@@ -11,6 +11,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.script import build, frames, words
 from mlcnb.script.parser import operate
+from mlcnb.script.parser.advice import buffer_hint, title
 from mlcnb.script.parser.body import Body
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.source import is_remark
@@ -192,7 +193,12 @@ class StmtParser(MacroParser):
     ) -> None:
         buffer = self.ev.value(target.value)
         if not isinstance(buffer, Buffer):
-            raise self.ev.error(target.value, "only elements of buffers can be assigned")
+            kind = f"this is {title(buffer)}"
+            raise self.ev.error(
+                target.value,
+                f"only elements of buffers can be assigned, {kind}",
+                buffer_hint(self.ev.scope),
+            )
         index = self.ev.index(target.slice)
         axes = index if isinstance(index, tuple) else (index,)
         out.add(self._store(buffer, axes, value, node, None, target))

@@ -30,6 +30,7 @@ import numpy as np
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
+from mlcnb.core.text import suggestion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 
@@ -122,7 +123,8 @@ class Gallery(Mapping[str, Example], display.Shown):
 
     def __getitem__(self, name: str) -> Example:
         if name not in self._all:
-            raise MLCError(f"gallery: no primitive {name!r}", hint=f"one of {', '.join(self._all)}")
+            near = suggestion(name, self._all) or f"one of {', '.join(self._all)}"
+            raise MLCError(f"gallery: no primitive {name!r}", hint=near)
         return self._all[name]
 
     def __iter__(self) -> Iterator[str]:

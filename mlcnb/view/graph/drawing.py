@@ -30,7 +30,7 @@ _STYLE = (
     ".mlcnb .l,.mlcnb .h{paint-order:stroke;stroke:#ffffff;stroke-width:3px}"
     ".mlcnb .e{fill:none;stroke:#57606a}.mlcnb .d{stroke-dasharray:4 3}"
     ".mlcnb .a{fill:#57606a}"
-    ".mlcnb .c{fill:#f6f8fa;stroke:#8c959f}"
+    ".mlcnb .c{fill:#f6f8fa;stroke:#8c959f}.mlcnb .p{fill:#f6f8fa}"
     ".mlcnb .h{text-anchor:start;font-size:10px;font-weight:bold;fill:#3d444d;"
     "stroke:#f6f8fa;stroke-width:5px}"
 )
@@ -178,7 +178,10 @@ def _clusters(model: Model, placed: Placed, rows: Point) -> Iterable[tuple[str, 
         size = f'width="{_n(right - left)}" height="{_n(bottom - top)}"'
         frame = f'<rect class="c" x="{_n(left)}" y="{_n(top)}" {size} rx="5"/>'
         at = f'x="{_n(left + 6)}" y="{_n(top + 14)}"'
-        yield frame, f'<text class="h" {at}>{_text(cluster.title)}</text>'
+        paper = f'x="{_n(left + 4)}" y="{_n(top + 4)}" height="13"'
+        wide = min(6.1 * len(cluster.title) + 4, right - left - 8)
+        title = f'<text class="h" {at}>{_text(cluster.title)}</text>'
+        yield frame, f'<rect class="p" {paper} width="{_n(wide)}"/>{title}'
 
 
 def _edges(model: Model, placed: Placed, rows: Point) -> Iterable[str]:

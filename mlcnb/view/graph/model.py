@@ -102,7 +102,8 @@ class Value:
 
 _ALLOC = ("relax.builtin.alloc_tensor", "relax.memory.alloc_tensor", "relax.memory.alloc_storage")
 _KILL = ("relax.memory.kill_tensor", "relax.memory.kill_storage")
-_NAME, _DETAIL = 40, 26
+#: letters of a name, of what a kernel does, of a line below
+_NAME, _DOES, _DETAIL = 40, 52, 26
 
 
 def build(name: str, function: rx.Function, functions: Mapping[Any, Any], groups: bool) -> Model:
@@ -127,7 +128,8 @@ class _Builder:
     def add(self, sort: str, lines: tuple[str, ...], **more: Any) -> int:
         """A new node in the cluster that is open."""
         number = len(self.model.nodes)
-        shown = (clip(lines[0], _NAME), *(clip(line, _DETAIL) for line in lines[1:]))
+        room = _DOES if more.get("kernel") else _NAME
+        shown = (clip(lines[0], room), *(clip(line, _DETAIL) for line in lines[1:]))
         made = Node(number, sort, shown, cluster=self.cluster, members=(number,), **more)
         self.model.nodes.append(made)
         return number
@@ -243,7 +245,7 @@ class _Builder:
         """The operators of a fused group in a frame of their own."""
         for param, arg in zip(callee.params, x.args, strict=False):
             self.values[param] = self.value(arg)
-        with_frame = self.open(survey.op_name(x))
+        with_frame = self.open(survey.group_of(callee, self.functions) or survey.op_name(x))
         result = self.sequence(callee.body)
         self.cluster = with_frame
         return result
