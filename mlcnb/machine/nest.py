@@ -75,8 +75,10 @@ class Addressed:
         return several * prod(count for _, count in apart)
 
     def _even(self, trips: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-        """The loops of which each iteration adds the same, with what it adds."""
-        return ((n, self.steps[n]) for n in trips if isinstance(self.steps[n], int))
+        """The loops of which each iteration adds the same, and not 0, with what it adds."""
+        return (
+            (n, self.steps[n]) for n in trips if isinstance(self.steps[n], int) and self.steps[n]
+        )
 
     def once(
         self, begin: int, trips: Mapping[int, int], ticks: Mapping[int, int]

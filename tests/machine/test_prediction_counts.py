@@ -193,6 +193,17 @@ def main(A: T.Buffer(({extents[0]},), "float32"), B: T.Buffer(({halo}, {last}), 
     assert list(predict(func, cache=SMALL).misses) == counted(func, SMALL)
 
 
+def test_loops_that_decide_whether_and_not_where_are_no_step():
+    func = script.from_source("""from mlcnb.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((128,), "float32")):
+    for i, j, k, l in T.grid(64, 64, 64, 8):
+        if i < j:
+            B[k + l] = B[k + l] + A[k]
+""")
+    assert list(predict(func, cache=SMALL).misses) == counted(func, SMALL)
+
+
 def with_ways(level: Cache, ways: int) -> Cache:
     """A level with as many sets that hold more lines, or fewer."""
     return Cache(level.sets * level.line * ways, ways, level.line, level.name)
