@@ -80,6 +80,7 @@ KNOWN = (
     r"Could not restore the debugger state",
     r"uncaught: [^\n]*removeChild[\s\S]*/jlab_core\.",
     r"uncaught: [^\n]*'kernel'\)[\s\S]*/jupyterlab-manager/static/",
+    r"uncaught: Error: Canceled future for create_subshell_request message",
 )
 _THEME = """async ([name]) => {
   await jupyterapp.commands.execute("apputils:change-theme", {theme: name});
