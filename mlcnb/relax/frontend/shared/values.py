@@ -82,7 +82,7 @@ class Values:
             return folded
         var = self.bind(made)
         self.symbols.follow(var, made)
-        told = self.told(var)
+        told = self.told(var) if var in self.symbols.values else None
         if told is not None:
             return told
         if _is_open(info) or (type(info) is TupleStructInfo and any(map(_is_open, info.fields))):
@@ -91,7 +91,7 @@ class Values:
 
     def told(self, var: rx.Var) -> rx.Constant | None:
         """A value that only known sizes made, of shapes with open ones too: it is a constant."""
-        found, info = self.symbols.values.get(var), var.struct_info
+        found, info = self.symbols.values[var], var.struct_info
         if not isinstance(found, np.ndarray) or not info.dtype.is_integer:  # type: ignore[union-attr]
             return None
         numbers = [as_int(x) for x in found.flat]
