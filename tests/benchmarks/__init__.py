@@ -9,6 +9,7 @@ python -m tests.benchmarks memory                      peak memory of the models
 python -m tests.benchmarks threads                     what a fork and join of the pool costs
 python -m tests.benchmarks assembly --cpus cortex-a72  what they compile to elsewhere, counted
 python -m tests.benchmarks narrow                      bfloat16, float16 and int8
+python -m tests.benchmarks heads                       few columns, one query, loops, lines
 python -m tests.benchmarks real                        small real models, open sizes, dynamic int8
 python -m tests.benchmarks calls                       what a call from Python costs
 python -m tests.benchmarks schedule                    1,000 schedule steps on a convolution

@@ -136,7 +136,9 @@ def _scanning(turns: int) -> Case:
     )
     scan = node("Scan", ["s", "x"], ["y", "rows"], body=body, num_scan_inputs=1)
     model = model_of([scan], {"s": [16], "x": ["turns", 16]}, ["y", "rows"])
-    return Case("heads", f"scan of {turns} slices", model, (random(16), random(turns, 16, seed=1)))
+    return Case(
+        "heads", f"scan of an open axis, {turns}", model, (random(16), random(turns, 16, seed=1))
+    )
 
 
 def _line(mode: str, length: int, wanted: int) -> Case:
