@@ -124,6 +124,7 @@ def _accumulating(turns: int) -> Case:
     loop = node("Loop", ["n", "", "x"], ["y", "rows"], body=body)
     dtypes = {"n": np.dtype("int64")}
     model = model_of([loop], {"x": [4, 16], "n": []}, ["y", "rows"], dtypes=dtypes)
+    _told(model, [4, 16], [None, 4, 16])
     return Case("heads", f"loop of {turns} turns", model, (random(4, 16), np.array(turns)))
 
 
@@ -136,9 +137,17 @@ def _scanning(turns: int) -> Case:
     )
     scan = node("Scan", ["s", "x"], ["y", "rows"], body=body, num_scan_inputs=1)
     model = model_of([scan], {"s": [16], "x": ["turns", 16]}, ["y", "rows"])
+    _told(model, [16], ["turns", 16])
     return Case(
         "heads", f"scan of an open axis, {turns}", model, (random(16), random(turns, 16, seed=1))
     )
+
+
+def _told(model: Any, *shapes: list[Any]) -> None:
+    """The shapes of the outputs, which inference does not find."""
+    pairs = zip(("y", "rows"), shapes, strict=True)
+    del model.graph.output[:]
+    model.graph.output.extend(helper.make_tensor_value_info(n, 1, s) for n, s in pairs)
 
 
 def _line(mode: str, length: int, wanted: int) -> Case:
