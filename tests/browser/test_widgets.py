@@ -187,8 +187,6 @@ def test_a_card_s_listing_keeps_off_its_frame(page_of):
 def test_graphs_are_dark_on_a_dark_page(page_of, dark):
     """Shapes and their labels are turned together, so that one can be read on the other."""
     root = page_of(page("IRModule"), dark=dark).locator(".mlcnb")
-    turned = [
-        root.locator(f".mlc-graph {what}").first.evaluate("x => getComputedStyle(x).filter")
-        for what in (".mlc-shape", ".mlc-label")
-    ]
-    assert turned == ["invert(0.93) hue-rotate(180deg)" if dark else "none"] * 2
+    wanted = "invert(0.93) hue-rotate(180deg)" if dark else "none"
+    for what in (".mlc-shape", ".mlc-label"):
+        expect(root.locator(f".mlc-graph {what}").first).to_have_css("filter", wanted)
