@@ -162,14 +162,10 @@ def copied(
 
     Columns are filled up to whole vectors; the last block is None where none had to be.
     """
-    block, last = anchor.handle, None
-    if (product.columns or 0) % lanes and is_padded(sch, anchor, lanes):
+    block = anchor.handle
+    last = whole_vectors(sch, anchor, after, lanes)
+    if last is not None:
         panels = sch.get_producers(block)[-1]
-        last = sch.get_consumers(block)[0]
-        for follower in after:
-            sch.compute_inline(last)
-            last = follower.handle
-        sch.set_scope(block, 0, "local")
     else:
         panels = sch.cache_read(block, product.b.index, "global")
 
@@ -181,6 +177,19 @@ def copied(
 
     sch.transform_layout(block, ("read", product.b.index), layout)
     return panels, last
+
+
+def whole_vectors(sch: Schedule, anchor: BlockInfo, after: list[BlockInfo], lanes: int) -> Any:
+    """The block that stores the result, where the sums are filled up to whole vectors of columns;
+    None where they are whole, or stay as they are."""
+    if (anchor.extents[-2] or 0) % lanes == 0 or not is_padded(sch, anchor, lanes):
+        return None
+    last = sch.get_consumers(anchor.handle)[0]
+    for follower in after:
+        sch.compute_inline(last)
+        last = follower.handle
+    sch.set_scope(anchor.handle, 0, "local")
+    return last
 
 
 def is_padded(sch: Schedule, anchor: BlockInfo, lanes: int) -> bool:

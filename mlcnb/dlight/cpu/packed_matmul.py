@@ -18,7 +18,7 @@ from typing import Any
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
-from mlcnb.dlight.cpu.matmul import is_padded
+from mlcnb.dlight.cpu.matmul import whole_vectors
 from mlcnb.dlight.cpu.tiles import choose_tile, overlap
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
@@ -57,7 +57,7 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     last = whole_vectors(sch, anchor, after, lanes) or fuse_epilogue(sch, anchor, after)
     *rows, columns, k = sch.get_loops(anchor.handle)
     vectors = min(block // lanes, -(-(anchor.extents[-2] or block) // lanes))
-    along, beside = row_loops(anchor.extents[:-2])
+    along, beside = rows_to_cut(anchor.extents[:-2])
     length = anchor.extents[along]
     length = None if length is None else length * beside
     tile = choose_tile(length, None, target.vector_registers, vectors)
@@ -83,20 +83,7 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     return True
 
 
-def whole_vectors(sch: Schedule, anchor: BlockInfo, after: list[BlockInfo], lanes: int) -> Any:
-    """The block that stores the result, where the sums are filled up to whole vectors of columns;
-    None where they are whole, or stay as they are."""
-    if (anchor.extents[-2] or 0) % lanes == 0 or not is_padded(sch, anchor, lanes):
-        return None
-    last = sch.get_consumers(anchor.handle)[0]
-    for follower in after:
-        sch.compute_inline(last)
-        last = follower.handle
-    sch.set_scope(anchor.handle, 0, "local")
-    return last
-
-
-def row_loops(extents: list[int | None]) -> tuple[int, int]:
+def rows_to_cut(extents: list[int | None]) -> tuple[int, int]:
     """Which loop of rows is cut into tiles, and how many rows the loops in it have, which are all
     in a tile: few, as where a sequence comes before a small batch."""
     along, beside = len(extents) - 1, 1

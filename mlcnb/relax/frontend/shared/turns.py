@@ -328,6 +328,11 @@ class Turns:
         held = v.scalar(self.node, condition)
         return held if below is None else self.call("relax.logical_and", below, held)
 
+    @property
+    def has_one_room(self) -> bool:
+        """Whether one room has the rows of all turns."""
+        return self.has_room and self.length is not None
+
     # its call ------------------------------------------------------------------------------------
 
     def results(self) -> tuple[list[Any], list[Any]]:
@@ -339,14 +344,13 @@ class Turns:
         self.values.bound[loop] = function
         dims = [[d if v.is_known(d, inside) else None for _, d in v.axes_of(r)] for r in self.rows]
         pairs = list(zip(self.rows, dims, strict=True))
-        all_at_once = self.has_room and self.length is not None
         empty = [self.no_rows(info, known) for info, known in pairs]
         args = (make_const(np.int64(0)), self.more, *self.carried, *empty)
         call = rx.Call(loop, args, None, (), None, self.node.span)
         found = self.values.bind(replace(call, struct_info=infer_call(call, {})))
         results = self.opened(found)
         rest = results[len(self.carried) :]
-        if not all_at_once:
+        if not self.has_one_room:
             rest = [self.stacked(r, *p) for r, p in zip(rest, pairs, strict=True)]
         return results[: len(self.carried)], rest
 
@@ -364,7 +368,7 @@ class Turns:
 
     def no_rows(self, info: TensorStructInfo, known: Sequence[Any]) -> Any:
         """Rows, of which there are none yet; a length that only a turn tells is 0."""
-        if self.has_room and self.length is not None:
+        if self.has_one_room:
             shape = rx.ShapeExpr((v.as_size(self.length), *map(v.as_size, known)))
             return self.call("relax.zeros", shape, dtype=str(info.dtype))
         shape = rx.ShapeExpr(tuple(IntImm(v.INT64, 0) if d is None else d for d in known))
