@@ -47,7 +47,7 @@ LANES = 16
 LINE, HERTZ = 64, 3.7e9
 #: a larger tile must save so much: it needs more memory, which threads share, and errs more
 GAIN = 0.92
-#: window -> tile sizes with a small error (`mlcnb.op.nn._winograd`)
+#: window -> tile sizes with a small error (`mlcnb.tir.winograd`)
 TILES = {3: (4, 6), 5: (4,)}
 
 

@@ -7,10 +7,8 @@ inverse_rows[row, nu, …] = A^T bgemm        conv2d_winograd[…]    = (A^T bge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import cast, const
@@ -18,7 +16,7 @@ from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded
 from mlcnb.op._layout import Place
 from mlcnb.op.manipulate.pad import pad_constant
-from mlcnb.op.nn._winograd import Matrices, matrices, rows_of_input, rows_of_output
+from mlcnb.tir.winograd import Matrices, choose, matrices, rows_of_input, rows_of_output
 
 
 class Loops:
@@ -150,11 +148,3 @@ class Loops:
 
         shape = self.shape(layout, self.kernel["O"], **self.places)
         return te.compute(shape, element, name="conv2d_winograd")
-
-
-def choose(index: Any, matrix: np.ndarray, rows: Any, term: Callable[[int], Any]) -> Any:
-    """Row `index` of a matrix times terms: one formula for each row, chosen by a Select."""
-    *first, found = rows(matrix, [term(k) for k in range(matrix.shape[1])])
-    for number, row in reversed(list(enumerate(first))):
-        found = te.Select(index == number, row, found)
-    return found

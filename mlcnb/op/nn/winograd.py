@@ -6,7 +6,7 @@
     inverse_rows, conv2d_winograd: y = A^T bgemm A        every tile of m x m results
 
 With m = 4 a 3 x 3 window needs 36 multiplications for 16 results, not 144. The matrices, their
-error, and the papers: `mlcnb.op.nn._winograd`. Names and order of the weights are those of TVM
+error, and the papers: `mlcnb.tir.winograd`. Names and order of the weights are those of TVM
 (topi.nn.conv2d_winograd_weight_transform).
 """
 
@@ -36,14 +36,15 @@ from mlcnb.op._dims import (
 )
 from mlcnb.op._layout import Place
 from mlcnb.op.nn._window import each, extent, no_void, settle, sides
-from mlcnb.op.nn._winograd import (
+from mlcnb.op.nn._winograd_loops import Loops
+from mlcnb.relax.operator import OpDecl, Tensor, operator
+from mlcnb.tir.winograd import (
     POINTS,
+    choose,
     matrices,
     rows_of_input,
     rows_plain,
 )
-from mlcnb.op.nn._winograd_loops import Loops, choose
-from mlcnb.relax.operator import OpDecl, Tensor, operator
 
 #: places of the transformed weights: TVM's order, and letters for the two dimensions of the tile
 WEIGHT = "ABOI"

@@ -21,7 +21,7 @@ D the largest input of a tile, I input channels and tiles of alpha x alpha input
     growth   = M / (sum of the sizes of the weights of an output channel)
 
 where M are the sizes of the weights, put through the sizes of the numbers in the matrices (formula:
-`mlcnb.op.nn._winograd.error_factors`). The growth is 63 for tiles of 4, 509 for tiles of 6 (windows
+`mlcnb.tir.winograd.error_factors`). The growth is 63 for tiles of 4, 509 for tiles of 6 (windows
 of 3) and 301 for tiles of 4 (windows of 5) where all places of the window have weights of the same
 size, and up to 175, 1565 and 1565 where only a corner has. What has a `growth` above
 `max_growth` takes the next best algorithm.
@@ -48,7 +48,6 @@ from mlcnb.machine.convolution import (
 )
 from mlcnb.op import _layout
 from mlcnb.op.manipulate.layout import LayoutTransform
-from mlcnb.op.nn._winograd import error_growth
 from mlcnb.op.nn.conv import Conv2d
 from mlcnb.op.nn.winograd import WinogradConv2d, WinogradConv2dWhole, WinogradWeightTransform
 from mlcnb.relax.analysis.variables import bindings_of
@@ -56,6 +55,7 @@ from mlcnb.relax.expr import Call, Constant, Function, Var
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, called, make_call
 from mlcnb.target import Target
+from mlcnb.tir.winograd import error_growth
 
 #: lets tiles of 4 through for any window of 3; tiles of 6, and windows of 5, unless most of their
 #: weight is in corners: the worst case is then 2^-24 (I + 8 alpha + 3) 800, some 5e-3, of the

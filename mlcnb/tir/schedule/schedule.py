@@ -365,6 +365,7 @@ class Schedule(History, display.Shown):
     blockize = step(do.blockize)
     tensorize = step(do.tensorize)
     pad_einsum = step(do.pad_einsum)
+    winograd = step(do.winograd)
     decompose_padding = step(do.decompose_padding)
     rolling_buffer = step(do.rolling_buffer)
     read_at = step(do.read_at)

@@ -8,7 +8,7 @@ import pytest
 import mlcnb as mlc
 from mlcnb.core.errors import PassError
 from mlcnb.ir.instrument import trace
-from mlcnb.op.nn._winograd import error_factors, error_growth
+from mlcnb.tir.winograd import error_factors, error_growth
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Var, const, tensor_info

@@ -19,7 +19,7 @@ Error Analysis and Improving the Accuracy of Winograd Convolution, TOMS 2020.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mlcnb.core.errors import MLCError
+from mlcnb.ir.expr import Select
 from mlcnb.ir.prim_ops import const
 
 #: alpha -> the finite points: 0, then pairs
@@ -113,6 +114,14 @@ def _with_roots(roots: Sequence[Fraction]) -> list[Fraction]:
 
 def _value(coefficients: Sequence[Fraction], x: Fraction) -> Fraction:
     return sum((c * x**i for i, c in enumerate(coefficients)), Fraction(0))
+
+
+def choose(index: Any, matrix: np.ndarray, rows: Any, term: Callable[[int], Any]) -> Any:
+    """Row `index` of a matrix times terms: one formula for each row, chosen by a Select."""
+    *first, found = rows(matrix, [term(k) for k in range(matrix.shape[1])])
+    for number, row in reversed(list(enumerate(first))):
+        found = Select(index == number, row, found)
+    return found
 
 
 def rows_of_input(matrix: np.ndarray, terms: Sequence[Any]) -> list[Any]:
