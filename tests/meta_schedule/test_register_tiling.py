@@ -9,10 +9,10 @@ import pytest
 import mlcnb as mlc
 from mlcnb import meta_schedule as ms
 from mlcnb import te, tir
+from mlcnb.dlight.register_tiles import Summed, Tile, tiled
 from mlcnb.meta_schedule import postproc
 from mlcnb.meta_schedule.contest import arguments
 from mlcnb.meta_schedule.schedule_rule import RegisterTiling
-from mlcnb.meta_schedule.schedule_rule.register_tiling import Summed, Tile, tiled
 from mlcnb.meta_schedule.testing import te_workload
 from mlcnb.script import from_source
 from mlcnb.target import Target

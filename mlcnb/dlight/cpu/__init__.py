@@ -13,6 +13,7 @@ RULES, first that fits:    dot_window       convolutions of bytes or bfloat16 on
                            packed_matmul    products with a packed matrix
                            gemv             few rows or a column times a matrix
                            matmul           products of matrices as they lie, packed where it pays
+                           sums             any other sum whose operands are read again, in tiles
                            rows             softmax, normalisations, reductions along rows
                            pairs            matrices with two rows of bfloat16 together
                            columns          reductions over leading or middle axes
@@ -45,6 +46,7 @@ from mlcnb.dlight.cpu.pool import pool
 from mlcnb.dlight.cpu.pool_rows import pool_rows
 from mlcnb.dlight.cpu.rows import rows
 from mlcnb.dlight.cpu.sampling import sampling
+from mlcnb.dlight.cpu.sums import sums
 from mlcnb.dlight.cpu.transpose import transpose
 from mlcnb.dlight.cpu.winograd import winograd
 from mlcnb.dlight.rule import ScheduleRule, first_that_fits, is_scheduled
@@ -66,6 +68,7 @@ RULES = (
     packed_matmul,
     gemv,
     matmul,
+    sums,
     rows,
     pairs,
     columns,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.node import walk
+from mlcnb.dlight.looking import note
 from mlcnb.ir.expr import Var
-from mlcnb.meta_schedule.looking import note
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc, leaves
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule

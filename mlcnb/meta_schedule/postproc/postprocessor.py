@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mlcnb.meta_schedule.looking import tree
+from mlcnb.dlight.looking import tree
 from mlcnb.meta_schedule.part import Part
 from mlcnb.tir.schedule import Schedule
 

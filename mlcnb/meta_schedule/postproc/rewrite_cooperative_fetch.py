@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.meta_schedule.looking import extent, thread_extent
+from mlcnb.dlight.looking import extent, thread_extent
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc, noted
 from mlcnb.meta_schedule.schedule_rule.multi_level_tiling import COOPERATIVE
 from mlcnb.tir.schedule import Schedule

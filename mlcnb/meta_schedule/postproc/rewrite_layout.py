@@ -12,7 +12,7 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
-from mlcnb.meta_schedule.looking import PREPROC, layout_free, note, tree
+from mlcnb.dlight.looking import PREPROC, layout_free, note, tree
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc, leaves
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.functor import substitute

@@ -15,9 +15,9 @@ from typing import Any
 from mlcnb.arith import Analyzer
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
+from mlcnb.dlight.looking import extent, is_spatial, kinds, tree
 from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.meta_schedule.looking import extent, is_spatial, kinds, tree
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc
 from mlcnb.meta_schedule.schedule_rule.parallelize_vectorize_unroll import (
     PARALLEL,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.meta_schedule.looking import kinds
+from mlcnb.dlight.looking import kinds
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc, leaves
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import ForKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.meta_schedule.looking import tree
+from mlcnb.dlight.looking import tree
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc
 from mlcnb.meta_schedule.schedule_rule.auto_bind import bind_block
 from mlcnb.tir.schedule import Schedule

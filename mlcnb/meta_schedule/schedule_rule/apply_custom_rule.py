@@ -10,7 +10,7 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.registry import get_global_func
-from mlcnb.meta_schedule.looking import note
+from mlcnb.dlight.looking import note
 from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule
 from mlcnb.tir.schedule import Schedule
 

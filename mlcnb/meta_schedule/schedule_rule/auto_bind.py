@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.meta_schedule.looking import extent, is_root, kinds
+from mlcnb.dlight.looking import extent, is_root, kinds
 from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import ForKind

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.node import walk
+from mlcnb.dlight.looking import is_root, is_spatial, note, tree
 from mlcnb.ir import expr as e
-from mlcnb.meta_schedule.looking import is_root, is_spatial, note, tree
 from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule, tried
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule

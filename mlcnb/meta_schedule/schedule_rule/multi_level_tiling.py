@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.meta_schedule.looking import is_spatial, kinds, reuses
+from mlcnb.dlight.looking import is_spatial, kinds, reuses
 from mlcnb.meta_schedule.schedule_rule.rule import ReuseType, ScheduleRule, tried
 from mlcnb.tir.schedule import Schedule
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.gpu.tensor_cores import SMALL, Tile, tensor_cores
+from mlcnb.dlight.looking import is_reduction, is_there
 from mlcnb.dlight.survey import Survey
-from mlcnb.meta_schedule.looking import is_reduction, is_there
 from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule
 from mlcnb.tir.schedule import Schedule
 

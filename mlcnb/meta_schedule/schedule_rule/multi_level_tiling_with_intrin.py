@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
+from mlcnb.dlight.looking import note
 from mlcnb.meta_schedule.auto_tensorize import TENSORIZE, tile_with_intrin
-from mlcnb.meta_schedule.looking import note
 from mlcnb.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling
 from mlcnb.tir.schedule import Schedule
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.meta_schedule.looking import is_root
+from mlcnb.dlight.looking import is_root
 from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule
 from mlcnb.tir.schedule import Schedule
 

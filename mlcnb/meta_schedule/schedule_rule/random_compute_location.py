@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.meta_schedule.looking import is_root, note, tree
+from mlcnb.dlight.looking import is_root, note, tree
 from mlcnb.meta_schedule.schedule_rule.multi_level_tiling import STRUCTURE
 from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule
 from mlcnb.tir.schedule import Schedule

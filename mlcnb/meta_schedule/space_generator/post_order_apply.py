@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mlcnb.dlight.looking import is_there, note, tree
 from mlcnb.ir.module import IRModule
-from mlcnb.meta_schedule.looking import is_there, note, tree
 from mlcnb.meta_schedule.space_generator.generator import FROM_TARGET, SpaceGenerator
 from mlcnb.tir.schedule import Schedule
 

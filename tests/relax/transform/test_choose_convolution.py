@@ -8,7 +8,6 @@ import pytest
 import mlcnb as mlc
 from mlcnb.core.errors import PassError
 from mlcnb.ir.instrument import trace
-from mlcnb.tir.winograd import error_factors, error_growth
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Var, const, tensor_info
@@ -21,6 +20,7 @@ from mlcnb.relax.transform import (
 )
 from mlcnb.testing import evaluate
 from mlcnb.tir import SizeVar
+from mlcnb.tir.winograd import error_factors, error_growth
 
 
 def network(size: int = 20, channels: int = 32, **attrs):

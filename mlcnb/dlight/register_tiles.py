@@ -1,0 +1,313 @@
+"""Register tiles of any sum: which fit, which are cheap, and the loops around one.
+
+for i, j, k in T.grid(…):     for i0, j0 in T.grid(…):               6 x 2 vectors, in registers
+    C[i, j] += …          ->      acc = 0
+                                  for k: for i1, j1, lane: acc += A[i, k] * packed B[k, j]
+                                  C[…] = acc
+
+Read from what a block touches: along which axis results, and what is read, can lie as vectors, and
+which axes move an operand. Operands that do not lie so are packed, results turned. The rule `sums`
+takes the cheapest tile, `meta_schedule`'s RegisterTiling draws among them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mlcnb.dlight.looking import PREPROC, Touch, is_spatial, kinds, layout_free, touch_of
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.machine.prediction import LATENCY, LOADS
+from mlcnb.target import Target
+from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import Block, IterType
+
+#: a sum of so few steps is written out
+FEW_STEPS = 16
+#: vectors along their axis in a tile, at most
+MOST_VECTORS = 7
+#: loops outside of all others, and loops inside of these
+Parts = tuple[list[Any], list[Any]]
+#: the part of a load that is not hidden behind multiply-adds
+IN_SIGHT = 0.25
+#: cycles to bring one result, and one element that is packed, to its other place
+TURNED = 2.0
+#: what tests at the edges of tiles that do not divide an axis add
+UNEVEN = 1.05
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What stays in registers.
+
+    Attributes:
+        axis: along which vectors lie, and their lanes and number.
+        rows: of each axis of the block how many places; 1 for `axis` and for reduce axes.
+        packed: reads (their places) that are copied so that vectors lie together.
+        turned: results are formed in another layout than they are stored in.
+        cost: cycles for each multiply-add of one element.
+    """
+
+    axis: int
+    lanes: int
+    vectors: int
+    rows: tuple[int, ...]
+    packed: tuple[int, ...]
+    turned: bool
+    cost: float
+
+    @property
+    def width(self) -> int:
+        """Places along the axis of the vectors."""
+        return self.lanes * self.vectors
+
+
+@dataclass(frozen=True)
+class Summed:
+    """A block that sums up: the extents and letters of its axes, what it reads and writes."""
+
+    extents: tuple[int, ...]
+    letters: str
+    reads: tuple[Touch, ...]
+    result: Touch
+
+    @staticmethod
+    def of(node: Block) -> Summed | None:
+        """What a block sums up; None where it does something else, or a size is not known."""
+        extents = [as_int(v.dom.extent) for v in node.iter_vars]
+        kinds = {IterType.SPATIAL: "S", IterType.REDUCE: "R"}
+        letters = "".join(kinds.get(v.iter_type, "O") for v in node.iter_vars)
+        if node.init is None or len(node.writes) != 1 or None in extents or "O" in letters:
+            return None
+        result = node.writes[0]
+        axes = [v.var for v in node.iter_vars]
+        reads = [(n, r) for n, r in enumerate(node.reads) if r.buffer is not result.buffer]
+        touches = [touch_of(n, r, axes) for n, r in [*reads, (-1, result)]]
+        if not reads or any(x is None for x in touches):
+            return None
+        *read, written = (x for x in touches if x is not None)
+        sizes = tuple(n for n in extents if n is not None)
+        return Summed(sizes, letters, tuple(read), written)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the sum for each result."""
+        return math.prod(n for n, k in zip(self.extents, self.letters, strict=True) if k == "R")
+
+    def read(self, place: int) -> Touch:
+        """How the read at a place touches."""
+        return next(r for r in self.reads if r.place == place)
+
+    def reduced(self, touch: Touch) -> set[int]:
+        """The dimensions that reduce axes move."""
+        moves = (m for m, k in zip(touch.moves, self.letters, strict=True) if k == "R")
+        return {n for m in moves for n, _ in m}
+
+    def tiles(self, target: Target, lanes: int) -> list[Tile]:
+        """All tiles that fit in the registers, the cheapest first."""
+        found = [
+            tile
+            for axis, letter in enumerate(self.letters)
+            if letter == "S" and self.extents[axis] > 1
+            for tile in self._along(axis, target, lanes)
+        ]
+        return sorted(found, key=lambda t: t.cost)
+
+    def _along(self, axis: int, target: Target, lanes: int) -> Iterator[Tile]:
+        """Tiles whose vectors lie along an axis."""
+        moved = [r for r in self.reads if r.moves[axis]]
+        must = [r for r in moved if not r.lies_along(axis)]
+        may = [r for r in moved if r.alone[axis]]
+        stored = self.result.lies_along(axis) or self.result.alone[axis]
+        if not moved or not stored or any(not r.alone[axis] for r in must):
+            return
+        # half vectors where whole ones do not divide the axis
+        widths = (lanes, lanes // 2) if self.extents[axis] % lanes else (lanes,)
+        for packed in sorted({tuple(r.place for r in x) for x in (must, may)}):
+            for each in (n for n in widths if n > 1 and self.extents[axis] % n == 0):
+                yield from self._of_lanes(axis, each, packed, target, lanes)
+
+    def _of_lanes(
+        self, axis: int, lanes: int, packed: tuple[int, ...], target: Target, whole: int
+    ) -> Iterator[Tile]:
+        chunks = self.extents[axis] // lanes
+        turned = not self.result.lies_along(axis)
+        part = lanes / whole if target.halves_vectors or lanes == whole else 1.0
+        most = target.vector_registers - 2
+        for vectors in (n for n in range(1, MOST_VECTORS + 1) if chunks % n == 0):
+            for rows in self._rows(axis, most // vectors):
+                sums = vectors * math.prod(rows)
+                loads = [
+                    math.prod(n for n, m in zip(rows, r.moves, strict=True) if m)
+                    * (vectors if r.moves[axis] else 1)
+                    for r in self.reads
+                ]
+                held = sum(n for n, r in zip(loads, self.reads, strict=True) if r.moves[axis])
+                if sums + min(held, vectors) + 1 > target.vector_registers:
+                    continue
+                work = sums * part / target.multiply_adds
+                cycles = max(work, sum(loads) / LOADS, LATENCY) + IN_SIGHT * sum(loads) * part
+                cost = cycles * self._waste(rows) / (sums * lanes)
+                cost += TURNED * turned / self.steps + self._packing(packed)
+                yield Tile(axis, lanes, vectors, rows, packed, turned, cost)
+
+    def _rows(self, axis: int, most: int) -> Iterator[tuple[int, ...]]:
+        """Places of each axis, that of the vectors left out, no more than `most` in all."""
+
+        def below(n: int, left: int) -> Iterator[tuple[int, ...]]:
+            if n == len(self.extents):
+                yield ()
+                return
+            free = n != axis and self.letters[n] == "S"
+            for rows in range(1, min(left, self.extents[n]) + 1) if free else (1,):
+                for rest in below(n + 1, left // rows):
+                    yield (rows, *rest)
+
+        return below(0, most)
+
+    def _waste(self, rows: Sequence[int]) -> float:
+        """What is done in vain at the edges, and for their sake."""
+        found = 1.0
+        for rows_, extent in zip(rows, self.extents, strict=True):
+            if extent % rows_:
+                found *= UNEVEN * -(-extent // rows_) * rows_ / extent
+        return found
+
+    def _packing(self, packed: Sequence[int]) -> float:
+        """Cycles to pack, for each multiply-add."""
+        total = math.prod(self.extents)
+        sizes = (
+            math.prod(n for n, m in zip(self.extents, r.moves, strict=True) if m)
+            for r in self.reads
+            if r.place in packed
+        )
+        return TURNED * sum(sizes) / total
+
+
+class Laid(NamedTuple):
+    """Loops of a tiled sum: those over its tiles, and of each copy that is made of an operand."""
+
+    outer: list[Any]
+    copies: list[list[Any]]
+
+
+def tiled(
+    sch: Schedule,
+    block: Any,
+    summed: Summed,
+    tile: Tile,
+    parted: Callable[..., Parts] | None = None,
+) -> Laid:
+    """Lay a block's loops around a tile.
+
+    parted: (sch, loop over the tiles of an axis) -> (loops outside of all, loops inside of these);
+    by default two, drawn.
+
+    Raises:
+        ScheduleError: a step is not legal.
+    """
+    found = [_pack(sch, block, summed, summed.read(place), tile) for place in tile.packed]
+    kept = _kept(sch, block)
+    stored = [*kept]
+    if tile.turned:
+        stored.insert(0, sch.cache_write(block, 0, "global"))
+        sch.transform_layout(block, ("write", 0), _packing(summed, summed.result, tile))
+    if tile.turned or not kept:
+        stored.insert(0, sch.cache_write(block, 0, "local"))
+    else:
+        sch.set_scope(block, 0, "local")
+    outer, reduce, inner = _split(sch, block, tile, parted or _drawn)
+    for one in stored:
+        sch.reverse_compute_at(one, outer[-1], preserve_unit_loops=True)
+    start = sch.decompose_reduction(block, reduce[0])
+    for one, width in ((start, None), (stored[0], tile.lanes)):
+        _written_out(sch, one, len(outer), width)
+    for loop in inner[:-1]:
+        sch.unroll(loop)
+    sch.vectorize(inner[-1])
+    if summed.steps <= FEW_STEPS:
+        for loop in reduce:
+            sch.unroll(loop)
+    return Laid(outer, [loops for loops in found if loops])
+
+
+def _kept(sch: Schedule, block: Any) -> list[Any]:
+    """The only block that reads the result, element by element: it stores what is in registers."""
+    consumers = sch.get_consumers(block)
+    if len(consumers) != 1 or not is_spatial(sch, consumers[0]):
+        return []
+    return consumers
+
+
+def _pack(sch: Schedule, block: Any, summed: Summed, touch: Touch, tile: Tile) -> list[Any]:
+    """Copy what is read, vector by vector; once before the function runs, where that is allowed.
+
+    The loops around the vectors, where it is made at each run.
+    """
+    side = ("read", touch.place)
+    is_free = sch.get(block).reads[touch.place].buffer in layout_free(sch)
+    copy = sch.cache_read(block, touch.place, "global")
+    sch.transform_layout(block, side, _packing(summed, touch, tile))
+    if is_free:
+        sch.annotate(copy, PREPROC, True)
+        return []
+    loops = sch.get_loops(copy)
+    vectors, lane = sch.split(loops.pop(touch.dimension(tile.axis)), [None, tile.lanes])
+    sch.reorder(vectors, *loops, lane)
+    sch.vectorize(lane)
+    return [vectors, *loops]
+
+
+def _packing(summed: Summed, touch: Any, tile: Tile) -> Any:
+    """The index map after which places along the axis of the vectors lie together: spatial axes
+    first, in blocks of a tile, then reduce axes, then the places in a tile."""
+    at, reduced = touch.dimension(tile.axis), summed.reduced(touch)
+
+    def packed(*index: Any) -> tuple[Any, ...]:
+        outer = [x // tile.width if n == at else x for n, x in enumerate(index)]
+        first = [x for n, x in enumerate(outer) if n not in reduced]
+        return (*first, *(x for n, x in enumerate(outer) if n in reduced), index[at] % tile.width)
+
+    return packed
+
+
+def _split(
+    sch: Schedule, block: Any, tile: Tile, parted: Callable[..., Parts]
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """(loops over tasks and over their tiles, over the steps of the sum, over a tile)."""
+    loops = sch.get_loops(block)
+    tasks, own, reduce, rows, along = (list[Any]() for _ in range(5))
+    for n, (loop, letter) in enumerate(zip(loops, kinds(sch, block, loops), strict=True)):
+        if letter != "S":
+            reduce.append(loop)
+            continue
+        if n == tile.axis:
+            whole, *along = sch.split(loop, [None, tile.vectors, tile.lanes])
+        else:
+            whole, row = sch.split(loop, [None, tile.rows[n]])
+            rows.append(row)
+        outer, inner = parted(sch, whole)
+        tasks += outer
+        at = 0 if n == tile.axis else len(own)
+        own[at:at] = inner
+    sch.reorder(*tasks, *own, *reduce, *rows, *along)
+    return [*tasks, *own], reduce, [*rows, *along]
+
+
+def _drawn(sch: Schedule, loop: Any) -> Parts:
+    """A loop over tiles as one over tasks and one over the tiles of a task."""
+    outer, inner = sch.split(loop, sch.sample_perfect_tile(loop, n=2, max_innermost_factor=2**30))
+    return [outer], [inner]
+
+
+def _written_out(sch: Schedule, block: Any, outer: int, width: int | None) -> None:
+    """The loops of a tile unrolled, the last one a vector of `width`, or as it is."""
+    *rows, last = sch.get_loops(block)[outer:]
+    if width is not None and as_int(sch.get(last).extent) != width:
+        *more, last = sch.split(last, [None, width])
+        rows += more
+    for loop in rows:
+        sch.unroll(loop)
+    sch.vectorize(last)
