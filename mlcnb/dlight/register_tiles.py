@@ -17,7 +17,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mlcnb.dlight.looking import PREPROC, Touch, is_spatial, kinds, layout_free, touch_of
+from mlcnb.dlight.looking import (
+    PREPROC,
+    Touch,
+    is_spatial,
+    is_touched,
+    kinds,
+    layout_free,
+    touch_of,
+)
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.machine.prediction import LATENCY, LOADS
 from mlcnb.target import Target
@@ -236,9 +244,12 @@ def tiled(
 def _kept(sch: Schedule, block: Any) -> list[Any]:
     """The only block that reads the result, element by element: it stores what is in registers."""
     consumers = sch.get_consumers(block)
-    if len(consumers) != 1 or not is_spatial(sch, consumers[0]):
+    if len(consumers) != 1 or not is_spatial(sch, consumers[0]) or is_touched(sch, consumers[0]):
         return []
-    return consumers
+    result = sch.get(block).writes[0].buffer
+    read = [r for r in sch.get(consumers[0]).reads if r.buffer is result]
+    whole = all(as_int(i.extent) == 1 for r in read for i in r.region)
+    return consumers if whole else []
 
 
 def _pack(sch: Schedule, block: Any, summed: Summed, touch: Touch, tile: Tile) -> list[Any]:

@@ -2,7 +2,7 @@
 
 | set | rules | beside |
 | --- | --- | --- |
-| llvm | custom, constants, inline, rfactor, tiles in registers, "SSRSRS", notes, place | |
+| llvm | custom, constants, inline, rfactor, Winograd, registers, "SSRSRS", notes, place | |
 | vnni, avx512, avx2 | the same | tiles around a dot product of bytes |
 | cuda | custom, "SSSRRSRS" tiles in shared memory, constants, inline, threads, notes | |
 | cuda-tensorcore | the same | tiles of 16 x 8 around mma.sync |
@@ -66,6 +66,7 @@ def default_rules(target: Any) -> list[Any]:
         r.InlineConstantScalars(),
         r.AutoInline(),
         r.AddRFactor(16, 64),
+        r.Winograd(),
         r.RegisterTiling(),
         *tiles,
         r.ParallelizeVectorizeUnroll(16, 64, (0, 16, 64, 512), True),

@@ -8,9 +8,11 @@ for n, f, y, x, c, r, q in …:                   W_1 = channels of W side by si
 
 A convolution on any layout and over any number of dimensions, a contraction of any axes, a
 distance: what a block touches says which tiles fit, and what each costs
-(`mlcnb.dlight.register_tiles`); what is of a known kind has a rule of its own before this one. An axis that vectors do not divide is
-padded with zeros (`pad_einsum`) where that is cheaper than another. The other blocks of the
-function are scheduled each by itself; one that stores the result stands in the tiles.
+(`mlcnb.dlight.register_tiles`); what is of a known kind has a rule of its own before this one. An
+axis that vectors do not divide is padded with zeros (`pad_einsum`) where that is cheaper than
+another. The other blocks of the function are scheduled each by itself; one that stores the result
+stands in the tiles. A search may try a convolution by Winograd's tiles too, which round otherwise
+(`mlcnb.dlight.cpu.winograd_stages`).
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.general import inline_chains, reduction
+from mlcnb.dlight.cpu.winograd_stages import may_be_tiles, winograd_stages
 from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.looking import is_touched, reuses
 from mlcnb.dlight.register_tiles import Laid, Parts, Summed, Tile, tiled
@@ -33,11 +36,14 @@ from mlcnb.tir.schedule import Schedule
 
 #: tiles among which a search may choose: in all, and with vectors along the same axis
 TRIED, OF_A_KIND = 12, 4
+#: how a convolution is computed
+CONVOLUTIONS = ("direct", "Winograd's tiles of 4")
 #: the part of L2 in which all that vectors are read from should stay
 NEAR = 0.5
 
 
-class Way(NamedTuple):
+@dataclass(frozen=True)
+class Way:
     """A tile, the axis that is padded for it (None: none) and to what multiple; cycles a step."""
 
     tile: Tile
@@ -46,8 +52,13 @@ class Way(NamedTuple):
     cost: float
 
     def __str__(self) -> str:
-        rows = "x".join(str(n) for n in self.tile.rows)
-        return f"{rows} by {self.tile.vectors} of {self.tile.lanes} along {self.tile.axis}"
+        tile = self.tile
+        rows = " x ".join(str(n) for n in tile.rows if n > 1) or "1"
+        where = ", ".join(str(n) for n, rows in enumerate(tile.rows) if rows > 1)
+        return (
+            f"{rows}{where and f' (axis {where})'} by {tile.vectors} vectors of {tile.lanes} "
+            f"(axis {tile.axis}{', padded' if self.padded is not None else ''})"
+        )
 
 
 def sums(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -56,12 +67,21 @@ def sums(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     inline_chains(sch, survey)
     for block in Survey.of(sch).blocks:
+        if block.is_reduction:
+            _by_winograd(sch, block, target)
+    for block in Survey.of(sch).blocks:
         if block.is_reduction and not _is_tiled(sch, block, target):
             reduction(sch, block, target)
     for block in Survey.of(sch).blocks:
         if block.is_spatial and not is_touched(sch, block.handle):
             elementwise(sch, block, target)
     return True
+
+
+def _by_winograd(sch: Schedule, block: BlockInfo, target: Target) -> None:
+    """A convolution as products of tiles, where a search asks for it."""
+    if may_be_tiles(sch, block.handle) and decide("convolution", CONVOLUTIONS) != CONVOLUTIONS[0]:
+        winograd_stages(sch, block.handle, 4, target)
 
 
 def _ways(sch: Schedule, block: BlockInfo, target: Target) -> list[Way]:
@@ -105,11 +125,10 @@ def _is_tiled(sch: Schedule, block: BlockInfo, target: Target) -> bool:
     ways = _ways(sch, block, target)
     if not ways:
         return False
-    way = decide("tile", ways, lambda way: way.cost)
-    if not _is_legal(sch, block, way):
-        way = next((w for w in ways if _is_legal(sch, block, w)), None)
-        if way is None:
-            return False
+    wanted = decide("tile", ways, lambda way: way.cost)
+    way = next((w for w in (wanted, *ways) if _is_legal(sch, block, w)), None)
+    if way is None:
+        return False
     laid, summed = _laid(sch, block, way)
     for loops in laid.copies:
         spread(sch, loops, block.work // summed.steps)
