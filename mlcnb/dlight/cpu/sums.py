@@ -90,7 +90,7 @@ def _ways(sch: Schedule, block: BlockInfo, target: Target) -> list[Way]:
         return []
     dtype = str(block.node.writes[0].buffer.dtype)
     summed = Summed.of(block.node) if dtype in ("float32", "float64") else None
-    if summed is None or 0 in summed.extents:
+    if summed is None or 0 in summed.extents or not _reads_again(summed):
         return []
     lanes = target.lanes(dtype)
     found = [Way(tile, None, 1, tile.cost) for tile in summed.tiles(target, lanes)]
@@ -107,6 +107,12 @@ def _ways(sch: Schedule, block: BlockInfo, target: Target) -> list[Way]:
                 if tile.axis == axis:
                     found.append(Way(tile, axis, multiple, tile.cost * room / size))
     return _varied(sorted(found, key=lambda way: way.cost))
+
+
+def _reads_again(summed: Summed) -> bool:
+    """Whether results at different places read the same elements of an operand."""
+    axes = [n for n, size in enumerate(summed.extents) if size > 1 and summed.letters[n] == "S"]
+    return any(not r.moves[n] for r in summed.reads for n in axes)
 
 
 def _varied(ways: Iterable[Way]) -> list[Way]:

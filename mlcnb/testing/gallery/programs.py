@@ -170,3 +170,15 @@ def main(A: T.Buffer(({n},), "float32"), B: T.Buffer(({n},), "float32")):
             v = T.axis.spatial({n}, i)
             B[v] = A[v] + T.if_then_else(v > 0, B[T.max(v - 1, 0)], T.float32(0))
 """
+
+
+def window_sum(n: int = 4, stride: int = 1) -> PrimFunc:
+    """Y[y, x] = the sum of X[y + r, x + q] * W[r, q], of which there are 3 x 3"""
+    X = te.placeholder((n * stride + 2, n * stride + 2), name="X")
+    W = te.placeholder((3, 3), name="W")
+    r, q = te.reduce_axis((0, 3), "r"), te.reduce_axis((0, 3), "q")
+
+    def element(y: Any, x: Any) -> Any:
+        return te.sum(X[y * stride + r, x * stride + q] * W[r, q], axis=[r, q])
+
+    return te.create_prim_func([X, W, te.compute((n, n), element, name="Y")])

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlcnb.testing.gallery.example import primitive
-from mlcnb.testing.gallery.programs import matmul, matmul_biased, matmul_scaled, row_sum
+from mlcnb.testing.gallery.programs import (
+    matmul,
+    matmul_biased,
+    matmul_scaled,
+    row_sum,
+    window_sum,
+)
 from mlcnb.tir.schedule import Schedule
 
 
@@ -46,3 +52,13 @@ def fuse_reduction_epilogue() -> Iterator[Schedule]:
     yield sch
     other = Schedule(matmul_scaled(3))
     other.fuse_reduction_epilogue("C", "D")
+
+
+@primitive
+def winograd() -> Iterator[Schedule]:
+    """Computes a convolution tile by tile, by 4 x 4 products in place of 36 for 2 x 2 results."""
+    sch = Schedule(window_sum(2))
+    yield sch
+    sch.winograd("Y", 2)
+    yield sch
+    Schedule(window_sum(2, stride=2)).winograd("Y", 2)

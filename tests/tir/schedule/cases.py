@@ -196,6 +196,7 @@ CALLS: dict[str, Callable[[Schedule], Any]] = {
     "blockize": _on_loop("blockize", -1),
     "tensorize": _on_loop("tensorize", -1, "cases.row"),
     "pad_einsum": lambda sch: sch.pad_einsum("B", [4] * len(_backwards(sch, "B"))),
+    "winograd": _on_block("winograd", "B", 2),
     "decompose_padding": lambda sch: sch.decompose_padding("B", _loops(sch, "B")[0]),
     "rolling_buffer": _rolled,
     "read_at": lambda sch: sch.read_at(_loops(sch, "C")[0], "C", 0, "local"),

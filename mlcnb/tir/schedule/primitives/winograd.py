@@ -366,7 +366,8 @@ class _Stages:
         """The number of a tile among those of all images."""
         found: Any = p.const(0, self.kind)
         for i, size in zip(at, self.sizes, strict=True):
-            found = found * size + i
+            if p.as_int(size) != 1:
+                found = found * size + i
         return found
 
     def parted(self, tile: Any) -> list[Any]:
