@@ -13,7 +13,7 @@ takes the cheapest tile, `meta_schedule`'s RegisterTiling draws among them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,8 +36,6 @@ from mlcnb.tir.stmt import Block, IterType
 FEW_STEPS = 16
 #: vectors along their axis in a tile, at most
 MOST_VECTORS = 7
-#: loops outside of all others, and loops inside of these
-Parts = tuple[list[Any], list[Any]]
 #: the part of a load that is not hidden behind multiply-adds
 IN_SIGHT = 0.25
 #: cycles to bring one result, and one element that is packed, to its other place
@@ -74,12 +72,15 @@ class Tile:
 
 @dataclass(frozen=True)
 class Summed:
-    """A block that sums up: the extents and letters of its axes, what it reads and writes."""
+    """A block that sums up: the extents and letters of its axes, what it reads and writes; bytes of
+    an element of each.
+    """
 
     extents: tuple[int, ...]
     letters: str
     reads: tuple[Touch, ...]
     result: Touch
+    nbytes: tuple[int, ...]
 
     @staticmethod
     def of(node: Block) -> Summed | None:
@@ -97,7 +98,8 @@ class Summed:
             return None
         *read, written = (x for x in touches if x is not None)
         sizes = tuple(n for n in extents if n is not None)
-        return Summed(sizes, letters, tuple(read), written)
+        nbytes = tuple(-(-r.buffer.dtype.bits // 8) for _, r in [*reads, (-1, result)])
+        return Summed(sizes, letters, tuple(read), written, nbytes)
 
     @property
     def steps(self) -> int:
@@ -152,8 +154,8 @@ class Summed:
                     * (vectors if r.moves[axis] else 1)
                     for r in self.reads
                 ]
-                held = sum(n for n, r in zip(loads, self.reads, strict=True) if r.moves[axis])
-                if sums + min(held, vectors) + 1 > target.vector_registers:
+                # one operand is held while the others pass by
+                if sums + min(loads) + 1 > target.vector_registers:
                     continue
                 work = sums * part / target.multiply_adds
                 cycles = max(work, sum(loads) / LOADS, LATENCY) + IN_SIGHT * sum(loads) * part
@@ -206,12 +208,12 @@ def tiled(
     block: Any,
     summed: Summed,
     tile: Tile,
-    parted: Callable[..., Parts] | None = None,
+    order: Sequence[int] | None = None,
 ) -> Laid:
     """Lay a block's loops around a tile.
 
-    parted: (sch, loop over the tiles of an axis) -> (loops outside of all, loops inside of these);
-    by default two, drawn.
+    order: the spatial axes, as the loops over their tiles shall stand; None: those that are drawn
+    for tasks outside, in the order of the axes.
 
     Raises:
         ScheduleError: a step is not legal.
@@ -226,7 +228,7 @@ def tiled(
         stored.insert(0, sch.cache_write(block, 0, "local"))
     else:
         sch.set_scope(block, 0, "local")
-    outer, reduce, inner = _split(sch, block, tile, parted or _drawn)
+    outer, reduce, inner = _split(sch, block, tile, order)
     for one in stored:
         sch.reverse_compute_at(one, outer[-1], preserve_unit_loops=True)
     start = sch.decompose_reduction(block, reduce[0])
@@ -285,32 +287,33 @@ def _packing(summed: Summed, touch: Any, tile: Tile) -> Any:
 
 
 def _split(
-    sch: Schedule, block: Any, tile: Tile, parted: Callable[..., Parts]
+    sch: Schedule, block: Any, tile: Tile, order: Sequence[int] | None
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """(loops over tasks and over their tiles, over the steps of the sum, over a tile)."""
     loops = sch.get_loops(block)
+    whole: dict[int, Any] = {}
     tasks, own, reduce, rows, along = (list[Any]() for _ in range(5))
     for n, (loop, letter) in enumerate(zip(loops, kinds(sch, block, loops), strict=True)):
         if letter != "S":
             reduce.append(loop)
             continue
         if n == tile.axis:
-            whole, *along = sch.split(loop, [None, tile.vectors, tile.lanes])
+            whole[n], *along = sch.split(loop, [None, tile.vectors, tile.lanes])
         else:
-            whole, row = sch.split(loop, [None, tile.rows[n]])
+            whole[n], row = sch.split(loop, [None, tile.rows[n]])
             rows.append(row)
-        outer, inner = parted(sch, whole)
-        tasks += outer
-        at = 0 if n == tile.axis else len(own)
-        own[at:at] = inner
-    sch.reorder(*tasks, *own, *reduce, *rows, *along)
-    return [*tasks, *own], reduce, [*rows, *along]
+        if order is None:
+            outer, inner = _drawn(sch, whole[n])
+            tasks.append(outer)
+            own.insert(0 if n == tile.axis else len(own), inner)
+    outside = [*tasks, *own] if order is None else [whole[n] for n in order]
+    sch.reorder(*outside, *reduce, *rows, *along)
+    return outside, reduce, [*rows, *along]
 
 
-def _drawn(sch: Schedule, loop: Any) -> Parts:
+def _drawn(sch: Schedule, loop: Any) -> Sequence[Any]:
     """A loop over tiles as one over tasks and one over the tiles of a task."""
-    outer, inner = sch.split(loop, sch.sample_perfect_tile(loop, n=2, max_innermost_factor=2**30))
-    return [outer], [inner]
+    return sch.split(loop, sch.sample_perfect_tile(loop, n=2, max_innermost_factor=2**30))
 
 
 def _written_out(sch: Schedule, block: Any, outer: int, width: int | None) -> None:

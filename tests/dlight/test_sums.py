@@ -84,6 +84,32 @@ def test_a_convolution_of_any_layout(sizes, places, way, image, kernel, result, 
     np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-4 * max(1, np.abs(wanted).max()))
 
 
+@pytest.mark.parametrize(
+    ("read", "result"),
+    [("int8", "int32"), ("uint8", "int32"), ("int32", "int32"), ("int64", "int64"),
+     ("float16", "float16"), ("float16", "float32"), ("float64", "float64")],
+)  # fmt: skip
+def test_other_dtypes(read, result):
+    """Small whole numbers, so that every sum is exact; int8 is widened before it is multiplied."""
+    X, W = te.placeholder((5, 20, 9), read, name="X"), te.placeholder((33, 5, 3), read, name="W")
+    c, r = te.reduce_axis((0, 5), "c"), te.reduce_axis((0, 3), "r")
+    Y = te.compute(
+        (33, 20, 7),
+        lambda f, y, x: te.sum(
+            X[c, y, x + r].astype(result) * W[f, c, r].astype(result), axis=[c, r]
+        ),
+        name="Y",
+    )
+    func = te.create_prim_func([X, W, Y])
+    assert rule_of(func) == "sums"
+    random = np.random.default_rng(0)
+    x, w = (random.integers(0, 5, [int(n) for n in b.shape]).astype(read) for b in func.buffers[:2])
+    y = np.zeros((33, 20, 7), result)
+    mlc.compile(func, schedule="default")(x, w, y)
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype("int64"), 3, 2)
+    np.testing.assert_array_equal(y, np.einsum("cyxr,fcr->fyx", windows, w).astype(result))
+
+
 def test_what_it_takes():
     for image, result in (("ncyx", "nfyx"), ("nyxc", "nyxf"), ("cyxn", "fyxn")):
         assert rule_of(convolution(2, 16, 32, (8, 8), image=image, result=result)) == "sums"

@@ -27,9 +27,10 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.general import inline_chains, reduction
 from mlcnb.dlight.cpu.winograd_stages import may_be_tiles, winograd_stages
-from mlcnb.dlight.decide import decide, either
+from mlcnb.dlight.decide import decide
 from mlcnb.dlight.looking import is_touched, reuses
-from mlcnb.dlight.register_tiles import Laid, Parts, Summed, Tile, tiled
+from mlcnb.dlight.loop_order import Tiles
+from mlcnb.dlight.register_tiles import Laid, Summed, Tile, tiled
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -38,15 +39,20 @@ from mlcnb.tir.schedule import Schedule
 TRIED, OF_A_KIND = 12, 4
 #: how a convolution is computed
 CONVOLUTIONS = ("direct", "Winograd's tiles of 4")
-#: the part of L2 in which all that vectors are read from should stay
-NEAR = 0.5
+#: a way that costs more than this, by the cheapest, is none
+FAR = 4.0
+#: bits of a result: narrower ones are no sums
+NARROWEST = 16
 
 
 @dataclass(frozen=True)
 class Way:
-    """A tile, the axis that is padded for it (None: none) and to what multiple; cycles a step."""
+    """A tile and the order of loops over such; the axis that is padded for it (None: none), and to
+    what multiple; cycles in all.
+    """
 
     tile: Tile
+    order: tuple[int, ...]
     padded: int | None
     multiple: int
     cost: float
@@ -57,12 +63,13 @@ class Way:
         where = ", ".join(str(n) for n, rows in enumerate(tile.rows) if rows > 1)
         return (
             f"{rows}{where and f' (axis {where})'} by {tile.vectors} vectors of {tile.lanes} "
-            f"(axis {tile.axis}{', padded' if self.padded is not None else ''})"
+            f"(axis {tile.axis}{', padded' if self.padded is not None else ''}), loops over axes "
+            f"{', '.join(map(str, self.order))}"
         )
 
 
 def sums(sch: Schedule, survey: Survey, target: Target) -> bool:
-    """Apply to functions with such a sum in float32 or float64, of known sizes."""
+    """Apply to functions with such a sum, of known sizes."""
     if not any(_ways(sch, block, target) for block in survey.blocks):
         return False
     inline_chains(sch, survey)
@@ -88,12 +95,12 @@ def _ways(sch: Schedule, block: BlockInfo, target: Target) -> list[Way]:
     """The cheapest tiles of a block; none where it is no such sum."""
     if not block.is_reduction or not reuses(sch, block.handle):
         return []
-    dtype = str(block.node.writes[0].buffer.dtype)
-    summed = Summed.of(block.node) if dtype in ("float32", "float64") else None
+    dtype = block.node.writes[0].buffer.dtype
+    summed = Summed.of(block.node) if dtype.bits >= NARROWEST else None
     if summed is None or 0 in summed.extents or not _reads_again(summed):
         return []
-    lanes = target.lanes(dtype)
-    found = [Way(tile, None, 1, tile.cost) for tile in summed.tiles(target, lanes)]
+    lanes = target.lanes(str(dtype))
+    found = [_way(summed, tile, target) for tile in _varied(summed.tiles(target, lanes))]
     for axis, letter in enumerate(summed.letters):
         size = summed.extents[axis]
         for multiple in (lanes, lanes // 2):
@@ -103,10 +110,27 @@ def _ways(sch: Schedule, block: BlockInfo, target: Target) -> list[Way]:
             if not all(r.alone[axis] for r in (*summed.reads, summed.result) if r.moves[axis]):
                 continue
             sizes = (*summed.extents[:axis], room, *summed.extents[axis + 1 :])
-            for tile in replace(summed, extents=sizes).tiles(target, lanes):
-                if tile.axis == axis:
-                    found.append(Way(tile, axis, multiple, tile.cost * room / size))
-    return _varied(sorted(found, key=lambda way: way.cost))
+            wider = replace(summed, extents=sizes)
+            tiles = (tile for tile in wider.tiles(target, lanes) if tile.axis == axis)
+            found += [_way(wider, tile, target, axis, multiple) for tile in _varied(tiles)]
+    best = min((way.cost for way in found), default=0.0)
+    near = (way for way in found if way.cost <= FAR * best)
+    return sorted(near, key=lambda way: way.cost)[:TRIED]
+
+
+def _way(
+    summed: Summed, tile: Tile, target: Target, padded: int | None = None, multiple: int = 1
+) -> Way:
+    """A tile with the best order of loops around it."""
+    letters = enumerate(summed.letters)
+    axes = [n for n, letter in letters if letter == "S" and n != tile.axis]
+    each = (
+        tile.width if n == tile.axis else rows if letter == "S" else summed.extents[n]
+        for n, (rows, letter) in enumerate(zip(tile.rows, summed.letters, strict=True))
+    )
+    tiles = Tiles(summed.extents, tuple(each), (*summed.reads, summed.result), summed.nbytes)
+    order, cycles = tiles.best([tile.axis, *axes], target)
+    return Way(tile, order, padded, multiple, tile.cost * math.prod(summed.extents) + cycles)
 
 
 def _reads_again(summed: Summed) -> bool:
@@ -115,15 +139,14 @@ def _reads_again(summed: Summed) -> bool:
     return any(not r.moves[n] for r in summed.reads for n in axes)
 
 
-def _varied(ways: Iterable[Way]) -> list[Way]:
+def _varied(tiles: Iterable[Tile]) -> list[Tile]:
     """The first of them, not too many with vectors along the same axis, packed in the same way."""
-    kept, count = list[Way](), Counter[Any]()
-    for way in ways:
-        kind = way.tile.axis, way.tile.packed, way.padded
-        count[kind] += 1
-        if count[kind] <= OF_A_KIND:
-            kept.append(way)
-    return kept[:TRIED]
+    kept, count = list[Tile](), Counter[Any]()
+    for tile in tiles:
+        count[tile.axis, tile.packed] += 1
+        if count[tile.axis, tile.packed] <= OF_A_KIND:
+            kept.append(tile)
+    return kept
 
 
 def _is_tiled(sch: Schedule, block: BlockInfo, target: Target) -> bool:
@@ -138,12 +161,7 @@ def _is_tiled(sch: Schedule, block: BlockInfo, target: Target) -> bool:
     laid, summed = _laid(sch, block, way)
     for loops in laid.copies:
         spread(sch, loops, block.work // summed.steps)
-    outer = laid.outer
-    if len(outer) > 2 and either("vectors inside", _stays_near(summed, way.tile, target)):
-        first, *others, last = outer
-        outer = [*others, first, last]
-        sch.reorder(*outer)
-    spread(sch, outer, block.work)
+    spread(sch, laid.outer, block.work)
     return True
 
 
@@ -166,19 +184,4 @@ def _laid(sch: Schedule, block: BlockInfo, way: Way) -> tuple[Laid, Summed]:
         sch.pad_einsum(block.handle, [way.multiple if n == way.padded else 1 for n in axes])
     summed = Summed.of(sch.get(block.handle))
     assert summed is not None
-    return tiled(sch, block.handle, summed, way.tile, _whole), summed
-
-
-def _whole(_sch: Schedule, loop: Any) -> Parts:
-    """All tiles of an axis in one loop."""
-    return [], [loop]
-
-
-def _stays_near(summed: Summed, tile: Tile, target: Target) -> bool:
-    """Whether all that lies along the vectors stays in L2 while the other axes go on."""
-    sizes = (
-        math.prod(n for n, moved in zip(summed.extents, r.moves, strict=True) if moved)
-        for r in summed.reads
-        if r.moves[tile.axis]
-    )
-    return 4 * sum(sizes) <= NEAR * target.caches[1]
+    return tiled(sch, block.handle, summed, way.tile, way.order), summed
