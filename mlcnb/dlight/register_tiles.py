@@ -24,6 +24,7 @@ from mlcnb.dlight.looking import (
     is_touched,
     kinds,
     layout_free,
+    note,
     touch_of,
 )
 from mlcnb.ir.prim_ops import as_int
@@ -197,10 +198,12 @@ class Summed:
 
 
 class Laid(NamedTuple):
-    """Loops of a tiled sum: those over its tiles, and of each copy that is made of an operand."""
+    """Loops over the tiles of a sum; the blocks that copy operands, with the loops of what they
+    write where an order was given.
+    """
 
     outer: list[Any]
-    copies: list[list[Any]]
+    copies: list[Any]
 
 
 def tiled(
@@ -218,7 +221,13 @@ def tiled(
     Raises:
         ScheduleError: a step is not legal.
     """
-    found = [_pack(sch, block, summed, summed.read(place), tile) for place in tile.packed]
+    copies = list[Any]()
+    for touch in map(summed.read, tile.packed):
+        copies.append(_pack(sch, block, summed, touch, tile))
+        if order is None:
+            _in_vectors(sch, copies[-1], touch, tile)
+        else:
+            sch.transform_block_layout(copies[-1], _packing(summed, touch, tile))
     kept = _kept(sch, block)
     stored = [*kept]
     if tile.turned:
@@ -240,7 +249,7 @@ def tiled(
     if summed.steps <= FEW_STEPS:
         for loop in reduce:
             sch.unroll(loop)
-    return Laid(outer, [loops for loops in found if loops])
+    return Laid(outer, copies)
 
 
 def _kept(sch: Schedule, block: Any) -> list[Any]:
@@ -254,23 +263,24 @@ def _kept(sch: Schedule, block: Any) -> list[Any]:
     return consumers if whole else []
 
 
-def _pack(sch: Schedule, block: Any, summed: Summed, touch: Touch, tile: Tile) -> list[Any]:
-    """Copy what is read, vector by vector; once before the function runs, where that is allowed.
-
-    The loops around the vectors, where it is made at each run.
-    """
-    side = ("read", touch.place)
+def _pack(sch: Schedule, block: Any, summed: Summed, touch: Touch, tile: Tile) -> Any:
+    """Copy what is read, vector by vector; once before the function runs, where that is allowed."""
     is_free = sch.get(block).reads[touch.place].buffer in layout_free(sch)
     copy = sch.cache_read(block, touch.place, "global")
-    sch.transform_layout(block, side, _packing(summed, touch, tile))
+    sch.transform_layout(block, ("read", touch.place), _packing(summed, touch, tile))
     if is_free:
         sch.annotate(copy, PREPROC, True)
-        return []
+    return copy
+
+
+def _in_vectors(sch: Schedule, copy: Any, touch: Touch, tile: Tile) -> None:
+    """The loops of a copy, those over the places of a vector inside."""
+    if note(sch, copy, PREPROC):
+        return
     loops = sch.get_loops(copy)
     vectors, lane = sch.split(loops.pop(touch.dimension(tile.axis)), [None, tile.lanes])
     sch.reorder(vectors, *loops, lane)
     sch.vectorize(lane)
-    return [vectors, *loops]
 
 
 def _packing(summed: Summed, touch: Any, tile: Tile) -> Any:

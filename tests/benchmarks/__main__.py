@@ -34,6 +34,7 @@ from tests.benchmarks import (
     singles,
     threads,
     tuning,
+    written,
 )
 from tests.benchmarks.case import Case
 from tests.benchmarks.contestants import (
@@ -58,6 +59,7 @@ SUITES: dict[str, Cases] = {
     "attention": operators.attention,
     **{name: partial(singles.cases, name) for name in singles.SUITES},
     "heads": heads.cases,
+    "written": written.cases,
     "models": models.cases,
 }
 

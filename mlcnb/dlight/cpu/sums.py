@@ -26,6 +26,7 @@ from typing import Any
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.general import inline_chains, reduction
+from mlcnb.dlight.cpu.transpose import turned
 from mlcnb.dlight.cpu.winograd_stages import may_be_tiles, winograd_stages
 from mlcnb.dlight.decide import decide
 from mlcnb.dlight.looking import is_touched, reuses
@@ -158,9 +159,9 @@ def _is_tiled(sch: Schedule, block: BlockInfo, target: Target) -> bool:
     way = next((w for w in (wanted, *ways) if _is_legal(sch, block, w)), None)
     if way is None:
         return False
-    laid, summed = _laid(sch, block, way)
-    for loops in laid.copies:
-        spread(sch, loops, block.work // summed.steps)
+    laid = _laid(sch, block, way)
+    for copy in laid.copies:
+        turned(sch, copy, target)
     spread(sch, laid.outer, block.work)
     return True
 
@@ -173,7 +174,7 @@ def _is_legal(sch: Schedule, block: BlockInfo, way: Way) -> bool:
     return True
 
 
-def _laid(sch: Schedule, block: BlockInfo, way: Way) -> tuple[Laid, Summed]:
+def _laid(sch: Schedule, block: BlockInfo, way: Way) -> Laid:
     """The loops around a tile, after its axis was padded.
 
     Raises:
@@ -184,4 +185,4 @@ def _laid(sch: Schedule, block: BlockInfo, way: Way) -> tuple[Laid, Summed]:
         sch.pad_einsum(block.handle, [way.multiple if n == way.padded else 1 for n in axes])
     summed = Summed.of(sch.get(block.handle))
     assert summed is not None
-    return tiled(sch, block.handle, summed, way.tile, way.order), summed
+    return tiled(sch, block.handle, summed, way.tile, way.order)

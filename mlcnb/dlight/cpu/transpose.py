@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
-from mlcnb.dlight.cpu.elementwise import CHUNKS, spread
+from mlcnb.dlight.cpu.elementwise import CHUNKS, elementwise, spread
 from mlcnb.dlight.cpu.general import inline_chains
 from mlcnb.dlight.cpu.places import Places
 from mlcnb.dlight.cpu.tiles import overlap, part_used
@@ -68,6 +69,13 @@ def turn(sch: Schedule, block: BlockInfo, target: Target) -> bool:
     many = math.prod(as_int(sch.get(loop).extent) or 1 for loop in outer) >= CHUNKS // 8
     spread(sch, outer if many else [along_0], block.work)
     return True
+
+
+def turned(sch: Schedule, copy: Any, target: Target) -> None:
+    """The loops of a copy within a function, in tiles that are turned, or as they lie."""
+    block = next(b for b in Survey.of(sch).blocks if b.node is sch.get(copy))
+    if not turn(sch, block, target):
+        elementwise(sch, block, target)
 
 
 def _put_between(sch: Schedule, block: BlockInfo, lanes: int) -> bool:

@@ -15,10 +15,8 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
-from mlcnb.dlight.cpu.elementwise import elementwise
-from mlcnb.dlight.cpu.transpose import turn
+from mlcnb.dlight.cpu.transpose import turned
 from mlcnb.dlight.looking import amounts, extent
-from mlcnb.dlight.survey import Survey
 from mlcnb.ir import expr as e
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
@@ -53,7 +51,7 @@ def winograd_stages(sch: Schedule, block: Any, tile_size: int, target: Target) -
     """
     lanes = target.lanes("float32")
     image, data, weight_rows, weights, products, rows = sch.winograd(block, tile_size)
-    _turned(sch, image, target)
+    _channels_last(sch, image, target)
     _image(sch, image, data, lanes)
     _transform(sch, weight_rows, 0, lanes)
     _transform(sch, weights, 1, lanes)
@@ -61,7 +59,7 @@ def winograd_stages(sch: Schedule, block: Any, tile_size: int, target: Target) -
     return products
 
 
-def _turned(sch: Schedule, image: Any, target: Target) -> None:
+def _channels_last(sch: Schedule, image: Any, target: Target) -> None:
     """Copy the image so that its channels lie last, if they do not."""
     node = sch.get(image)
     channel, region = node.iter_vars[-1].var, node.reads[0].region
@@ -74,9 +72,7 @@ def _turned(sch: Schedule, image: Any, target: Target) -> None:
     sch.reorder_block_iter_var(copy, order)
     loops = sch.get_loops(copy)
     sch.reorder(*(loops[n] for n in order))
-    block = next(b for b in Survey.of(sch).blocks if b.node is sch.get(copy))
-    if not turn(sch, block, target):
-        elementwise(sch, block, target)
+    turned(sch, copy, target)
 
 
 def _image(sch: Schedule, rows: Any, data: Any, lanes: int) -> None:
