@@ -80,12 +80,20 @@ class Tiles:
 
     def size(self, number: int, inside: Sequence[int]) -> int:
         """Bytes, in whole lines, of what is touched while the loops `inside` run."""
+        spans = self._spans(number, inside)
+        whole = self._spans(number, range(len(self.extents)))
+        run, outer = spans.pop(), whole.pop()
+        while spans and run == outer:  # rows that are touched whole lie one behind the other
+            run, outer = run * spans.pop(), outer * whole.pop()
+        line = 64 // self.nbytes[number]
+        return math.prod(spans) * (-(-run // line) * line) * self.nbytes[number]
+
+    def _spans(self, number: int, inside: Sequence[int]) -> list[int]:
+        """How far it goes in each dimension."""
         touch = self.touches[number]
-        spans = [1] * touch.rank
+        spans = [1] * max(touch.rank, 1)
         for axis, moved in enumerate(touch.moves):
             far = self.extents[axis] if axis in inside else self.tile[axis]
             for dimension, step in moved:
                 spans[dimension] += (far - 1) * max(abs(step), 1)
-        *outer, last = spans or [1]
-        line = 64 // self.nbytes[number]
-        return math.prod(outer) * (-(-last // line) * line) * self.nbytes[number]
+        return spans

@@ -27,9 +27,11 @@ def test_bytes_in_whole_lines():
     assert [tiles.size(n, ()) for n in range(3)] == [4 * 64 * 4, 64 * 32 * 4, 4 * 32 * 4]
     assert tiles.size(0, (0,)) == 128 * 64 * 4
     assert tiles.size(1, (0,)) == 64 * 32 * 4
-    # a row that ends inside a line takes all of it
-    short = tiles_of(einsum("ik,kj->ij", i=8, k=3, j=16), (4, 16, 0))
-    assert short.size(0, ()) == 4 * 16 * 4
+    # rows that are touched whole lie one behind the other; of others, each begins a line
+    short = tiles_of(einsum("ik,kj->ij", i=8, k=3, j=64), (4, 16, 0))
+    assert short.size(0, ()) == 64
+    assert short.size(1, ()) == 3 * 16 * 4
+    assert tiles_of(einsum("ik,kj->ij", i=8, k=3, j=64), (4, 8, 0)).size(1, ()) == 3 * 16 * 4
 
 
 def test_bytes_of_windows_that_overlap():
@@ -37,7 +39,7 @@ def test_bytes_of_windows_that_overlap():
     tiles = tiles_of(convolution(1, 8, 32, (28, 32)), (1, 16, 7, 16, 0, 0, 0))
     image, weights, result = (tiles.size(n, ()) for n in range(3))
     assert image == 8 * 9 * 32 * 4  # 18 columns lie in two lines
-    assert weights == 16 * 8 * 3 * 16 * 4
+    assert weights == 16 * 8 * 3 * 3 * 4
     assert result == 16 * 7 * 16 * 4
 
 
