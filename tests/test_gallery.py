@@ -50,7 +50,7 @@ def test_view(name):
     shown = to_html(gallery(name))
     check_html(shown)
     written = len(gallery(name).after.script())
-    assert len(shown) < 60_000 + 15 * max(0, written - 2_000), "no more than the program asks for"
+    assert len(shown) < max(60_000, 30 * written), "no more than the program asks for"
     assert "data:image/svg+xml;base64," in shown
     assert f"{name}: {gallery(name).says}" in to_text(gallery(name))
 

@@ -146,9 +146,10 @@ class Summed:
         chunks = self.extents[axis] // lanes
         turned = not self.result.lies_along(axis)
         part = lanes / whole if target.halves_vectors or lanes == whole else 1.0
-        most = target.vector_registers - 2
+        registers, adds = target.vector_registers, target.multiply_adds
+        packing = TURNED * turned / self.steps + self._packing(packed)
         for vectors in (n for n in range(1, MOST_VECTORS + 1) if chunks % n == 0):
-            for rows in self._rows(axis, most // vectors):
+            for rows in self._rows(axis, (registers - 2) // vectors):
                 sums = vectors * math.prod(rows)
                 loads = [
                     math.prod(n for n, m in zip(rows, r.moves, strict=True) if m)
@@ -156,12 +157,11 @@ class Summed:
                     for r in self.reads
                 ]
                 # one operand is held while the others pass by
-                if sums + min(loads) + 1 > target.vector_registers:
+                if sums + min(loads) + 1 > registers:
                     continue
-                work = sums * part / target.multiply_adds
+                work = sums * part / adds
                 cycles = max(work, sum(loads) / LOADS, LATENCY) + IN_SIGHT * sum(loads) * part
-                cost = cycles * self._waste(rows) / (sums * lanes)
-                cost += TURNED * turned / self.steps + self._packing(packed)
+                cost = cycles * self._waste(rows) / (sums * lanes) + packing
                 yield Tile(axis, lanes, vectors, rows, packed, turned, cost)
 
     def _rows(self, axis: int, most: int) -> Iterator[tuple[int, ...]]:

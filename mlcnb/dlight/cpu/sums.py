@@ -21,6 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
@@ -100,7 +101,11 @@ def _ways(sch: Schedule, block: BlockInfo, target: Target) -> list[Way]:
     summed = Summed.of(block.node) if dtype.bits >= NARROWEST else None
     if summed is None or 0 in summed.extents or not _reads_again(summed):
         return []
-    lanes = target.lanes(str(dtype))
+    return _ways_of(summed, target, target.lanes(str(dtype)))
+
+
+@lru_cache(maxsize=256)
+def _ways_of(summed: Summed, target: Target, lanes: int) -> list[Way]:
     found = [_way(summed, tile, target) for tile in _varied(summed.tiles(target, lanes))]
     for axis, letter in enumerate(summed.letters):
         size = summed.extents[axis]
