@@ -50,7 +50,7 @@ COMPILED = 0.1
 #: steps that may change the order in which a reduction adds up
 ORDER = frozenset(
     "reorder rfactor tensorize transform_block_layout pad_einsum fuse_reduction_epilogue merge "
-    "reorder_block_iter_var compute_at reverse_compute_at".split()
+    "reorder_block_iter_var compute_at reverse_compute_at winograd".split()
 )
 #: primitives that trust the caller
 TRUSTING = frozenset(["unsafe_set_dtype", "unsafe_hide_buffer_access", "tensorize"])

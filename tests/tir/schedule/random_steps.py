@@ -33,6 +33,7 @@ from tests.tir.schedule.test_decompose_padding import padded
 from tests.tir.schedule.test_fuse_reduction_epilogue import biased
 from tests.tir.schedule.test_rolling_buffer import pools, tiled, upsampled
 from tests.tir.schedule.test_tensorize import TENSORIZED
+from tests.tir.schedule.test_winograd import convolution
 
 #: gives one of several things: what makes a step random
 Choose = Callable[[Sequence[Any]], Any]
@@ -108,6 +109,7 @@ PROGRAMS: dict[str, Callable[[], PrimFunc]] = {
     "for_doubling": for_doubling,
     "on_threads": on_threads,
     "symbolic": symbolic_matmul_relu,
+    "plain conv2d": lambda: convolution(1, 2, 2, (3, 4)),
     **{name: lambda func=func: func for name, func in CARRIED.items()},
 }
 
@@ -126,6 +128,7 @@ MADE_FOR: dict[str, tuple[str, ...]] = {
     "matmul": ("rfactor", "decompose_reduction"),
     "two_products": ("compute_at", "rfactor"),
     "conv2d": ("compute_at", "reverse_compute_inline"),
+    "plain conv2d": ("winograd",),
 }
 
 #: the same programs in other sizes
@@ -133,6 +136,7 @@ SIZES: dict[str, tuple[Callable[[], PrimFunc], ...]] = {
     "elementwise": (lambda: elementwise(7), lambda: elementwise(16)),
     "matmul": (lambda: matmul_relu(4, 3, 9),),
     "conv2d": (lambda: conv2d(height=5, channels=(2, 3), lanes=1),),
+    "plain conv2d": (lambda: convolution(2, 1, 3, (4, 2)),),
     "strided": (lambda: conv2d(height=7, channels=(1, 3), lanes=2, stride=2),),
     "pool": (lambda: padded_pool(7),),
     "row_sum": (lambda: row_sum(4, 6), lambda: row_sum(2, 12)),
@@ -313,6 +317,11 @@ def _einsum(sch: Schedule, choose: Choose) -> None:
     sch.pad_einsum(block, [choose([1, 2, 4]) for _ in sch.get(block).iter_vars])
 
 
+def _winograd(sch: Schedule, choose: Choose) -> None:
+    block = _fitting(sch, choose, lambda b: sch.get(b).init)
+    sch.winograd(block, choose([2, 4]))
+
+
 def _decompose(sch: Schedule, choose: Choose) -> None:
     block = _fitting(sch, choose, lambda b: sch.get(b).init)
     sch.decompose_reduction(block, choose(sch.get_loops(block)))
@@ -455,6 +464,7 @@ STEPS: dict[str, Callable[[Schedule, Choose], None]] = {
     "storage_align": _align,
     "annotate_buffer_access": _annotated,
     "pad_einsum": _einsum,
+    "winograd": _winograd,
     "decompose_reduction": _decompose,
     "rfactor": _rfactor,
     "tensorize": _tensorize,
