@@ -38,7 +38,20 @@ def columns(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     for block in survey.before(anchor):
         sch.compute_inline(block.handle)
-    last = fuse_epilogue(sch, anchor, after)
+    down_columns(sch, anchor, fuse_epilogue(sch, anchor, after), target)
+    return True
+
+
+def one_down_columns(sch: Schedule, block: BlockInfo, target: Target) -> bool:
+    """Schedule one such reduction among others; False: it is none."""
+    if not is_along_columns(block, target):
+        return False
+    down_columns(sch, block, fuse_epilogue(sch, block, []), target)
+    return True
+
+
+def down_columns(sch: Schedule, anchor: BlockInfo, last: Any, target: Target) -> None:
+    """The loops of a reduction and of the block that stores its results."""
     lanes = target.lanes(str(anchor.node.writes[0].buffer.dtype))
     count = len(anchor.spatial())
     *outer, j = sch.get_loops(anchor.handle)[:count]
@@ -52,7 +65,6 @@ def columns(sch: Schedule, survey: Survey, target: Target) -> bool:
     for block in (start, anchor.handle, last):
         written_out(sch, block, lanes)
     spread(sch, [*outer, j_0], anchor.work)
-    return True
 
 
 def vectors(anchor: BlockInfo, lanes: int, target: Target) -> int:

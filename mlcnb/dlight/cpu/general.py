@@ -13,7 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import walk
+from mlcnb.dlight.cpu.columns import one_down_columns
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
+from mlcnb.dlight.cpu.rows import one_along_row
 from mlcnb.dlight.decide import either
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.expr import Var
@@ -69,7 +71,9 @@ def _is_reduction(sch: Schedule, handle: Any) -> bool:
 
 
 def reduction(sch: Schedule, block: BlockInfo, target: Target) -> None:
-    """Spatial loops outside, in parallel; the start apart from the steps."""
+    """Along rows or columns, or spatial loops outside, in parallel; the start apart from the steps."""
+    if one_along_row(sch, block, target) or one_down_columns(sch, block, target):
+        return
     loops = sch.get_loops(block.handle)
     kinds = loop_kinds(sch, block, loops)
     spatial = [loop for loop, k in zip(loops, kinds, strict=True) if k == "S"]

@@ -56,6 +56,22 @@ def rows(sch: Schedule, survey: Survey, target: Target) -> bool:
     return True
 
 
+def one_along_row(sch: Schedule, block: BlockInfo, target: Target) -> bool:
+    """Schedule one reduction of several that do not run along the same rows; False: it is none."""
+    if not is_along_row(block, target) or not long_ones(block.spatial()):
+        return False
+    *steps, last = in_halves(sch, block, target)
+    loops = row_loops(sch, last, long_ones(block.spatial()))
+    assert loops is not None, "its own loops are its axes"
+    for handle in reversed(steps):
+        sch.compute_at(handle, loops[-1])
+        sch.set_scope(handle, 0, "local")
+    for handle in (*steps, last):
+        in_vectors(sch, handle, len(loops), target)
+    spread(sch, loops, block.work)
+    return True
+
+
 def is_along_row(block: BlockInfo, target: Target) -> bool:
     """The reduce axes come last, the last one runs along memory; a row fills a vector."""
     extents = block.reduced()
