@@ -26,6 +26,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import AccessDetector
 from mlcnb.tir.analysis.kernels import is_launch, launch_of
 from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of, statements
+from mlcnb.tir.analysis.wgmma import DEPTH, WGMMA, Product
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import StmtFunctor, bodies
@@ -54,7 +55,7 @@ def flops(func: PrimFunc | IRModule) -> Any:
 
 
 def tensor_flops(func: PrimFunc) -> Any:
-    """Those of `flops` that tensor cores do: the products and sums of `ptx_mma`."""
+    """Those of `flops` that tensor cores do: the products and sums of `ptx_mma` and `ptx_wgmma`."""
     calls = {id(n): n for n in walk(func.body) if isinstance(n, e.Call) and _mma_flops(n)}
 
     def without(n: Any) -> Any:
@@ -231,7 +232,12 @@ def value_flops(x: PrimExpr) -> int:
 
 
 def _mma_flops(x: e.Call) -> int:
-    """A thread's share of a warp's product: `m16n8k16` is 2 * 16 * 8 * 16 by 32 threads."""
+    """A thread's share of a warp's product: `m16n8k16` is 2 * 16 * 8 * 16 by 32 threads; of one of
+    a warpgroup, which may be several of 64 x n x 16.
+    """
+    if x.op == WGMMA:
+        made = Product.of(x)
+        return 2 * made.own * DEPTH * made.count
     if x.op != "tir.ptx_mma":
         return 0
     sizes = re.findall(r"\d+", str(getattr(x.args[0], "value", "")))

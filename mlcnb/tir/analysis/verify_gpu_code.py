@@ -21,6 +21,7 @@ from mlcnb.ir.expr import Call
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis import kernels
+from mlcnb.tir.analysis.wgmma import WGMMA
 from mlcnb.tir.function import PrimFunc
 
 #: the architecture where a target names none: the first with 16-bit floats of both kinds
@@ -50,12 +51,17 @@ _SINCE = {
     "tir.ptx_wait_group": 80,
     "tir.ptx_ldmatrix": 75,
     "tir.ptx_mma": 80,
+    WGMMA: 90,
 }
+#: instructions that only this one has: neither older nor newer ones, by its name with an a
+_ONLY = {WGMMA: "sm_90a"}
 
 
 @dataclass(frozen=True)
 class GpuLimits:
-    """What one kernel may use; shared memory in bytes of a block."""
+    """What one kernel may use; shared memory in bytes of a block; is_specific: code is made for
+    this architecture alone (`sm_90a`), with instructions that no other has.
+    """
 
     max_threads_per_block: int = 1024
     max_threads: tuple[int, int, int] = (1024, 1024, 64)
@@ -63,6 +69,12 @@ class GpuLimits:
     max_shared_memory_per_block: int = 48 << 10
     max_dynamic_shared_memory_per_block: int = 227 << 10
     arch: int = 80
+    is_specific: bool = False
+
+    @property
+    def name(self) -> str:
+        """The architecture: sm_90a."""
+        return f"sm_{self.arch}{'a' if self.is_specific else ''}"
 
     @staticmethod
     def of(target: Target) -> GpuLimits:
@@ -70,7 +82,10 @@ class GpuLimits:
         number = "".join(c for c in str(target.attrs.get("arch", DEFAULT_ARCH)) if c.isdigit())
         arch = int(number or 0)
         dynamic = _DYNAMIC_SHARED.get(arch, 99) << 10
-        found = GpuLimits(max_dynamic_shared_memory_per_block=dynamic, arch=arch)
+        specific = str(target.attrs.get("arch", DEFAULT_ARCH)).endswith("a")
+        found = GpuLimits(
+            max_dynamic_shared_memory_per_block=dynamic, arch=arch, is_specific=specific
+        )
         threads = target.attrs.get("max_threads_per_block")
         shared = target.attrs.get("max_shared_memory_per_block")
         if threads is not None:
@@ -176,7 +191,12 @@ def _instructions(launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]
         if isinstance(n, Call) and (since := _SINCE.get(str(n.op), 0)) > limits.arch:
             name = str(n.op).removeprefix("tir.")
             told = f"{name} is an instruction since sm_{since}, the GPU is sm_{limits.arch}"
-            yield told, launch.body, f'target="cuda -arch=sm_{since}", or a schedule without it'
+            only = _ONLY.get(str(n.op), f"sm_{since}")
+            yield told, launch.body, f'target="cuda -arch={only}", or a schedule without it'
+        elif isinstance(n, Call) and _ONLY.get(str(n.op), limits.name) != limits.name:
+            name, only = str(n.op).removeprefix("tir."), _ONLY[str(n.op)]
+            told = f"{name} is an instruction of {only} alone, the GPU is {limits.name}"
+            yield told, launch.body, f'target="cuda -arch={only}", or a schedule without it'
 
 
 def shared_bytes(launch: kernels.Launch) -> dict[str, int]:
