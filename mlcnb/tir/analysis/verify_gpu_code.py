@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from mlcnb.arith import Analyzer
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
@@ -21,7 +22,7 @@ from mlcnb.ir.expr import Call
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis import kernels
-from mlcnb.tir.analysis.wgmma import WGMMA
+from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SIZE, WGMMA, Product
 from mlcnb.tir.function import PrimFunc
 
 #: the architecture where a target names none: the first with 16-bit floats of both kinds
@@ -136,6 +137,7 @@ def _excesses(func: PrimFunc, limits: GpuLimits) -> Iterator[Excess]:
         yield from _threads(kernel, launch, limits)
         yield from _shared(launch, limits)
         yield from _instructions(launch, limits)
+        yield from _tiles(launch)
 
 
 def _threads(kernel: s.Stmt, launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]:
@@ -197,6 +199,42 @@ def _instructions(launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]
             name, only = str(n.op).removeprefix("tir."), _ONLY[str(n.op)]
             told = f"{name} is an instruction of {only} alone, the GPU is {limits.name}"
             yield told, launch.body, f'target="cuda -arch={only}", or a schedule without it'
+
+
+def _tiles(launch: kernels.Launch) -> Iterator[Excess]:
+    """Operands of products of warpgroups that may lie beyond their memory, or begin where the
+    instruction cannot find them.
+    """
+    calls = [n for n in walk(launch.body) if isinstance(n, Call) and n.op == WGMMA]
+    if not calls:
+        return
+    analyzer = Analyzer()
+    for axis in launch.axes.values():
+        analyzer.bind(axis.var, axis.dom)
+    for n in walk(launch.body):
+        if isinstance(n, s.For):
+            analyzer.bind(n.loop_var, (n.min, n.extent - 1))
+    sizes = {n.buffer_var: size for n, _, size in _allocations(launch)}
+    for call in calls:
+        made = Product.of(call)
+        for first, operand in zip(OPERANDS, (made.a, made.b), strict=True):
+            data, begin = call.args[first : first + 2]
+            size, reach = sizes.get(data) or 0, operand.reach(made.count)  # type: ignore[call-overload]
+            name = getattr(data, "name", data)
+            if not analyzer.can_prove(p.all_of(begin >= 0, (begin + reach) * SIZE <= size)):
+                yield (
+                    f"ptx_wgmma reads {reach * SIZE:,} bytes of {name} from element {begin} on, and "
+                    f"there are {size:,}",
+                    launch.body,
+                    "the distances of its descriptor do not fit the tile, or the tile is too small",
+                )
+            if not analyzer.can_prove(p.equal(p.floormod(begin * SIZE, ALIGNMENT), 0)):
+                yield (
+                    f"ptx_wgmma reads {name} from element {begin} on, which may be no multiple of "
+                    f"{ALIGNMENT} bytes",
+                    launch.body,
+                    "let tiles begin at such multiples: the shuffle of rows counts from there",
+                )
 
 
 def shared_bytes(launch: kernels.Launch) -> dict[str, int]:
