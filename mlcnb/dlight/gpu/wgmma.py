@@ -1,0 +1,332 @@
+"""wgmma: products of halves on the tensor cores of sm_90a, by warpgroups; only where asked for.
+
+for i, j, k: C[i, j] += A[i, k] * B[k, j]    blocks of 128 x 128 of C, two warpgroups of 64 x 128
+                                             for k_0 in tiles of 64:
+                                                 tiles of A and B, cp.async, two ahead
+                                      ->         sums += A_tile @ B_tile      T.ptx_wgmma
+                                             C = sums, and what is done with them
+
+    dl.ApplyDefaultSchedule(dl.gpu.WarpgroupMatmul(), dl.gpu.Matmul(), dl.gpu.Fallback())
+
+Checked by simulation and offline compilation, not yet on a GPU: so no default takes it. Tiles lie in
+shared memory in lines of 128 bytes, along k or along the side as the operand does outside, and their
+pieces of 16 bytes are shuffled as the instruction wants it. The kernel is a program of its own, put
+in the place of a product and of what is done with it element by element. What lies outside of an
+operand is fetched as zeros, what lies outside of the result is not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mlcnb.core.node import Node, rewrite, walk
+from mlcnb.dlight.gpu.axes import factors, product_of
+from mlcnb.dlight.gpu.threads import VECTOR_BYTES, most_threads
+from mlcnb.dlight.rule import no
+from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.script import tir as T
+from mlcnb.target import Target
+from mlcnb.tir.analysis.verify_gpu_code import GpuLimits
+from mlcnb.tir.analysis.wgmma import DEPTH, ROWS, SIZE, WARPGROUP, place_c
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import BufferStore
+
+WARP, SHARED = 32, "shared.dyn"
+#: elements of a line of a tile: 128 bytes, in pieces of 16
+LINE, PIECE = 64, VECTOR_BYTES // SIZE
+#: bytes of eight lines, which are shuffled together
+EIGHT = 8 * LINE * SIZE
+#: k of a tile
+STEP = LINE
+#: a side that is shorter leaves too much of a tile empty
+LEAST = 16
+
+
+class Tile(NamedTuple):
+    """What a block of threads computes at a time.
+
+    Attributes:
+        groups: warpgroups, of 64 rows each.
+        columns: a multiple of 64, at most 256.
+        stages: tiles of each operand that there is room for: one is used, the others are fetched.
+    """
+
+    groups: int = 2
+    columns: int = 128
+    stages: int = 3
+
+    @property
+    def rows(self) -> int:
+        """Rows of a block."""
+        return self.groups * ROWS
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.groups * WARPGROUP
+
+
+class Side(NamedTuple):
+    """An operand: the buffer, its rows (or columns) and whether k lies side by side in it."""
+
+    buffer: Buffer
+    length: int
+    along_k: bool
+
+
+@dataclass(frozen=True)
+class Product:
+    """What is multiplied, and where it goes.
+
+    Attributes:
+        a, b: operands.
+        depth: k of all.
+        out: where the result is stored.
+        result: (sum, row, column) -> what is stored.
+        place: (row, column) -> where.
+        in_rows: neighbouring columns lie side by side there.
+    """
+
+    a: Side
+    b: Side
+    depth: int
+    out: Buffer
+    result: Callable[..., PrimExpr]
+    place: Callable[..., Sequence[PrimExpr]]
+    in_rows: bool
+
+
+def wgmma(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None) -> Schedule | bool:
+    """Apply to one product of halves in rows of 16 bytes, and what is done with it."""
+    limits, by = GpuLimits.of(target), by or Tile()
+    if limits.name != "sm_90a":
+        return no(f"the GPU is {limits.name}: warpgroups multiply on sm_90a alone")
+    found = product_of(survey, by.threads, most_threads(target))
+    anchor = survey.anchor
+    if anchor is None or isinstance(found, str):
+        return no(str(found))
+    groups = [[n for n in group if (anchor.extents[n] or 0) > 1] for group in found]
+    if groups[0] or any(len(x) != 1 for x in groups[1:]):
+        return no("a batch, or several axes of a kind: it takes rows, columns and k")
+    rows, columns, depth = (x[0] for x in groups[1:])
+    lengths = [anchor.extents[n] or 0 for n in (rows, columns, depth)]
+    if min(lengths) < LEAST:
+        return no(f"a side under {LEAST} leaves too much of a tile empty")
+    operands = _operands(anchor, rows, columns, depth)
+    if isinstance(operands, str):
+        return no(operands)
+    after = survey.after(anchor)
+    if len(after) + 1 != len(survey.blocks):
+        return no("something else is computed beside the product, or before it")
+    func = sch.mod[sch.func_working_on]
+    if after and any(b is anchor.node.writes[0].buffer for b in func.buffer_map.values()):
+        return no("the product is a result, and so is what is done with it")
+    last = anchor.handle
+    for number, block in enumerate(after):  # what is done with each sum is done before it is stored
+        if number:
+            sch.compute_inline(last)
+        last = block.handle
+    end = _end(anchor, sch.get(last), (rows, columns))
+    if end is None:
+        return no("what follows the product is not done element by element")
+    made = WarpgroupProduct(Product(*operands, lengths[2], *end), by).function()
+    return Schedule(func.with_body(made.body))
+
+
+def _operands(block: BlockInfo, rows: int, columns: int, depth: int) -> tuple[Side, Side] | str:
+    """A and B; else why they cannot be fetched."""
+    loads = factors(block.node.body) or []
+    kinds = {str(load.buffer.dtype) for load in loads}
+    if kinds not in ({"float16"}, {"bfloat16"}) or block.node.writes[0].buffer.dtype != "float32":
+        return "operands and sum are no float16 or bfloat16 summed in float32"
+    k, sides = block.node.iter_vars[depth].var, {}
+    for load in loads:
+        for axis in (rows, columns):
+            side = block.node.iter_vars[axis].var
+            if load.indices in ((side, k), (k, side)):
+                sides[axis] = Side(load.buffer, block.extents[axis] or 0, load.indices[1] is k)
+    if len(sides) != 2:
+        return "an operand has other indices than its side and k"
+    for side in sides.values():
+        shape = [p.as_int(x) or 0 for x in side.buffer.shape]
+        begins = side.buffer.elem_offset
+        if side.buffer.strides or (begins is not None and not p.is_const(begins, 0)):
+            return f"{side.buffer.name} does not lie in rows from its begin on"
+        if shape[1] % PIECE:
+            return f"rows of {side.buffer.name} are no multiple of {VECTOR_BYTES} bytes"
+        if shape[0] * shape[1] >= 1 << 31:
+            return f"{side.buffer.name} is larger than indices of 32 bits"
+    return sides[rows], sides[columns]
+
+
+def _end(anchor: BlockInfo, last: Any, axes: tuple[int, int]) -> tuple[Any, ...] | None:
+    """Where a result is stored, what, and whether those of neighbouring columns lie side by side;
+    None if it is not made of one sum.
+    """
+    first: Any = anchor.node.body
+    store: Any = last.body
+    if last is anchor.node:
+        store = BufferStore(first.buffer, BufferLoad(first.buffer, first.indices), first.indices)
+    if not isinstance(store, BufferStore):
+        return None
+    made = first.buffer
+    loads = [n for n in walk(store.value) if isinstance(n, BufferLoad) and n.buffer is made]
+    known = {v.var: p.as_int(v.dom.extent) for v in last.iter_vars}
+    sides = [anchor.node.iter_vars[n].var for n in axes]
+    if not loads or any(n.indices != loads[0].indices for n in loads):
+        return None
+    # of each index of a sum the axis that it is
+    names = [next((n for n, v in enumerate(sides) if v is i), None) for i in first.indices]
+    at: list[Any] = [None, None]
+    for index, name in zip(loads[0].indices, names, strict=True):
+        if name is not None:
+            at[name] = index
+    ones = {v for v, extent in known.items() if extent == 1 and v not in at}
+    extents = [anchor.extents[n] for n in axes]
+    if any(x not in known or known[x] != n for x, n in zip(at, extents, strict=True)):
+        return None
+    if at[0] is at[1] or {*known} - ones - {*at} and last is not anchor.node:
+        return None
+    zero = {v: p.const(0, v.dtype) for v in ones}
+
+    def put(x: PrimExpr, i: PrimExpr, j: PrimExpr) -> PrimExpr:
+        return substitute(x, {**zero, at[0]: i, at[1]: j})
+
+    def result(total: PrimExpr, i: PrimExpr, j: PrimExpr) -> PrimExpr:
+        def rule(x: Node) -> Node | None:
+            return total if isinstance(x, BufferLoad) and x.buffer is made else None
+
+        return put(rewrite(store.value, rule), i, j)
+
+    def place(i: PrimExpr, j: PrimExpr) -> Sequence[PrimExpr]:
+        return tuple(put(x, i, j) for x in store.indices)
+
+    return store.buffer, result, place, store.indices[-1] is at[1]
+
+
+class WarpgroupProduct:
+    """The kernel of a product; the names of its macros say what they do."""
+
+    def __init__(self, of: Product, by: Tile) -> None:
+        self.of, self.by, self.dtype = of, by, str(of.a.buffer.dtype)
+        self.steps = -(-of.depth // STEP)
+        self.own = by.columns // 2
+
+    def function(self) -> PrimFunc:
+        """A function without parameters: its buffers are those of the product."""
+        rows, columns, groups = self.by.rows, self.by.columns, self.by.groups
+        down, across = -(-self.of.a.length // rows), -(-self.of.b.length // columns)
+        block = self.block
+
+        @T.prim_func(check_well_formed=False)
+        def main():
+            for i_0 in T.thread_binding(down, thread="blockIdx.y"):
+                for j_0 in T.thread_binding(across, thread="blockIdx.x"):
+                    for w in T.thread_binding(groups * 4, thread="threadIdx.y"):
+                        for t in T.thread_binding(WARP, thread="threadIdx.x"):
+                            block(i_0 * rows, j_0 * columns, w, t)
+
+        return main
+
+    @T.macro
+    def block(self, i, j, w, t):
+        """What a block of threads does for the tile of the result that begins at (i, j)."""
+        with T.block("product"):
+            stages, own = T.meta_var((self.by.stages, self.own))
+            A = T.alloc_buffer((stages * self.by.rows * STEP,), self.dtype, scope=SHARED)
+            B = T.alloc_buffer((stages * self.by.columns * STEP,), self.dtype, scope=SHARED)
+            sums = T.alloc_buffer((WARP, own), "float32", scope="warp")
+            for x in T.unroll(own):
+                sums[t, x] = T.float32(0)
+            for s in T.unroll(stages - 1):
+                self.fetch_both(A, B, i, j, s, w * WARP + t)
+            for k in T.serial(self.steps):
+                T.ptx_wait_group(stages - 2)
+                T.tvm_storage_sync("shared")
+                self.fetch_both(A, B, i, j, k + stages - 1, w * WARP + t)
+                self.multiply(A, B, sums, k % stages, w, t)
+            T.ptx_wait_group(0)
+            self.store(sums, i, j, w, t)
+
+    @T.macro
+    def fetch_both(self, A, B, i, j, k, thread):
+        """The tiles of a step on their way, a group of copies."""
+        self.fetch(A, self.of.a, self.by.rows, i, k, thread)
+        self.fetch(B, self.of.b, self.by.columns, j, k, thread)
+        T.ptx_commit_group()
+
+    @T.macro
+    def fetch(self, tile, operand, length, first, k, thread):
+        """Pieces of 16 bytes into their shuffled places; a step beyond the last one is zeros."""
+        lines, threads = T.meta_var((length * STEP // LINE, self.by.threads))
+        columns = T.meta_var(operand.buffer.shape[1])
+        start = T.meta_var(k % self.by.stages * (length * STEP))
+        for x in T.unroll(lines * (LINE // PIECE) // threads):
+            line = T.meta_var(x * (threads // (LINE // PIECE)) + thread // (LINE // PIECE))
+            piece = T.meta_var(thread % (LINE // PIECE))
+            row, column = T.meta_var(self.source(operand, first, k, line, piece * PIECE))
+            inside = T.meta_var(self.inside(operand, row, column))
+            T.ptx_cp_async(
+                self.dtype,
+                tile.data,
+                start + line * LINE + T.bitwise_xor(piece, line % 8) * PIECE,
+                operand.buffer.data,
+                row * columns + column,
+                VECTOR_BYTES,
+                inside,
+            )
+
+    @T.macro
+    def multiply(self, A, B, sums, stage, w, t):
+        """The sums go up by a tile of each operand, all of its k at once."""
+        a, b = T.meta_var((self.of.a, self.of.b))
+        rows, columns, own = T.meta_var((self.by.rows, self.by.columns, self.own))
+        shape = T.meta_var(f"m{ROWS}n{columns}k{DEPTH}")
+        majors = T.meta_var(("k" if a.along_k else "m", "k" if b.along_k else "n"))
+        T.evaluate(
+            T.ptx_wgmma(
+                self.dtype, shape, *majors, STEP // DEPTH, sums.data, t * own,
+                A.data, stage * (rows * STEP) + w // 4 * (ROWS * STEP), *self.distances(a),
+                B.data, stage * (columns * STEP), *self.distances(b), LINE * SIZE,
+            )
+        )  # fmt: skip
+
+    @T.macro
+    def store(self, sums, i, j, w, t):
+        """What a thread has of the result, two columns at once where rows are of even length."""
+        even = T.meta_var(self.of.in_rows and self.of.b.length % 2 == 0)
+        pair = T.meta_var(2 if even else 1)
+        for x in T.unroll(self.own // pair):
+            row, column = T.meta_var(place_c(w * WARP + t, x * pair))
+            if self.within(i + row, j + column):
+                for y in T.vectorized(pair):
+                    at = T.meta_var((i + row, j + column + y))
+                    self.of.out[self.of.place(*at)] = self.of.result(sums[t, x * pair + y], *at)
+
+    def source(self, operand: Side, first: Any, k: Any, line: Any, along: Any) -> tuple[Any, Any]:
+        """Where in memory a piece of a line is: row and column of the operand."""
+        if operand.along_k:
+            return first + line, k * STEP + along
+        return k * STEP + line % STEP, first + line // STEP * LINE + along
+
+    def inside(self, operand: Side, row: Any, column: Any) -> PrimExpr:
+        """Whether a piece is there: rows are whole pieces."""
+        rows, columns = (p.as_int(x) or 0 for x in operand.buffer.shape)
+        return p.logical_and(p.less(row, rows), p.less(column, columns))
+
+    def within(self, i: Any, j: Any) -> PrimExpr:
+        """Whether the result has such an element."""
+        return p.logical_and(p.less(i, self.of.a.length), p.less(j, self.of.b.length))
+
+    def distances(self, operand: Side) -> tuple[int, int, int]:
+        """Those of a descriptor: leading, stride and step, in bytes."""
+        if operand.along_k:
+            return 16, EIGHT, DEPTH * SIZE
+        return STEP * LINE * SIZE, EIGHT, DEPTH * LINE * SIZE
