@@ -86,7 +86,7 @@ def _matrices(reading: Reading, n: e.Call) -> None:
 def _warpgroup(reading: Reading, n: e.Call) -> None:
     """`ptx_wgmma`: tiles of both operands, from where they begin on."""
     made = Product.of(n)
-    reading._visit_all(n.args)
+    reading._visit_all(n.args[at + 1] for at in (SUMS, *OPERANDS))
     for first, operand in zip(OPERANDS, (made.a, made.b), strict=True):
         memory, begin = n.args[first : first + 2]
         buffer = reading._behind(reading.pointer(memory)) if isinstance(memory, Var) else None

@@ -76,7 +76,7 @@ class Threads:
             return True
         key = first, second
         if key not in self._conflicts:
-            question = _Question(first, second, self.extents, self.extents)
+            question = _asked(first, second, self.extents, self.extents)
             self._conflicts[key] = not question.is_impossible()
         return self._conflicts[key]
 
@@ -93,18 +93,25 @@ class Threads:
         second access of which one has to differ (what decides the value that both store).
         """
         own = {**self.grid, **self.extents} if across else self.extents
-        question = _Question(
+        question = _asked(
             first, second, own, self.grid if across else self.extents,
             {} if across else self.grid, differing,
         )  # fmt: skip
         return question.answer()
 
 
+def _asked(*given: Any) -> _Question:
+    """The question, said bit by bit where there are bits and it is not answered without them."""
+    roughly = _Question(*given)
+    has_bits = any(side.has_bits for side in roughly.sides)
+    return _Question(*given, by_bits=True) if has_bits and not roughly.is_impossible() else roughly
+
+
 class _Question:
     """Two accesses as a set of integer points; the set is empty where they do not conflict.
 
     own: axes that each side has for itself; apart: those of which one differs; fixed: axes that
-    have one value for both; differing: see `Threads.meeting`.
+    have one value for both; differing: see `Threads.meeting`; by_bits: see `Translator`.
     """
 
     def __init__(
@@ -115,12 +122,14 @@ class _Question:
         apart: Mapping[Var, PrimExpr],
         fixed: Mapping[Var, PrimExpr] | None = None,
         differing: Sequence[PrimExpr] | None = None,
+        by_bits: bool = False,
     ) -> None:
         self.own = set(own)
         self.names: dict[Any, str] = {}
         self.conditions: list[str] = []
         shared = self.shared_loops(first, second)
         one, two = self.sides = _Side(self, "a", shared), _Side(self, "b", shared)
+        one.by_bits = two.by_bits = by_bits
         for var, extent in (fixed or {}).items():
             one.bound(var, e.Range(p.const(0, var.dtype), extent), is_own=False)
         for side, pending in ((one, first), (two, second)):
