@@ -1,4 +1,4 @@
-"""Products of warpgroups: descriptors followed byte by byte, in every simulation and in CUDA C++."""
+"""Products of warpgroups: descriptors followed byte by byte, in simulations and in CUDA C++."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
-from mlcnb.codegen.cuda import nvrtc
 from mlcnb.codegen.interp import run_prim_func
-from mlcnb.core.errors import CodegenError, PassError, UnsupportedOpError
 from mlcnb.ir.dtype import dtype as dtypes
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.script import from_source
@@ -76,9 +74,9 @@ def program(columns, count, a_along_k, b_along_k, swizzle, kind, changed=None, s
                                     A.data, 0, *a_steps, B.data, 0, *b_steps, swizzle)
                     )  # fmt: skip
                     for x in T.serial(own):
-                        c[
-                            w * 16 + t // 4 + x // 2 % 2 * 8, x // 4 * 8 + t % 4 * 2 + x % 2
-                        ] = C[t, x]
+                        c[w * 16 + t // 4 + x // 2 % 2 * 8, x // 4 * 8 + t % 4 * 2 + x % 2] = C[
+                            t, x
+                        ]
 
     rng = np.random.default_rng(columns + count)
     x, y = (rng.standard_normal((n, depth)).astype(dtypes(kind).numpy) for n in (64, columns))

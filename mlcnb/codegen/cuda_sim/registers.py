@@ -32,8 +32,8 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.effects import LANEWISE
 from mlcnb.tir.analysis import wgmma
+from mlcnb.tir.analysis.effects import LANEWISE
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES, Launch
 from mlcnb.tir.analysis.wgmma import OPERANDS, SUMS, Product
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
@@ -226,7 +226,7 @@ def warpgroup_product(call: e.Call, thread: PrimExpr, lane_var: Var) -> s.Stmt:
         (_memory(call.args[n], kind), call.args[n + 1])
         for n, kind in zip((SUMS, *OPERANDS), ("float32", made.dtype, made.dtype), strict=True)
     )
-    number, l = Var("product", "int32"), Var("own", "int32")
+    number, l = (Var(name, p.const(0).dtype) for name in ("product", "own"))
     row, column = wgmma.place_c(p.floormod(thread, wgmma.WARPGROUP), l)
     total: Any = p.cast("float64", BufferLoad(c, (at_c + l,)))
     for k in range(wgmma.DEPTH):

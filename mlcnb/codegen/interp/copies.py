@@ -69,7 +69,11 @@ class CopyCompiler(WatchingCompiler):
 
         def run(f: Frame) -> int:
             registers, first, thread = sums(f), at(f), f[agent].number % WARPGROUP
-            (a, b), (at_a, at_b), (x_at, y_at) = [t(f) for t in tiles], [n(f) for n in begins], looks
+            (a, b), (at_a, at_b), (x_at, y_at) = (
+                [t(f) for t in tiles],
+                [n(f) for n in begins],
+                looks,
+            )
             for number, own in product(range(made.count), range(made.own)):
                 row, column = place_c(thread, own)
                 registers[first + own] = float(registers[first + own]) + sum(

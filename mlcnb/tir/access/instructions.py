@@ -17,9 +17,9 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.effects import POINTERS
+from mlcnb.tir.analysis.wgmma import OPERANDS, SUMS, Product
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.analysis.wgmma import OPERANDS, SUMS, Product
 
 if TYPE_CHECKING:
     from mlcnb.tir.access.read import Reading

@@ -102,9 +102,9 @@ class Threads:
 
 def _asked(*given: Any) -> _Question:
     """The question, said bit by bit where there are bits and it is not answered without them."""
-    roughly = _Question(*given)
+    roughly = _Question(False, *given)
     has_bits = any(side.has_bits for side in roughly.sides)
-    return _Question(*given, by_bits=True) if has_bits and not roughly.is_impossible() else roughly
+    return _Question(True, *given) if has_bits and not roughly.is_impossible() else roughly
 
 
 class _Question:
@@ -116,13 +116,13 @@ class _Question:
 
     def __init__(
         self,
+        by_bits: bool,
         first: Pending,
         second: Pending,
         own: Mapping[Var, PrimExpr],
         apart: Mapping[Var, PrimExpr],
         fixed: Mapping[Var, PrimExpr] | None = None,
         differing: Sequence[PrimExpr] | None = None,
-        by_bits: bool = False,
     ) -> None:
         self.own = set(own)
         self.names: dict[Any, str] = {}

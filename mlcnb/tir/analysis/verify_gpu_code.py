@@ -223,8 +223,8 @@ def _tiles(launch: kernels.Launch) -> Iterator[Excess]:
             name = getattr(data, "name", data)
             if not analyzer.can_prove(p.all_of(begin >= 0, (begin + reach) * SIZE <= size)):
                 yield (
-                    f"ptx_wgmma reads {reach * SIZE:,} bytes of {name} from element {begin} on, and "
-                    f"there are {size:,}",
+                    f"ptx_wgmma reads {reach * SIZE:,} bytes of {name} from element {begin} on, "
+                    f"and there are {size:,}",
                     launch.body,
                     "the distances of its descriptor do not fit the tile, or the tile is too small",
                 )

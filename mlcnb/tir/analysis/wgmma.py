@@ -148,7 +148,8 @@ class Product:
                 raise _refused(
                     f"distances of {steps} bytes", "numbers under 262,144, multiples of 16"
                 )
-            sides.append(Operand(length, major == "k", *steps, swizzle))  # type: ignore[arg-type]
+            leading, stride, step = (x or 0 for x in steps)
+            sides.append(Operand(length, major == "k", leading, stride, step, swizzle))
         return Product(columns, dtype, count, *sides)
 
 
