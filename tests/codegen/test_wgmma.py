@@ -9,6 +9,7 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.codegen.interp import run_prim_func
+from mlcnb.core.errors import CodegenError, PassError, UnsupportedOpError
 from mlcnb.ir.dtype import dtype as dtypes
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.script import from_source
@@ -126,6 +127,66 @@ def test_a_wrong_descriptor_gives_a_wrong_number(wrong):
     double = lambda steps: tuple(x // factor if n == at else x for n, x in enumerate(steps))
     func, given, expected = program(128, 2, True, False, 128, "float16", double)
     assert not np.allclose(ran(func, given, expected, "sim"), expected, rtol=1e-2, atol=1e-2)
+
+
+def changed(case, before: str, after: str):
+    """The program with one piece of its text as another."""
+    text = program(*case)[0].script()
+    assert before in text
+    return from_source(text.replace(before, after, 1))
+
+
+CALL = 'T.ptx_wgmma("float16", "m64n16k16", "k", "k", 1, C.data, t * 8, A.data, 0, 16, 1024, 32, '
+SMALL = (16, 1, True, True, 128, "float16")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("B.data, 0, 16, 1024", "B.data, 0, 16, 65536",
+         "ptx_wgmma reads 66,560 bytes of B from element 0 on, and there are 2,048"),
+        ("B.data, 0, 16", "B.data, 64, 16",
+         "ptx_wgmma reads 2,048 bytes of B from element 64 on, and there are 2,048"),
+        (CALL + "B.data, 0,", CALL.replace("m64n16", "m64n8") + "B.data, w * 8,",
+         "ptx_wgmma reads B from element w * 8 on, which may be no multiple of 1024 bytes"),
+        (CALL, f"if t < 16: {CALL}",
+         "ptx_wgmma stands under a condition, or in a loop, that differs by thread"),
+    ],
+)  # fmt: skip
+def test_programs_that_no_gpu_runs(before, after, message):
+    func = changed(SMALL, before, after)
+    for target in (SIM, GPU):
+        with pytest.raises(PassError, match=re.escape(message)):
+            _ = mlc.compile(func, target=target).kernels[0].source
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("m64n16k16", "m64n20k16", "ptx_wgmma has no shape m64n20k16"),
+        ("m64n16k16", "m64n264k16", "ptx_wgmma has no shape m64n264k16"),
+        ("m64n16k16", "m16n8k16", "ptx_wgmma has no shape m16n8k16"),
+        ('"k", "k", 1', '"k", "row", 1', "ptx_wgmma has no operands along k and row"),
+        ('"k", "k", 1', '"k", "k", 0', "ptx_wgmma has no 0 products"),
+        ("1024, 32, 128)", "1024, 32, 256)", "ptx_wgmma has no rows of 256 bytes"),
+        ("A.data, 0, 16, 1024", "A.data, 0, 16, 1000", "ptx_wgmma has no distances of"),
+        ('ptx_wgmma("float16"', 'ptx_wgmma("float32"', "ptx_wgmma has no operands of float32"),
+    ],
+)
+def test_calls_that_no_instruction_is(before, after, message):
+    with pytest.raises(UnsupportedOpError, match=message) as error:
+        mlc.compile(changed(SMALL, before, after), target=SIM)
+    assert error.value.hint
+
+
+def test_memory_and_threads_that_do_not_fit():
+    static = program(*SMALL, scope="shared")[0]
+    with pytest.raises(CodegenError, match="does not begin at a multiple of 1024 bytes"):
+        _ = mlc.compile(static, target=SIM).kernels[0].source
+    two = changed(SMALL, 'T.thread_binding(4, thread="threadIdx.y")',
+                  'T.thread_binding(2, thread="threadIdx.y")')  # fmt: skip
+    with pytest.raises(CodegenError, match="warpgroups of 128 threads, and a block has 64"):
+        mlc.compile(two, target=SIM)
 
 
 def test_text_comes_back():

@@ -220,7 +220,8 @@ def value_flops(x: PrimExpr) -> int:
     if isinstance(x, _COUNTED):
         return x.dtype.lanes + value_flops(x.a) + value_flops(x.b)
     if isinstance(x, e.Select):
-        return value_flops(x.condition) + max(value_flops(x.true_value), value_flops(x.false_value))
+        sides = value_flops(x.true_value), value_flops(x.false_value)
+        return _deciding_flops(x.condition) + max(sides)
     if isinstance(x, e.Call):
         return _call_flops(x)
     if isinstance(x, e.Let):
@@ -229,6 +230,19 @@ def value_flops(x: PrimExpr) -> int:
         return sum(map(value_flops, x.vectors))
     parts = [getattr(x, name) for name in x.child_fields]
     return sum(value_flops(part) for part in parts if isinstance(part, PrimExpr))
+
+
+def _deciding_flops(x: PrimExpr) -> int:
+    """Operations of a condition; those that only say where an index is are no work on values."""
+    if isinstance(x, e.And | e.Or):
+        return _deciding_flops(x.a) + _deciding_flops(x.b)
+    if isinstance(x, e.Not):
+        return _deciding_flops(x.a)
+    if isinstance(x, e.Call) and x.op == "tir.likely":
+        return _deciding_flops(x.args[0])
+    if isinstance(x, e.CmpOp) and x.a.dtype.is_integer:
+        return 0 if not any(isinstance(n, BufferLoad) for n in walk(x)) else value_flops(x)
+    return value_flops(x)
 
 
 def _mma_flops(x: e.Call) -> int:
@@ -247,7 +261,7 @@ def _mma_flops(x: e.Call) -> int:
 def _call_flops(x: e.Call) -> int:
     if x.op == "tir.if_then_else":
         condition, yes, no = x.args
-        return value_flops(condition) + max(value_flops(yes), value_flops(no))
+        return _deciding_flops(condition) + max(value_flops(yes), value_flops(no))
     own = 0 if x.op in _FREE_CALLS or x.dtype.is_handle else x.dtype.lanes
     return own + sum(value_flops(arg) for arg in x.args)
 

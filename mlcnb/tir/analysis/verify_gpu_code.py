@@ -16,13 +16,14 @@ from typing import Any
 
 from mlcnb.arith import Analyzer
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import walk
+from mlcnb.core.node import Node, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import Call
+from mlcnb.ir.expr import Call, Var
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis import kernels
 from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SIZE, WGMMA, Product
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 
 #: the architecture where a target names none: the first with 16-bit floats of both kinds
@@ -138,6 +139,7 @@ def _excesses(func: PrimFunc, limits: GpuLimits) -> Iterator[Excess]:
         yield from _shared(launch, limits)
         yield from _instructions(launch, limits)
         yield from _tiles(launch)
+        yield from _apart(launch)
 
 
 def _threads(kernel: s.Stmt, launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]:
@@ -235,6 +237,32 @@ def _tiles(launch: kernels.Launch) -> Iterator[Excess]:
                     launch.body,
                     "let tiles begin at such multiples: the shuffle of rows counts from there",
                 )
+
+
+def _apart(launch: kernels.Launch) -> Iterator[Excess]:
+    """Products of warpgroups that not all threads of a block come by."""
+    varying = {axis.var for axis in launch.in_block.values()}
+
+    def varies(*parts: Node | None) -> bool:
+        inside = (x for part in parts if part is not None for x in walk(part))
+        return any(
+            x in varying if isinstance(x, Var) else isinstance(x, BufferLoad) for x in inside
+        )
+
+    for n in walk(launch.body):
+        if isinstance(n, s.LetStmt) and varies(n.value):
+            varying.add(n.var)
+        if isinstance(n, s.IfThenElse | s.While):
+            heads: tuple[Any, ...] = (n.condition,)
+        else:
+            heads = (n.min, n.extent) if isinstance(n, s.For) else ()
+        if varies(*heads) and any(isinstance(x, Call) and x.op == WGMMA for x in walk(n)):
+            yield (
+                "ptx_wgmma stands under a condition, or in a loop, that differs by thread: the "
+                "four warps of a warpgroup come by together",
+                n,
+                "move it out of the condition",
+            )
 
 
 def shared_bytes(launch: kernels.Launch) -> dict[str, int]:
