@@ -14,7 +14,7 @@ from mlcnb.codegen.cuda import nvrtc
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.races import races
 from mlcnb.core.errors import DataRaceError, PassError
-from mlcnb.dlight.gpu.wgmma import Tile, wgmma
+from mlcnb.dlight.gpu.wgmma import WIDE, Tile, wgmma
 from mlcnb.dlight.rule import choice
 from mlcnb.dlight.survey import Survey
 from mlcnb.ir.dtype import dtype as dtypes
@@ -87,6 +87,11 @@ def test_sides_that_are_no_row_may_have_any_length(sizes):
     check(product("float16", *sizes, True, True))
 
 
+def test_wide_tiles():
+    """Those of large products."""
+    check(product("float16", 136, 264, 200), WIDE)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "by", [Tile(1, 64, 2), Tile(1, 128, 4), Tile(2, 64, 3), Tile(2, 256, 3), Tile(3, 192, 2)]
@@ -118,18 +123,23 @@ def test_a_wait_too_few_is_found():
 
 
 @pytest.mark.skipif(not nvrtc.is_available(), reason="NVRTC is not installed")
+@pytest.mark.parametrize(
+    ("sizes", "columns", "blocks"), [((1280, 1408, 512), 128, 2), ((2048, 2048, 512), 256, 1)]
+)
 @pytest.mark.parametrize("b_along_k", [False, True])
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
-def test_offline(kind, b_along_k):
-    """Two blocks find room on a multiprocessor; one barrier a step; nothing spills."""
-    func, _, _ = product(kind, 1280, 1408, 512, True, b_along_k)
+def test_offline(kind, b_along_k, sizes, columns, blocks):
+    """So many blocks find room on a multiprocessor; one barrier a step; nothing spills."""
+    func, _, _ = product(kind, *sizes, True, b_along_k)
     kernel = mlc.compile(scheduled(func), target=SIM).kernels[0].cuda
     (found,) = kernel.resources.values()
     assert (found.spill_stores, found.spill_loads, found.stack) == (0, 0, 0)
-    assert found.registers * 256 * 2 <= 65536
-    loop = kernel.source.split("for (int k = 0; k < 8; ++k) {")[1].split("wgmma_m64n128k64")[0]
+    assert found.registers * 256 * blocks <= 65536
+    loop = kernel.source.split("for (int k = 0; k < 8; ++k) {")[1].split(f"wgmma_m64n{columns}k64")[
+        0
+    ]
     assert loop.count("barrier_of_proxies();") == 1
-    assert kernel.ptx.count("wgmma.mma_async.sync.aligned.m64n128k16") == 4
+    assert kernel.ptx.count(f"wgmma.mma_async.sync.aligned.m64n{columns}k16") == 4
     assert kernel.ptx.count("wgmma.wait_group.sync.aligned") == 1
 
 

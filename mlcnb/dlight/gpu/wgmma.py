@@ -1,8 +1,8 @@
 """wgmma: products of halves on the tensor cores of sm_90a, by warpgroups; only where asked for.
 
-for i, j, k: C[i, j] += A[i, k] * B[k, j]    blocks of 128 x 128 of C, two warpgroups of 64 x 128
+for i, j, k: C[i, j] += A[i, k] * B[k, j]    blocks of 128 x 256 of C, two warpgroups of 64 x 256
                                              for k_0 in tiles of 64:
-                                                 tiles of A and B, cp.async, two ahead
+                                                 tiles of A and B, cp.async, three ahead
                                       ->         sums += A_tile @ B_tile      T.ptx_wgmma
                                              C = sums, and what is done with them
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mlcnb.core.node import Node, rewrite, walk
-from mlcnb.dlight.gpu.axes import factors, product_of
+from mlcnb.dlight.gpu.axes import MANY, factors, product_of
 from mlcnb.dlight.gpu.threads import VECTOR_BYTES, most_threads
 from mlcnb.dlight.rule import no
 from mlcnb.dlight.survey import BlockInfo, Survey
@@ -65,6 +65,16 @@ class Tile(NamedTuple):
         return self.groups * WARPGROUP
 
 
+#: two blocks on a multiprocessor; and one, of which a step's products take longer than its copies
+TILE, WIDE = Tile(), Tile(columns=256, stages=4)
+
+
+def tile_for(rows: int, columns: int) -> Tile:
+    """The wide tile where enough blocks are left."""
+    blocks = -(-rows // WIDE.rows) * -(-columns // WIDE.columns)
+    return WIDE if blocks >= MANY else TILE
+
+
 class Side(NamedTuple):
     """An operand: the buffer, its rows (or columns) and whether k lies side by side in it."""
 
@@ -97,10 +107,10 @@ class Product:
 
 def wgmma(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None) -> Schedule | bool:
     """Apply to one product of halves in rows of 16 bytes, and what is done with it."""
-    limits, by = GpuLimits.of(target), by or Tile()
+    limits = GpuLimits.of(target)
     if limits.name != "sm_90a":
         return no(f"the GPU is {limits.name}: warpgroups multiply on sm_90a alone")
-    found = product_of(survey, by.threads, most_threads(target))
+    found = product_of(survey, (by or TILE).threads, most_threads(target))
     anchor = survey.anchor
     if anchor is None or isinstance(found, str):
         return no(str(found))
@@ -130,6 +140,7 @@ def wgmma(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None)
         return no("what follows the product is not done element by element")
     from mlcnb.dlight.gpu.wgmma_program import WarpgroupProduct  # reads programs
 
+    by = by or tile_for(*lengths[:2])
     made = WarpgroupProduct(Product(*operands, lengths[2], *end), by).function()
     return Schedule(func.with_body(made.body))
 

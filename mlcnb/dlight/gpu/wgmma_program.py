@@ -1,10 +1,10 @@
 """The loops of a product by warpgroups: tiles in shared memory, shuffled as `wgmma` wants them.
 
-for s in range(2):                            tiles s of A and B on their way (cp.async)
+for s in range(3):                            tiles s of A and B on their way (cp.async)
 for k in tiles of 64:
     wait for tile k; a barrier                its writes, and the last product's reads, are over
-    tile k + 2 on its way                     into the place that the last product has left
-    sums += A[k % 3] @ B[k % 3]               T.ptx_wgmma, four products of 16, and a wait
+    tile k + 3 on its way                     into the place that the last product has left
+    sums += A[k % 4] @ B[k % 4]               T.ptx_wgmma, four products of 16, and a wait
 C = sums                                      two columns at once
 
 A tile lies in lines of 128 bytes, along k or along the side as the operand does outside: rows along
