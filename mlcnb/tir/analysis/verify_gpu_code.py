@@ -25,6 +25,7 @@ from mlcnb.tir.analysis import kernels
 from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SIZE, WGMMA, Product
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import bodies, heads
 
 #: the architecture where a target names none: the first with 16-bit floats of both kinds
 DEFAULT_ARCH = "sm_80"
@@ -250,13 +251,11 @@ def _apart(launch: kernels.Launch) -> Iterator[Excess]:
         )
 
     for n in walk(launch.body):
-        if isinstance(n, s.LetStmt) and varies(n.value):
+        if not isinstance(n, s.Stmt) or not bodies(n) or not varies(*heads(n)):
+            continue
+        if isinstance(n, s.LetStmt):
             varying.add(n.var)
-        if isinstance(n, s.IfThenElse | s.While):
-            heads: tuple[Any, ...] = (n.condition,)
-        else:
-            heads = (n.min, n.extent) if isinstance(n, s.For) else ()
-        if varies(*heads) and any(isinstance(x, Call) and x.op == WGMMA for x in walk(n)):
+        elif any(isinstance(x, Call) and x.op == WGMMA for x in walk(n)):
             yield (
                 "ptx_wgmma stands under a condition, or in a loop, that differs by thread: the "
                 "four warps of a warpgroup come by together",
