@@ -29,6 +29,10 @@ _RELATIONS: dict[type, tuple[str, str]] = {
 }
 
 
+#: remainders of which an exclusive or is said bit by bit
+_POWERS = (1, 2, 4, 8, 16, 32)
+
+
 class NotAffine(Undecided):
     """A program, or a part of it that matters, is not affine; says what."""
 
@@ -44,6 +48,8 @@ class Translator:
         #: variables of which no more is known than the facts
         self.loose: set[Var] = set()
         self.exact = True
+        #: an exclusive or is said bit by bit, which is exact and takes long; True if there was one
+        self.by_bits = self.has_bits = False
         self._kept: list[PrimExpr] = []
         self._known: dict[int, str] = {}
         #: number of lanes -> the lane that is spoken of
@@ -54,6 +60,7 @@ class Translator:
         other = Translator(self.names)
         other.fresh, other.facts = list(self.fresh), list(self.facts)
         other.loose, other.exact = set(self.loose), self.exact
+        other.by_bits, other.has_bits = self.by_bits, self.has_bits
         other._kept, other._known = list(self._kept), dict(self._known)
         other._lanes = dict(self._lanes)
         return other
@@ -160,17 +167,36 @@ class Translator:
         return self.choice(x, x.condition, x.true_value, x.false_value)
 
     def call(self, x: e.Call) -> str | None:
-        """`if_then_else`, `likely` and shifts by a number."""
+        """`if_then_else`, `likely`, shifts by a number, and what shuffles rows: `a % 8 ^ b % 8`."""
         if x.op == "tir.if_then_else":
             condition, yes, no = x.args
             return self.choice(x, condition, yes, no)
         if x.op == "tir.likely":
             return self.value(x.args[0])
+        if x.op == "tir.bitwise_xor":
+            return self.exclusive(x)
         by = p.as_int(x.args[1]) if x.op in ("tir.shift_left", "tir.shift_right") else None
         if by is None or not 0 <= by < 31:
             return None
         value = self.value(x.args[0])
         return f"({1 << by} * {value})" if x.op == "tir.shift_left" else _floor(value, 1 << by)
+
+    def exclusive(self, x: e.Call) -> str | None:
+        """Two remainders by small powers of two: any number below the larger one, or bit by bit."""
+        limits = [_number(a.b) or 0 if isinstance(a, e.FloorMod) else 0 for a in x.args]
+        if any(n not in _POWERS for n in limits):
+            return None
+        if not self.by_bits:
+            self.has_bits = True
+            found = self.unknown(x)
+            self.facts.append(f"0 <= {found} < {max(limits)}")
+            return found
+        values = [(self.value(a.a), n) for a, n in zip(x.args, limits, strict=True)]  # type: ignore[attr-defined]
+        parts = []
+        for bit in (1 << n for n in range(max(limits).bit_length() - 1)):
+            both = " + ".join(_floor(value, bit) for value, n in values if bit < n)
+            parts.append(f"{bit} * (({both}) mod 2)")
+        return f"({' + '.join(parts) or '0'})"
 
     def broadcast(self, x: e.Broadcast) -> str:
         """All lanes are the same."""

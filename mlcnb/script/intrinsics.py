@@ -68,7 +68,7 @@ _FIXED = {
 TYPED = frozenset(
     "call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin reinterpret "
     "type_annotation vectorlow vectorhigh vectorcombine get_active_lane_mask tvm_struct_get "
-    "ptx_mma ptx_mma_sp "
+    "ptx_mma ptx_mma_sp ptx_wgmma "
     "ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk mma_store mma_fill tvm_mfma tvm_mfma_store "
     "tvm_rdna_wmma tvm_rdna_wmma_store".split()
 )

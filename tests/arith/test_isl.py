@@ -55,6 +55,24 @@ def test_value_is_the_reference_s(x, i, j):
     assert open_text.exact and not open_text.fresh
 
 
+@given(AFFINE, AFFINE, *[st.sampled_from([1, 2, 8, 32])] * 2, *[st.integers(-20, 20)] * 2)
+def test_an_exclusive_or_of_remainders(x, y, left, right, i, j):
+    """Bit by bit it is the number; roughly, any that it may be."""
+    a, b = p.floormod(x, left), p.floormod(y, right)
+    wanted = evaluate(a, {I: i, J: j}) ^ evaluate(b, {I: i, J: j})
+    both = e.Call(a.dtype, "tir.bitwise_xor", (a, b))
+    fine, rough = Translator(NAMES), Translator(NAMES)
+    fine.by_bits = True
+    if isinstance(a, e.FloorMod) and isinstance(b, e.FloorMod):
+        assert at_point(fine.value(both), i, j) == wanted
+        assert fine.exact and not fine.has_bits
+        text = rough.where([f"{rough.value(both)} = {wanted}"])
+        assert rough.has_bits and not rough.exact
+        assert not isl.read_set(f"{{ [] : {text} }}").is_empty()
+        beyond = rough.where([f"{rough.value(both)} >= {max(left, right)}"])
+        assert isl.read_set(f"{{ [] : {beyond} }}").is_empty()
+
+
 @given(AFFINE, AFFINE, st.booleans(), st.integers(-20, 20), st.integers(-20, 20))
 def test_condition_is_the_reference_s(a, b, holds, i, j):
     x = p.logical_or(a < b, p.logical_and(a != J, p.logical_not(b >= I)))

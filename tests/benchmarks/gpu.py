@@ -12,13 +12,14 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import mlcnb as mlc
+from mlcnb import dlight as dl
 from mlcnb import relax
 from mlcnb.relax.struct_info import TensorStructInfo
 
@@ -30,7 +31,8 @@ Make = Callable[..., Any]
 class Work:
     """One operator: ours from relax variables, the peer's from torch's tensors.
 
-    flops, bytes: what it takes at least, of which the rate is told.
+    flops, bytes: what it takes at least, of which the rate is told. exact: what ours is compared
+    with, where that is not the peer's result. options: of `mlc.compile`.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Work:
     bytes: float = 0
     dtype: str = "float32"
     tolerance: float = 1e-3
+    exact: Make | None = None
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,14 +75,34 @@ def product(n: int, m: int, k: int, dtype: str = "float32") -> Work:
     )  # fmt: skip
 
 
+def by_warpgroups(n: int, m: int, k: int) -> Work:
+    """A product of halves by `wgmma`, compared with one in float64."""
+    made = product(n, m, k, "float16")
+    options = {"target": "cuda -arch=sm_90a", "schedule": warpgroups}
+    exact: Make = lambda x, w: x.double() @ w.double()
+    return replace(made, name=f"{made.name} by wgmma", exact=exact, options=options)
+
+
+def warpgroups(func: Any, target: Any) -> Any:
+    """The schedule of `WarpgroupMatmul`, which no default takes."""
+    made = dl.gpu.WarpgroupMatmul.apply(func, target)
+    if made is None:
+        raise AssertionError("WarpgroupMatmul does not take the product")
+    return made
+
+
 def works() -> Iterator[Work]:
     """What is timed."""
+    import torch
     import torch.nn.functional as F
 
     for n in (512, 1024, 2048, 4096):
         yield product(n, n, n)
     for n in (1024, 2048, 4096):
         yield product(n, n, n, "float16")
+    if torch.cuda.get_device_capability() == (9, 0):
+        for n in (2048, 4096, 8192):
+            yield by_warpgroups(n, n, n)
     yield product(1, 4096, 4096)
     square, size = (4096, 4096), 4.0 * 4096 * 4096
     yield Work("add", (square, square), op.add, lambda x, y: x + y, bytes=3 * size)
@@ -134,10 +158,10 @@ def graph_of(work: Work) -> Any:
     return bb.get()
 
 
-def compiled(mod: Any, **options: Any) -> Any:
+def compiled(mod: Any, target: str = "cuda", **options: Any) -> Any:
     """For this GPU, replayed as one CUDA graph."""
     with mlc.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
-        return mlc.compile(mod, target="cuda", **options)
+        return mlc.compile(mod, target=target, **options)
 
 
 def of_operator(work: Work) -> Figure:
@@ -146,8 +170,8 @@ def of_operator(work: Work) -> Figure:
 
     torch.manual_seed(0)
     given = [torch.randn(s, device="cuda").to(getattr(torch, work.dtype)) for s in work.shapes]
-    ex = compiled(graph_of(work))
-    found, expected = as_torch(ex(*given)), work.peer(*given)
+    ex = compiled(graph_of(work), **work.options)
+    found, expected = as_torch(ex(*given)), (work.exact or work.peer)(*given)
     far = float((found.float() - expected.float()).abs().max() / expected.float().abs().max())
     if not far < work.tolerance:
         raise AssertionError(f"{work.name}: results are {far} apart")

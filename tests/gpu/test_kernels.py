@@ -16,7 +16,10 @@ from mlcnb.target import Target
 from tests.codegen.gpu_courses import COURSES, blocking
 from tests.codegen.gpu_programs import PROGRAMS, Program
 from tests.codegen.test_cuda import KINDS, elementwise
+from tests.codegen.test_wgmma import CASES as DESCRIPTORS
+from tests.codegen.test_wgmma import program as of_descriptors
 from tests.dlight.test_gpu_rules import SHIPPED, copied, halves, product
+from tests.dlight.test_wgmma import product as by_warpgroups
 
 pytestmark = pytest.mark.gpu
 CUDA = Target("cuda")
@@ -94,6 +97,38 @@ def test_large_products(sizes, turned):
 )
 def test_large_products_on_tensor_cores(kind, sizes):
     by_rule(dl.gpu.Matmul, halves(kind, *sizes))
+
+
+@pytest.mark.parametrize("b_along_k", [False, True])
+@pytest.mark.parametrize("a_along_k", [False, True])
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("sizes", [(2048, 2048, 512), (304, 200, 264), (16, 4096, 72)])
+def test_products_by_warpgroups(kind, sizes, a_along_k, b_along_k):
+    """The instruction itself, and descriptors of tiles along k and along the side."""
+    import cupy
+
+    if cupy.cuda.Device().compute_capability != "90":
+        pytest.skip("wgmma is an instruction of sm_90a alone")
+    func, args, expected = by_warpgroups(kind, *sizes, a_along_k, b_along_k)
+    target = Target("cuda -arch=sm_90a")
+    sch = dl.gpu.WarpgroupMatmul.apply(func, target)
+    assert sch is not None
+    out = np.full(expected.shape, np.nan, "float32")
+    mlc.compile(sch, target=target)(*args, out)
+    scale = float(np.abs(expected).max())
+    np.testing.assert_allclose(out / scale, expected / scale, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("case", DESCRIPTORS)
+def test_descriptors_of_every_shuffle(case):
+    import cupy
+
+    if cupy.cuda.Device().compute_capability != "90":
+        pytest.skip("wgmma is an instruction of sm_90a alone")
+    func, given, expected = of_descriptors(*case)
+    out = np.full(expected.shape, np.nan, "float32")
+    mlc.compile(func, target="cuda -arch=sm_90a")(*given, out)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-3)
 
 
 def test_a_large_transpose():

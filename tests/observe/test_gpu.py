@@ -230,3 +230,27 @@ def test_from_a_shell(tmp_path, capsys):
     assert data["races"][0]["element"] == "B[0]"
     assert cli.main(["gpu", str(bad), "--export", str(tmp_path / "page.html")]) == 1
     assert "race on B[0]" in (tmp_path / "page.html").read_text()
+
+
+CHOSEN = """
+@T.prim_func
+def main(A: T.Buffer((64,)), K: T.Buffer((64,), "int32"), B: T.Buffer((64,))):
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            B[bx * 32 + tx] = {value}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "each"),
+    [
+        ("T.Select(bx * 32 + tx < 60 and (tx + 3) % 4 != 1, A[tx] * T.float32(2), A[0])", 1),
+        ("T.if_then_else(not bx * 32 + tx - 1 < 60, A[tx] * T.float32(2), A[0])", 1),
+        ("T.Select(A[tx] + A[0] < A[1], A[2], A[3])", 1),
+        ("T.Select(K[tx] + 1 < 3, A[2], A[3])", 1),
+    ],
+)
+def test_where_an_index_is_decides_and_is_no_operation(value, each):
+    """In a condition what is computed of values counts, what is computed of indices does not."""
+    (kernel,) = gpu_report(parse(CHOSEN.format(value=value))).kernels
+    assert kernel.work.flops == 64 * each

@@ -317,8 +317,8 @@ CASES: list[tuple[str, str, str | None]] = [
         'assert condition, "message"',
     ),
     (
-        PRIM + "T.ptx_wgmma()",
-        "no T.ptx_wgmma",
+        PRIM + "T.ptx_tcgen05()",
+        "no T.ptx_tcgen05",
         "words of ptx are not here: T.call_extern or T.call_intrin names one",
     ),
     (PRIM + "C = T.buffer_decl((4,))", "no T.buffer_decl", "T.decl_buffer"),

@@ -5,6 +5,7 @@ r = T.allocate([2], …, "local")               r[i] is r[i * threads + thread]
 tvm_warp_shuffle_down(mask, x, 4, 32, 32)     lanes[thread] = x; when all have, lanes[thread + 4]
 ptx_mma("m16n8k16", …)                        four sums of each thread, over its warp's fragments
 ptx_ldmatrix(False, 4, ".b16", …)             eight halves of each thread, of rows that others name
+ptx_wgmma("m64n128k16", …)                    its sums of each thread, over tiles in shared memory
 
 r[0:4] = A[tx * 4:tx * 4 + 4] * 2.0           for lane in range(4):
                                                   r[lane] = A[tx * 4 + lane] * 2.0
@@ -12,7 +13,7 @@ r[0:4] = A[tx * 4:tx * 4 + 4] * 2.0           for lane in range(4):
 Vectors of the CPU are made of threads, so vectors of one thread are loops over their lanes: what
 neighbouring threads do then lies side by side. Asynchronous copies are done where they are issued.
 
-Semantics: CUDA C++ Programming Guide, "Warp Shuffle Functions"; PTX ISA, "mma.m16n8k16".
+Semantics: CUDA C++ Programming Guide, "Warp Shuffle Functions"; PTX ISA, "mma.m16n8k16", "wgmma".
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 from mlcnb.arith import Analyzer
@@ -30,8 +32,10 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis import wgmma
 from mlcnb.tir.analysis.effects import LANEWISE
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES, Launch
+from mlcnb.tir.analysis.wgmma import OPERANDS, SUMS, Product
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
@@ -150,7 +154,7 @@ def refuse_barrier(call: e.Call, is_guarded: bool, func: PrimFunc) -> None:
 
 def is_collective(n: Node) -> bool:
     """True for what several threads have to come by."""
-    return isinstance(n, e.Call) and (n.op in _SHUFFLES or n.op in (BARRIER, MMA, LDMATRIX))
+    return isinstance(n, e.Call) and (n.op in _SHUFFLES or n.op in (BARRIER, *INSTRUCTIONS))
 
 
 def active(n: e.Call, threads: int) -> PrimExpr:
@@ -213,6 +217,28 @@ def matrix_product(call: e.Call, thread: PrimExpr, lane_var: Var) -> s.Stmt:
     return s.seq(*stores)
 
 
+def warpgroup_product(call: e.Call, thread: PrimExpr, lane_var: Var) -> s.Stmt:
+    """What one thread does in `ptx_wgmma`: each of its sums goes up by products of sixteen, found
+    in shared memory as the descriptors say; summed as `matrix_product` does.
+    """
+    made = Product.of(call)
+    (c, at_c), (a, at_a), (b, at_b) = (
+        (_memory(call.args[n], kind), call.args[n + 1])
+        for n, kind in zip((SUMS, *OPERANDS), ("float32", made.dtype, made.dtype), strict=True)
+    )
+    number, l = (Var(name, p.const(0).dtype) for name in ("product", "own"))
+    row, column = wgmma.place_c(p.floormod(thread, wgmma.WARPGROUP), l)
+    total: Any = p.cast("float64", BufferLoad(c, (at_c + l,)))
+    for k in range(wgmma.DEPTH):
+        x = BufferLoad(a, (made.a.place(at_a, row, p.const(k), number),))
+        y = BufferLoad(b, (made.b.place(at_b, column, p.const(k), number),))
+        total = total + p.cast("float64", x) * p.cast("float64", y)
+    body: s.Stmt = s.BufferStore(c, p.cast("float32", total), (at_c + l,))
+    for var, extent in ((l, made.own), (number, made.count)):
+        body = s.For(var, p.const(0), p.const(extent), s.ForKind.SERIAL, body)
+    return body
+
+
 def lane_of(call: e.Call, launch: Launch, func: PrimFunc) -> Var:
     """The variable of threadIdx.x, the lanes of a warp that does something together.
 
@@ -227,6 +253,15 @@ def lane_of(call: e.Call, launch: Launch, func: PrimFunc) -> Var:
             where=call,
             root=func,
             hint=f"bind a loop of {WARP} to threadIdx.x, and other threads to y and z",
+        )
+    threads = prod(p.as_int(x.dom.extent) or 0 for x in launch.in_block.values())
+    if call.op == wgmma.WGMMA and threads % wgmma.WARPGROUP:
+        raise CodegenError(
+            f"ptx_wgmma is done by warpgroups of {wgmma.WARPGROUP} threads, and a block has "
+            f"{threads}",
+            where=call,
+            root=func,
+            hint="bind a multiple of 4 to threadIdx.y",
         )
     return axis.var
 
@@ -264,6 +299,9 @@ def loaded_matrices(call: e.Call, thread: PrimExpr, lane_var: Var) -> s.Stmt:
 def _memory(data: Any, kind: str) -> Buffer:
     return decl_buffer((1,), kind, data.name, data=data)
 
+
+#: what threads of a warp, or of four, do together: what one of them does
+INSTRUCTIONS = {MMA: matrix_product, LDMATRIX: loaded_matrices, wgmma.WGMMA: warpgroup_product}
 
 # vectors of one thread
 

@@ -27,8 +27,7 @@ from mlcnb.codegen.cuda.host import refuse_between_kernels
 from mlcnb.codegen.cuda_sim.registers import (
     ACTIVE,
     BARRIER,
-    LDMATRIX,
-    MMA,
+    INSTRUCTIONS,
     Own,
     active,
     is_collective,
@@ -36,8 +35,6 @@ from mlcnb.codegen.cuda_sim.registers import (
     is_taken_whole,
     lane_of,
     lanes_to_loops,
-    loaded_matrices,
-    matrix_product,
     refuse_barrier,
     refuse_chosen,
     source,
@@ -373,8 +370,8 @@ def _step(k: _Kernel, n: s.BufferStore | s.Evaluate, guards: _Guards) -> list[_P
     if call is not None and call.op == BARRIER:
         refuse_barrier(call, bool(guards), k.func)
         return [_MET]
-    if call is not None and call.op in (MMA, LDMATRIX):
-        does = matrix_product if call.op == MMA else loaded_matrices
+    if call is not None and call.op in INSTRUCTIONS:
+        does = INSTRUCTIONS[call.op]
         return [_MET, *k.each(does(call, k.thread, lane_of(call, k.launch, k.func)), guards), _MET]
     before, n = k.exchanged(n, guards)
     return [*before, *k.each(n, guards)]

@@ -302,7 +302,7 @@ class AccessCompiler(ExpressionCompiler):
             raise UnsupportedOpError(f"the interpreter knows no ldmatrix of {x.dtype}")
         turned, count = (self.compile(a) for a in x.args[:2])
         own, at, memory, row = (self.compile(a) for a in x.args[3:7])
-        lane, look = self.lane_slot(x), self.look(x)
+        lane, look = self.lane_slot(x), self.look(x, 5)
 
         def run(f: Frame) -> int:
             registers, first, thread = own(f), at(f), f[lane]
@@ -316,7 +316,7 @@ class AccessCompiler(ExpressionCompiler):
 
         return run
 
-    def look(self, x: e.Call) -> Callable[[Frame, Any, int], Any]:
+    def look(self, x: e.Call, argument: int) -> Callable[[Frame, Any, int], Any]:
         """Reads an element of an array, for a call that gets pointers."""
 
         def read(f: Frame, array: Any, place: int) -> Any:

@@ -8,6 +8,7 @@ wait, races with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 from mlcnb.codegen.interp.agents import Agent
@@ -15,14 +16,15 @@ from mlcnb.codegen.interp.expressions import Closure, Frame
 from mlcnb.codegen.interp.meeting import Arrival
 from mlcnb.codegen.interp.memory import View, typed
 from mlcnb.codegen.interp.watching import WatchingCompiler
-from mlcnb.core.errors import ExecutionError
+from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir import expr as e
 from mlcnb.tir.analysis import kernels
+from mlcnb.tir.analysis.wgmma import DEPTH, OPERANDS, SUMS, WARPGROUP, WGMMA, Product, place_c
 from mlcnb.tir.buffer import Buffer, decl_buffer
 from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_COPY, ASYNC_QUEUE
 
 #: instructions that the threads of a warp do together
-OF_WARPS = ("tir.ptx_mma", "tir.ptx_ldmatrix")
+OF_WARPS = ("tir.ptx_mma", "tir.ptx_ldmatrix", WGMMA)
 #: of asynchronous copies: one, a group, a wait
 COPIES = (ASYNC_COPY, *ASYNC_QUEUE)
 #: what an asynchronous copy writes before it has arrived
@@ -40,11 +42,11 @@ class CopyCompiler(WatchingCompiler):
     #: the slot of the thread that runs
     agent: int
 
-    def look(self, x: e.Call) -> Callable[[Frame, Any, int], Any]:
+    def look(self, x: e.Call, argument: int) -> Callable[[Frame, Any, int], Any]:
         """Reads shared memory for a call; races are looked for."""
-        data: Any = x.args[5]
+        data: Any = x.args[argument]
         if not self.watches or data.pointee is None or data.pointee[1] not in WATCHERS:
-            return super().look(x)
+            return super().look(x, argument)
         buffer = decl_buffer((0,), str(x.dtype), data.name, data=data)
         (read, _), agent, site = WATCHERS[buffer.scope], self.agent, self.site
 
@@ -52,6 +54,34 @@ class CopyCompiler(WatchingCompiler):
             view, _ = _part(buffer, array, place, 1, site)
             read(f[agent], view, place, site)
             return view.read(place)
+
+        return run
+
+    def _warpgroup_product(self, x: e.Call) -> Closure:
+        """`ptx_wgmma`: each thread's sums go up by products of what descriptors find."""
+        if not self.watches:
+            raise UnsupportedOpError("ptx_wgmma is done by four warps, and no thread is bound")
+        made, agent = Product.of(x), self.agent
+        sums, at = (self.compile(a) for a in x.args[SUMS : SUMS + 2])
+        tiles = [self.compile(x.args[n]) for n in OPERANDS]
+        begins = [self.compile(x.args[n + 1]) for n in OPERANDS]
+        looks = [self.look(x, n) for n in OPERANDS]
+
+        def run(f: Frame) -> int:
+            registers, first, thread = sums(f), at(f), f[agent].number % WARPGROUP
+            (a, b), (at_a, at_b), (x_at, y_at) = (
+                [t(f) for t in tiles],
+                [n(f) for n in begins],
+                looks,
+            )
+            for number, own in product(range(made.count), range(made.own)):
+                row, column = place_c(thread, own)
+                registers[first + own] = float(registers[first + own]) + sum(
+                    float(x_at(f, a, made.a.place(at_a, row, k, number)))
+                    * float(y_at(f, b, made.b.place(at_b, column, k, number)))
+                    for k in range(DEPTH)
+                )
+            return 0
 
         return run
 

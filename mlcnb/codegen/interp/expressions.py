@@ -358,6 +358,7 @@ _CALLS: dict[str, str] = {
     "tvm_call_cpacked": "extern",
     "ptx_mma": "_matrix_product",
     "ptx_ldmatrix": "_loaded_matrices",
+    "ptx_wgmma": "_warpgroup_product",
     "reinterpret": "_reinterpreted",
     "ret": "_returned",
     "break_loop": "_leave",

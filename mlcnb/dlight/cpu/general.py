@@ -71,7 +71,7 @@ def _is_reduction(sch: Schedule, handle: Any) -> bool:
 
 
 def reduction(sch: Schedule, block: BlockInfo, target: Target) -> None:
-    """Along rows or columns, or spatial loops outside, in parallel; the start apart from the steps."""
+    """Along rows or columns; else spatial loops outside, in parallel, the start apart."""
     if one_along_row(sch, block, target) or one_down_columns(sch, block, target):
         return
     loops = sch.get_loops(block.handle)

@@ -12,7 +12,9 @@ RULES, first that fits:    flash_attention  softmax(Q K^T) V of halves, on tenso
 
 By TVM's names, for `ApplyDefaultSchedule`: `Attention`, `Matmul` (on tensor cores
 where they multiply its dtype), `GEMV`, `LowBatchGEMV`, `Reduction`,
-`GeneralReduction` and `RMSNorm` (rows), `Transpose`, `Fallback`.
+`GeneralReduction` and `RMSNorm` (rows), `Transpose`, `Fallback`. `WarpgroupMatmul` (products of
+halves by `wgmma` on sm_90a) is checked by simulation and offline compilation, not yet on a GPU: it
+applies only where it is named.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from mlcnb.dlight.gpu.matmul import matmul
 from mlcnb.dlight.gpu.rows import rows
 from mlcnb.dlight.gpu.tensor_cores import tensor_cores
 from mlcnb.dlight.gpu.transpose import transpose
+from mlcnb.dlight.gpu.wgmma import wgmma
 from mlcnb.dlight.rule import ScheduleRule, first_that_fits, is_scheduled
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
@@ -44,6 +47,7 @@ RULES = (
 
 Attention = ScheduleRule(flash_attention, attention)
 Matmul = ScheduleRule(tensor_cores, matmul)
+WarpgroupMatmul = ScheduleRule(wgmma)
 GEMV = ScheduleRule(gemv)
 LowBatchGEMV = ScheduleRule(low_batch_gemv)
 Reduction = GeneralReduction = RMSNorm = ScheduleRule(rows)

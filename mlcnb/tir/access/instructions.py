@@ -2,12 +2,13 @@
 
 T.ptx_cp_async("float16", S, at, A.data, from, 16)      read A[from:from + 8], write S[at:at + 8]
 T.ptx_ldmatrix(…, F, at, S, row)                        read the rows that the lanes of a warp name
+T.ptx_wgmma(…, F, at, S, from, …)                       read the tiles that begin there
 T.call_intrin(…, "tir.atomic_add", T.address_of(B[i]))  update B[i]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlcnb.core.node import walk
@@ -16,6 +17,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.effects import POINTERS
+from mlcnb.tir.analysis.wgmma import OPERANDS, SUMS, Product
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.functor import substitute
 
@@ -75,22 +77,50 @@ def _matrices(reading: Reading, n: e.Call) -> None:
         _instruction(reading, n)
         return
     other, place = Var("lane", lane.dtype), Var("element", row.dtype)
+    first = substitute(row, {lane: other})
+    _read_over(reading, n, buffer, steps, first + place, {other: WARP, place: ROW})
+    if isinstance(own, Var):
+        reading._whole(own, n, (True,))
+
+
+def _warpgroup(reading: Reading, n: e.Call) -> None:
+    """`ptx_wgmma`: tiles of both operands, from where they begin on."""
+    made = Product.of(n)
+    reading._visit_all(n.args[at + 1] for at in (SUMS, *OPERANDS))
+    for first, operand in zip(OPERANDS, (made.a, made.b), strict=True):
+        memory, begin = n.args[first : first + 2]
+        buffer = reading._behind(reading.pointer(memory)) if isinstance(memory, Var) else None
+        steps = None if buffer is None else _steps(buffer)
+        if buffer is None or steps is None or buffer.dtype != n.dtype:
+            reading._whole(memory, n, (False,))  # type: ignore[arg-type]
+            continue
+        place = Var("element", begin.dtype)
+        _read_over(reading, n, buffer, steps, begin + place, {place: operand.reach(made.count)})
+    reading._whole(n.args[SUMS], n, (False, True))  # type: ignore[arg-type]
+
+
+def _read_over(
+    reading: Reading,
+    n: e.Call,
+    buffer: Any,
+    steps: Sequence[int],
+    place: PrimExpr,
+    counted: Mapping[Var, int],
+) -> None:
+    """A call reads elements of memory, counted by variables that are not the program's."""
     outer = reading._scope
-    for var, extent in ((other, WARP), (place, ROW)):
+    for var, extent in counted.items():
         domain = Range(p.const(0, var.dtype), p.const(extent, var.dtype))
         loop = s.For(var, domain.min, domain.extent, s.ForKind.SERIAL, s.Evaluate(p.const(0)))
         reading._scope = reading._scope.loop(loop, var, domain)
         reading._path.append(0)
-    rest = substitute(row, {lane: other}) + place
     indices = []
     for step in steps:
-        indices.append(p.floordiv(rest, step))
-        rest = p.floormod(rest, step)
-    reading._note(buffer, n, tuple(indices), False)  # type: ignore[arg-type]
-    del reading._path[-2:]
+        indices.append(p.floordiv(place, step))
+        place = p.floormod(place, step)
+    reading._note(buffer, n, tuple(indices), False)
+    del reading._path[-len(counted) :]
     reading._scope = outer
-    if isinstance(own, Var):
-        reading._whole(own, n, (True,))
 
 
 def _elements(
@@ -143,4 +173,5 @@ INSTRUCTIONS: dict[str, Callable[[Reading, Any], None]] = {
     "tir.ptx_cp_async": _async_copy,
     "tir.ptx_ldmatrix": _matrices,
     "tir.ptx_mma": _instruction,
+    "tir.ptx_wgmma": _warpgroup,
 }

@@ -76,7 +76,7 @@ class Threads:
             return True
         key = first, second
         if key not in self._conflicts:
-            question = _Question(first, second, self.extents, self.extents)
+            question = _asked(first, second, self.extents, self.extents)
             self._conflicts[key] = not question.is_impossible()
         return self._conflicts[key]
 
@@ -93,22 +93,30 @@ class Threads:
         second access of which one has to differ (what decides the value that both store).
         """
         own = {**self.grid, **self.extents} if across else self.extents
-        question = _Question(
+        question = _asked(
             first, second, own, self.grid if across else self.extents,
             {} if across else self.grid, differing,
         )  # fmt: skip
         return question.answer()
 
 
+def _asked(*given: Any) -> _Question:
+    """The question, said bit by bit where there are bits and it is not answered without them."""
+    roughly = _Question(False, *given)
+    has_bits = any(side.has_bits for side in roughly.sides)
+    return _Question(True, *given) if has_bits and not roughly.is_impossible() else roughly
+
+
 class _Question:
     """Two accesses as a set of integer points; the set is empty where they do not conflict.
 
     own: axes that each side has for itself; apart: those of which one differs; fixed: axes that
-    have one value for both; differing: see `Threads.meeting`.
+    have one value for both; differing: see `Threads.meeting`; by_bits: see `Translator`.
     """
 
     def __init__(
         self,
+        by_bits: bool,
         first: Pending,
         second: Pending,
         own: Mapping[Var, PrimExpr],
@@ -121,6 +129,7 @@ class _Question:
         self.conditions: list[str] = []
         shared = self.shared_loops(first, second)
         one, two = self.sides = _Side(self, "a", shared), _Side(self, "b", shared)
+        one.by_bits = two.by_bits = by_bits
         for var, extent in (fixed or {}).items():
             one.bound(var, e.Range(p.const(0, var.dtype), extent), is_own=False)
         for side, pending in ((one, first), (two, second)):

@@ -26,6 +26,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import AccessDetector
 from mlcnb.tir.analysis.kernels import is_launch, launch_of
 from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of, statements
+from mlcnb.tir.analysis.wgmma import DEPTH, WGMMA, Product
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import StmtFunctor, bodies
@@ -54,7 +55,7 @@ def flops(func: PrimFunc | IRModule) -> Any:
 
 
 def tensor_flops(func: PrimFunc) -> Any:
-    """Those of `flops` that tensor cores do: the products and sums of `ptx_mma`."""
+    """Those of `flops` that tensor cores do: the products and sums of `ptx_mma` and `ptx_wgmma`."""
     calls = {id(n): n for n in walk(func.body) if isinstance(n, e.Call) and _mma_flops(n)}
 
     def without(n: Any) -> Any:
@@ -219,7 +220,8 @@ def value_flops(x: PrimExpr) -> int:
     if isinstance(x, _COUNTED):
         return x.dtype.lanes + value_flops(x.a) + value_flops(x.b)
     if isinstance(x, e.Select):
-        return value_flops(x.condition) + max(value_flops(x.true_value), value_flops(x.false_value))
+        sides = value_flops(x.true_value), value_flops(x.false_value)
+        return _deciding_flops(x.condition) + max(sides)
     if isinstance(x, e.Call):
         return _call_flops(x)
     if isinstance(x, e.Let):
@@ -230,8 +232,26 @@ def value_flops(x: PrimExpr) -> int:
     return sum(value_flops(part) for part in parts if isinstance(part, PrimExpr))
 
 
+def _deciding_flops(x: PrimExpr) -> int:
+    """Operations of a condition; those that only say where an index is are no work on values."""
+    if isinstance(x, e.And | e.Or):
+        return _deciding_flops(x.a) + _deciding_flops(x.b)
+    if isinstance(x, e.Not):
+        return _deciding_flops(x.a)
+    if isinstance(x, e.Call) and x.op == "tir.likely":
+        return _deciding_flops(x.args[0])
+    if isinstance(x, e.CmpOp) and x.a.dtype.is_integer:
+        return 0 if not any(isinstance(n, BufferLoad) for n in walk(x)) else value_flops(x)
+    return value_flops(x)
+
+
 def _mma_flops(x: e.Call) -> int:
-    """A thread's share of a warp's product: `m16n8k16` is 2 * 16 * 8 * 16 by 32 threads."""
+    """A thread's share of a warp's product: `m16n8k16` is 2 * 16 * 8 * 16 by 32 threads; of one of
+    a warpgroup, which may be several of 64 x n x 16.
+    """
+    if x.op == WGMMA:
+        made = Product.of(x)
+        return 2 * made.own * DEPTH * made.count
     if x.op != "tir.ptx_mma":
         return 0
     sizes = re.findall(r"\d+", str(getattr(x.args[0], "value", "")))
@@ -241,7 +261,7 @@ def _mma_flops(x: e.Call) -> int:
 def _call_flops(x: e.Call) -> int:
     if x.op == "tir.if_then_else":
         condition, yes, no = x.args
-        return value_flops(condition) + max(value_flops(yes), value_flops(no))
+        return _deciding_flops(condition) + max(value_flops(yes), value_flops(no))
     own = 0 if x.op in _FREE_CALLS or x.dtype.is_handle else x.dtype.lanes
     return own + sum(value_flops(arg) for arg in x.args)
 

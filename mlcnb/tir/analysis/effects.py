@@ -36,6 +36,7 @@ REPEATABLE = PURE | frozenset(
 #: instructions that get pointers: of each such argument its number, and is it read, written
 POINTERS: dict[str, tuple[tuple[int, bool, bool], ...]] = {
     "tir.ptx_mma": ((6, True, False), (8, True, False), (10, True, True)),
+    "tir.ptx_wgmma": ((4, True, True), (6, True, False), (11, True, False)),
     "tir.ptx_ldmatrix": ((3, False, True), (5, True, False)),
     "tir.ptx_cp_async": ((0, False, True), (2, True, False)),
 }

@@ -14,14 +14,18 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from mlcnb.arith import Analyzer
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import walk
+from mlcnb.core.node import Node, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import Call
+from mlcnb.ir.expr import Call, Var
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis import kernels
+from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SIZE, WGMMA, Product
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import bodies, heads
 
 #: the architecture where a target names none: the first with 16-bit floats of both kinds
 DEFAULT_ARCH = "sm_80"
@@ -50,12 +54,17 @@ _SINCE = {
     "tir.ptx_wait_group": 80,
     "tir.ptx_ldmatrix": 75,
     "tir.ptx_mma": 80,
+    WGMMA: 90,
 }
+#: instructions that only this one has: neither older nor newer ones, by its name with an a
+_ONLY = {WGMMA: "sm_90a"}
 
 
 @dataclass(frozen=True)
 class GpuLimits:
-    """What one kernel may use; shared memory in bytes of a block."""
+    """What one kernel may use; shared memory in bytes of a block; is_specific: code is made for
+    this architecture alone (`sm_90a`), with instructions that no other has.
+    """
 
     max_threads_per_block: int = 1024
     max_threads: tuple[int, int, int] = (1024, 1024, 64)
@@ -63,6 +72,12 @@ class GpuLimits:
     max_shared_memory_per_block: int = 48 << 10
     max_dynamic_shared_memory_per_block: int = 227 << 10
     arch: int = 80
+    is_specific: bool = False
+
+    @property
+    def name(self) -> str:
+        """The architecture: sm_90a."""
+        return f"sm_{self.arch}{'a' if self.is_specific else ''}"
 
     @staticmethod
     def of(target: Target) -> GpuLimits:
@@ -70,7 +85,10 @@ class GpuLimits:
         number = "".join(c for c in str(target.attrs.get("arch", DEFAULT_ARCH)) if c.isdigit())
         arch = int(number or 0)
         dynamic = _DYNAMIC_SHARED.get(arch, 99) << 10
-        found = GpuLimits(max_dynamic_shared_memory_per_block=dynamic, arch=arch)
+        specific = str(target.attrs.get("arch", DEFAULT_ARCH)).endswith("a")
+        found = GpuLimits(
+            max_dynamic_shared_memory_per_block=dynamic, arch=arch, is_specific=specific
+        )
         threads = target.attrs.get("max_threads_per_block")
         shared = target.attrs.get("max_shared_memory_per_block")
         if threads is not None:
@@ -121,6 +139,8 @@ def _excesses(func: PrimFunc, limits: GpuLimits) -> Iterator[Excess]:
         yield from _threads(kernel, launch, limits)
         yield from _shared(launch, limits)
         yield from _instructions(launch, limits)
+        yield from _tiles(launch)
+        yield from _apart(launch)
 
 
 def _threads(kernel: s.Stmt, launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]:
@@ -176,7 +196,72 @@ def _instructions(launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]
         if isinstance(n, Call) and (since := _SINCE.get(str(n.op), 0)) > limits.arch:
             name = str(n.op).removeprefix("tir.")
             told = f"{name} is an instruction since sm_{since}, the GPU is sm_{limits.arch}"
-            yield told, launch.body, f'target="cuda -arch=sm_{since}", or a schedule without it'
+            only = _ONLY.get(str(n.op), f"sm_{since}")
+            yield told, launch.body, f'target="cuda -arch={only}", or a schedule without it'
+        elif isinstance(n, Call) and _ONLY.get(str(n.op), limits.name) != limits.name:
+            name, only = str(n.op).removeprefix("tir."), _ONLY[str(n.op)]
+            told = f"{name} is an instruction of {only} alone, the GPU is {limits.name}"
+            yield told, launch.body, f'target="cuda -arch={only}", or a schedule without it'
+
+
+def _tiles(launch: kernels.Launch) -> Iterator[Excess]:
+    """Operands of products of warpgroups that may lie beyond their memory, or begin where the
+    instruction cannot find them.
+    """
+    calls = [n for n in walk(launch.body) if isinstance(n, Call) and n.op == WGMMA]
+    if not calls:
+        return
+    analyzer = Analyzer()
+    for axis in launch.axes.values():
+        analyzer.bind(axis.var, axis.dom)
+    for n in walk(launch.body):
+        if isinstance(n, s.For):
+            analyzer.bind(n.loop_var, (n.min, n.extent - 1))
+    sizes = {n.buffer_var: size for n, _, size in _allocations(launch)}
+    for call in calls:
+        made = Product.of(call)
+        for first, operand in zip(OPERANDS, (made.a, made.b), strict=True):
+            data, begin = call.args[first : first + 2]
+            size, reach = sizes.get(data) or 0, operand.reach(made.count)  # type: ignore[call-overload]
+            name = getattr(data, "name", data)
+            if not analyzer.can_prove(p.all_of(begin >= 0, (begin + reach) * SIZE <= size)):
+                yield (
+                    f"ptx_wgmma reads {reach * SIZE:,} bytes of {name} from element {begin} on, "
+                    f"and there are {size:,}",
+                    launch.body,
+                    "the distances of its descriptor do not fit the tile, or the tile is too small",
+                )
+            if not analyzer.can_prove(p.equal(p.floormod(begin * SIZE, ALIGNMENT), 0)):
+                yield (
+                    f"ptx_wgmma reads {name} from element {begin} on, which may be no multiple of "
+                    f"{ALIGNMENT} bytes",
+                    launch.body,
+                    "let tiles begin at such multiples: the shuffle of rows counts from there",
+                )
+
+
+def _apart(launch: kernels.Launch) -> Iterator[Excess]:
+    """Products of warpgroups that not all threads of a block come by."""
+    varying = {axis.var for axis in launch.in_block.values()}
+
+    def varies(*parts: Node | None) -> bool:
+        inside = (x for part in parts if part is not None for x in walk(part))
+        return any(
+            x in varying if isinstance(x, Var) else isinstance(x, BufferLoad) for x in inside
+        )
+
+    for n in walk(launch.body):
+        if not isinstance(n, s.Stmt) or not bodies(n) or not varies(*heads(n)):
+            continue
+        if isinstance(n, s.LetStmt):
+            varying.add(n.var)
+        elif any(isinstance(x, Call) and x.op == WGMMA for x in walk(n)):
+            yield (
+                "ptx_wgmma stands under a condition, or in a loop, that differs by thread: the "
+                "four warps of a warpgroup come by together",
+                n,
+                "move it out of the condition",
+            )
 
 
 def shared_bytes(launch: kernels.Launch) -> dict[str, int]:

@@ -170,6 +170,47 @@ def ptx_ldmatrix(
     return call_intrin(dtype, "tir.ptx_ldmatrix", trans, num, type, *args)
 
 
+def ptx_wgmma(
+    dtype: str,
+    shape: str,
+    a_major: str,
+    b_major: str,
+    count: int,
+    sums_ptr: Any,
+    sums_offset: Any,
+    a_ptr: Any,
+    a_offset: Any,
+    a_leading: int,
+    a_stride: int,
+    a_step: int,
+    b_ptr: Any,
+    b_offset: Any,
+    b_leading: int,
+    b_stride: int,
+    b_step: int,
+    swizzle: int = 128,
+) -> Call:
+    """A warpgroup adds products of tiles in shared memory to its sums, and waits for them.
+
+    Args:
+        dtype: of the operands, in which their offsets count: float16 or bfloat16.
+        shape: "m64n128k16": n is a multiple of 8 up to 256.
+        a_major: "k" where elements of a row of A lie side by side, "m" where those of a column do.
+        b_major: "k" where elements of a column of B lie side by side, "n" where those of a row do.
+        count: products that follow each other along k.
+        sums_ptr, sums_offset: where the thread's own n / 2 sums, float32, begin.
+        a_ptr, a_offset: where A begins, at a multiple of 1024 bytes.
+        a_leading, a_stride: distances in bytes of its descriptor.
+        a_step: bytes from one product to the next.
+        b_ptr, b_offset, b_leading, b_stride, b_step: the same of B.
+        swizzle: bytes of a row of the tiles: 128, 64 or 32.
+    """
+    args = (shape, a_major, b_major, count, sums_ptr, sums_offset)
+    a = (a_ptr, a_offset, a_leading, a_stride, a_step)
+    b = (b_ptr, b_offset, b_leading, b_stride, b_step)
+    return call_intrin(dtype, "tir.ptx_wgmma", *args, *a, *b, swizzle)
+
+
 def tvm_thread_allreduce(*args: Any) -> Call:
     """Combine values across threads; arguments as in TVM."""
     return call_intrin("handle", "tir.tvm_thread_allreduce", *args)

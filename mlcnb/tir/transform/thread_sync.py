@@ -165,7 +165,10 @@ class Planner:
         if not found:
             return () if self.waits(n) else pending
         known = id(n) in self.before
-        pending = self.meet(n, found, pending)
+        runs = isinstance(n, s.For) and (p.as_int(n.extent) or 0) > 0
+        free = not any(map(self.accesses, heads(n)))
+        if not (runs and free and self.begins(n.body)):  # else a barrier inside comes first
+            pending = self.meet(n, found, pending)
         ((_, scope),) = self.parts(n)
         outer, self.scope = self.scope, scope
         after = self.scan(n.body, self.leaf(n, heads(n), pending))
@@ -179,8 +182,6 @@ class Planner:
             if isinstance(n, s.While):
                 self.asked_again(n, tuple(earlier), self.accesses(n.condition))
         self.scope = outer
-        runs = isinstance(n, s.For) and (p.as_int(n.extent) or 0) > 0
-        free = not any(map(self.accesses, heads(n)))
         if runs and free and not known and self.begins(n.body):
             self.before.discard(id(n))  # the barrier inside comes before anything else does
         return after if runs else tuple(dict.fromkeys((*pending, *after)))

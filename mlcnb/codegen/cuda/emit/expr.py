@@ -45,6 +45,10 @@ class Emitter:
         self.taken: set[str] = set(_RESERVED)
         self.analyzer = Analyzer()
         self.helpers: dict[str, None] = {}
+        #: where arrays of dynamic shared memory begin in it, in bytes
+        self.offsets: dict[e.Var, int] = {}
+        #: True if products of warpgroups read what threads write to shared memory
+        self.by_proxies = False
         #: True if the kernel may report an error through its last parameter
         self.reports = False
         #: what it reports, by number

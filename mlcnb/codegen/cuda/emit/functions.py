@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from mlcnb.codegen.cuda.emit.helpers import name_of
 from mlcnb.codegen.cuda.emit.types import ctype
 from mlcnb.core.errors import CodegenError, UnsupportedOpError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import dtype
+from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SUMS, Product
 
 if TYPE_CHECKING:
     from mlcnb.codegen.cuda.emit.expr import Emitter
@@ -163,7 +165,7 @@ def _activemask(em: Emitter, x: e.Call) -> str:
 def _barrier(em: Emitter, x: e.Call) -> str:
     scope = getattr(x.args[0], "value", "")
     if scope in ("shared", "shared.dyn"):
-        return "__syncthreads()"
+        return f"{em.helper('barrier_of_proxies')}()" if em.by_proxies else "__syncthreads()"
     if scope == "warp":
         return "__syncwarp()"
     raise CodegenError(
@@ -194,6 +196,23 @@ def _load_matrices(em: Emitter, x: e.Call) -> str:
     own, shared = (f"{em.expr(data)} + {em.operand(at)}" for data, at in (places[:2], places[2:]))
     name = "ldmatrix_x4_trans" if getattr(trans, "value", 0) else "ldmatrix_x4"
     return f"{em.helper(name)}({own}, {shared})"
+
+
+def _warpgroup_product(em: Emitter, x: e.Call) -> str:
+    made = Product.of(x)
+    places = [f"{em.expr(data)} + {em.operand(at)}"
+              for data, at in (x.args[n : n + 2] for n in (SUMS, *OPERANDS))]  # fmt: skip
+    for first in OPERANDS:
+        data: Any = x.args[first]
+        if em.offsets.get(data, 1) % ALIGNMENT:
+            raise CodegenError(
+                f"{data.name}, which ptx_wgmma reads, does not begin at a multiple of {ALIGNMENT} "
+                "bytes of shared memory",
+                where=x,
+                hint=f"allocate it in scope shared.dyn, with tiles of a multiple of {ALIGNMENT} "
+                "bytes before it",
+            )
+    return f"{em.helper(name_of(made))}({', '.join(places)})"
 
 
 def _async_copy(em: Emitter, x: e.Call) -> str:
@@ -261,6 +280,7 @@ _SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
     "atomic_add": _atomic_add,
     "ptx_mma": _mma,
     "ptx_ldmatrix": _load_matrices,
+    "ptx_wgmma": _warpgroup_product,
     "ptx_cp_async": _async_copy,
     "ptx_commit_group": _commit,
     "ptx_wait_group": _wait,

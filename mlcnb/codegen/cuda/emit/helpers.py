@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+from mlcnb.tir.analysis.wgmma import DEPTH, ROWS, SWIZZLES, Operand, Product
+
 
 def _code(text: str) -> str:
     return dedent(text).strip()
@@ -36,6 +38,77 @@ def _ldmatrix(way: str, taken: str) -> str:
                        : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
         }}
     """)
+
+
+def name_of(made: Product) -> str:
+    """The name of the device function of a warpgroup's product, which says all of it."""
+    name = f"wgmma_m64n{made.columns}k{DEPTH * made.count}_{made.dtype}"
+    for operand in (made.a, made.b):
+        name += f"_{'k' if operand.along_k else 'mn'}"
+        name += f"_{operand.leading}_{operand.stride}_{operand.step}_{operand.swizzle}"
+    return name
+
+
+def helper(name: str) -> str:
+    """The text of a device function."""
+    return HELPERS[name] if name in HELPERS else _wgmma(name, _named(name))
+
+
+def _named(name: str) -> Product:
+    """The product of a name that `name_of` made."""
+    _, shape, dtype, *sides = name.split("_")
+    columns, depth = map(int, shape.removeprefix("m64n").split("k"))
+    made = [Operand(length, sides[n] == "k", *map(int, sides[n + 1 : n + 5]))
+            for n, length in ((0, ROWS), (5, columns))]  # fmt: skip
+    return Product(columns, dtype, depth // DEPTH, *made)
+
+
+def _wgmma(name: str, made: Product) -> str:
+    """Products of a warpgroup, of the first instruction to the wait as one piece of assembly: what
+    lies between is nobody's to move (PTX ISA, "wgmma.mma_async").
+    """
+    short = {"float16": "f16", "bfloat16": "bf16"}[made.dtype]
+    shape, own = f"m64n{made.columns}k16", made.own
+    sums = [f"%{n}" for n in range(own)]
+    rows = [", ".join(sums[n : n + 16]) for n in range(0, own, 16)]
+    turned = ", ".join(str(int(not x.along_k)) for x in (made.a, made.b))
+    lines = [
+        "{",
+        ".reg .pred add;",
+        ".reg .b64 a, b;",
+        "setp.ne.b32 add, 1, 0;",
+        f"mov.b64 a, %{own};",
+        f"mov.b64 b, %{own + 1};",
+        "fence.proxy.async;",
+        "wgmma.fence.sync.aligned;",
+    ]
+    for number in range(made.count):
+        if number:
+            lines += [f"add.s64 a, a, {made.a.step >> 4};", f"add.s64 b, b, {made.b.step >> 4};"]
+        lines += [f"wgmma.mma_async.sync.aligned.{shape}.f32.{short}.{short} {{{rows[0]}"]
+        lines += [f", {row}" for row in rows[1:]]
+        lines += [f"}}, a, b, add, 1, 1, {turned};"]
+    lines += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;", "}"]
+    text = "\n".join(f'      "{x}\\n"' for x in lines)
+    kept = [f'"+f"(c[{n}])' for n in range(own)]
+    outputs = ",\n        ".join(", ".join(kept[n : n + 4]) for n in range(0, own, 4))
+    a, b = (_descriptor(x, which) for x, which in ((made.a, "a"), (made.b, "b")))
+    return f"""\
+// the warpgroup's 64 x {made.columns} sums go up by {made.count} products of tiles in shared memory
+__device__ __forceinline__ void {name}(float* c, const void* a, const void* b) {{
+  asm volatile(
+{text}
+      : {outputs}
+      : "l"({a}),
+        "l"({b})
+      : "memory");
+}}"""
+
+
+def _descriptor(x: Operand, pointer: str) -> str:
+    """A matrix descriptor (PTX ISA, "Matrix Descriptor Format")."""
+    fixed = (x.leading >> 4) << 16 | (x.stride >> 4) << 32 | SWIZZLES[x.swizzle] << 62
+    return f"0x{fixed:016x}ull | (__cvta_generic_to_shared({pointer}) & 0x3ffff) >> 4"
 
 
 #: device functions that are instructions of PTX (PTX ISA, "cp.async", "ldmatrix")
@@ -76,6 +149,13 @@ INSTRUCTIONS: dict[str, str] = {
         template <int n>
         __device__ void cp_async_wait() {
           asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
+        }
+    """),
+    "barrier_of_proxies": _code("""
+        // what the thread has written to shared memory is there for warpgroups' products too
+        __device__ void barrier_of_proxies() {
+          asm volatile("fence.proxy.async;" ::: "memory");
+          __syncthreads();
         }
     """),
     "ldmatrix_x4": _ldmatrix("", "row"),

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from mlcnb.arith import Analyzer
-from mlcnb.codegen.cuda.emit.helpers import HELPERS
+from mlcnb.codegen.cuda.emit.helpers import HELPERS, helper
 from mlcnb.codegen.cuda.emit.stmt import Writer
 from mlcnb.codegen.cuda.emit.types import ctype, headers_of
 from mlcnb.core.errors import CodegenError
@@ -22,6 +22,7 @@ from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, Launch, kernels_in, launch_of
 from mlcnb.tir.analysis.structure import allocations
+from mlcnb.tir.analysis.wgmma import ALIGNMENT, SUMS, WGMMA
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
@@ -62,6 +63,7 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
     launch = launch_of(kernels[0])
     launch = dataclasses.replace(launch, body=warps_in_registers(launch.body, launch))
     writer = Writer()
+    writer.by_proxies = any(isinstance(n, e.Call) and n.op == WGMMA for n in walk(launch.body))
     params = [_parameter(writer, func, v, launch.body) for v in func.params]
     for v in func.params:
         if v.dtype in ("int32", "int64"):
@@ -85,7 +87,8 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
     if writer.reports:
         params.append("int* __restrict__ status")
     if writer.dynamic:
-        line = "  extern __shared__ __align__(16) unsigned char shared_memory[];"
+        aligned = ALIGNMENT if writer.by_proxies else 16
+        line = f"  extern __shared__ __align__({aligned}) unsigned char shared_memory[];"
         writer.lines.insert(0, line)
         writer.made.insert(0, None)
     head = f'extern "C" __global__ void{_bounds(launch)}\n{_signature(name, params)} {{'
@@ -161,7 +164,7 @@ def warps_in_registers(body: s.Stmt, launch: Launch) -> s.Stmt:
 
 
 #: calls that get registers: the arguments that are a pointer to some, before a place in them
-_OWN = {"tir.ptx_mma": (6, 8, 10), "tir.ptx_ldmatrix": (3,)}
+_OWN = {"tir.ptx_mma": (6, 8, 10), "tir.ptx_ldmatrix": (3,), WGMMA: (SUMS,)}
 
 
 def _is_of_warp(data: Var) -> bool:
@@ -173,7 +176,8 @@ def whole_text(sources: list[CudaSource]) -> str:
     headers = sorted({h for x in sources for h in x.headers})
     helpers = dict.fromkeys(h for x in sources for h in x.helpers)
     parts = ["\n".join(f"#include <{h}>" for h in headers)] if headers else []
-    parts += [HELPERS[h] for h in HELPERS if h in helpers]
+    parts += [helper(h) for h in (*HELPERS, *(h for h in helpers if h not in HELPERS))
+              if h in helpers]  # fmt: skip
     return "\n\n".join([*parts, *(x.text for x in sources)]) + "\n"
 
 

@@ -154,6 +154,7 @@ def _allocate(w: Writer, x: s.Allocate) -> None:
         )
     count = prod(sizes) * x.dtype.lanes  # type: ignore[arg-type]
     if scope == "shared.dyn":
+        w.offsets[x.buffer_var] = w.dynamic
         w.do(f"{kind}* {name} = ({kind}*)(shared_memory + {w.dynamic});")
         w.dynamic += p.as_int(w.analyzer.simplify(aligned_bytes(x))) or 0
     elif scope in _DECLARED:
