@@ -67,12 +67,12 @@ class Tiles:
             fits = (d for d, parts in enumerate(sizes) if sum(parts) <= ROOM * cache)
             depth = next(fits, len(order))
             found += (
-                sum(size * self.times(n, order[:depth]) for n, size in enumerate(sizes[depth]))
+                sum(size * self.brought(n, order[:depth]) for n, size in enumerate(sizes[depth]))
                 / rate
             )
         return IN_SIGHT * found
 
-    def times(self, number: int, outside: Sequence[int]) -> int:
+    def brought(self, number: int, outside: Sequence[int]) -> int:
         """How often a part is brought: the loops directly around that do not move it let it be."""
         moves = self.touches[number].moves
         last = max((n for n, a in enumerate(outside) if moves[a]), default=-1)

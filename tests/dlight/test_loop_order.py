@@ -45,10 +45,10 @@ def test_bytes_of_windows_that_overlap():
 
 def test_what_does_not_move_is_brought_once():
     tiles = tiles_of(einsum("ik,kj->ij", i=128, k=64, j=256), (4, 32, 0))
-    assert tiles.times(0, (0, 1)) == 32  # A stays while the columns go on
-    assert tiles.times(0, (1, 0)) == 32 * 8
-    assert tiles.times(1, (0, 1)) == 32 * 8
-    assert tiles.times(2, ()) == 1
+    assert tiles.brought(0, (0, 1)) == 32  # A stays while the columns go on
+    assert tiles.brought(0, (1, 0)) == 32 * 8
+    assert tiles.brought(1, (0, 1)) == 32 * 8
+    assert tiles.brought(2, ()) == 1
 
 
 def test_large_images_stay_for_all_channels():

@@ -118,7 +118,6 @@ def test_a_product_in_registers():
                     with T.block("C_init"):
                         v_i = T.axis.spatial(6, i_0_0 * 6 + i_0_1 * 6 + i_1_init)
                         v_j = T.axis.spatial(32, j_0_0 * 16 + j_0_1 * 16 + j_1_init * 8 + j_2_init)
-                        T.block_attr({"meta_schedule.tiling_structure": "SSRS"})
                         C_local[v_i, v_j] = T.float32(0.0)
         for k in range(24):
             for i_1 in T.unroll(6):
@@ -128,7 +127,6 @@ def test_a_product_in_registers():
                             v_i = T.axis.spatial(6, i_0_0 * 6 + i_0_1 * 6 + i_1)
                             v_j = T.axis.spatial(32, j_0_0 * 16 + j_0_1 * 16 + j_1 * 8 + j_2)
                             v_k = T.axis.reduce(24, k)
-                            T.block_attr({"meta_schedule.tiling_structure": "SSRS"})
                             C_local[v_i, v_j] = C_local[v_i, v_j] + (
                                 A[v_i, v_k] * B_global[v_j // 16, v_k, v_j % 16]
                             )
