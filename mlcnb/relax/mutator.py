@@ -79,6 +79,11 @@ class Mutator:
         """What a variable is bound to in the program as rewritten so far; else `expr` itself."""
         return self.values.get(expr, expr) if isinstance(expr, rx.Var) else expr
 
+    def made_field(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
+        """A hook `visit_item`: the field of a tuple that was made; None for that of another."""
+        value = self.value_of(item.tuple_value)
+        return value.fields[item.index] if isinstance(value, rx.Tuple) else None
+
     def use_count(self, var: Any) -> int:
         """How often a variable is used in the program as it was before; a new one takes over the
         uses of what it replaces.

@@ -15,38 +15,31 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import replace
-from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.nn.conv import Conv1d, Conv2d
 from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim
-from mlcnb.relax.expr import BindingBlock, Call, Constant, Function, Var
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.expr import BindingBlock, Call, Constant, Var
 from mlcnb.relax.operator import attrs_of, called, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.transform.written_out import (
+    CallPass,
+    Reader,
+)
 
 
-class ConvAlongRows(FunctionPass):
+class ConvAlongRows(CallPass, says="convolutions along rows", says_one="convolution along rows"):
     """Turn 1-D convolutions, and 2-D ones of images one column wide, into 2-D ones of one row.
 
     Of layouts NCW and OIW, or NCHW and OIHW with images and kernels of width 1 and no padding
     beside them; any dtype, any sizes of known rank. Others stay, none is refused.
     """
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with such convolutions rewritten."""
-        rewriter = _Rewriter(mod.functions)
-        result = rewriter.rewrite(func)
-        ctx.note(f"{plural(rewriter.changed, 'convolution')} along rows")
-        return result
 
-
-class _Rewriter(Mutator):
-    def __init__(self, functions: Any) -> None:
-        super().__init__(functions)
-        self.changed = 0
+class _Rewriter(Reader, of=ConvAlongRows):
+    def __init__(self, functions: Any, options: Any) -> None:
+        super().__init__(functions, options)
         #: tensors (N, C, L) or (N, C, L, 1) -> the same as (N, C, 1, L)
         self.rows: dict[Var, Var] = {}
 
@@ -77,7 +70,7 @@ class _Rewriter(Mutator):
         if not all(_has_dims(x) for x in call.args):
             return None
         conv: Any = attrs_of(call)
-        self.changed += 1
+        self.found += 1
         made = make_call(
             Conv2d,
             self.row_of(data),

@@ -23,7 +23,7 @@ from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op import load_all
 from mlcnb.relax.analysis.struct_info import same_known
-from mlcnb.relax.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from mlcnb.relax.expr import Call, Constant, Function, Var
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, called, with_operand
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
@@ -67,10 +67,7 @@ class _Simplifier(Mutator):
         self.count += new is not None
         return new
 
-    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
-        """A field of a tuple that a rule made."""
-        value = self.value_of(item.tuple_value)
-        return value.fields[item.index] if isinstance(value, Tuple) else None
+    visit_item = Mutator.made_field
 
 
 @rule("SimplifyOps")
