@@ -19,7 +19,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.op.nn.conv import Conv1d, Conv2d
 from mlcnb.relax import op
-from mlcnb.relax.analysis.struct_info import same_dim
+from mlcnb.relax.analysis.struct_info import same_dims
 from mlcnb.relax.expr import BindingBlock, Call, Constant, Var
 from mlcnb.relax.operator import attrs_of, called, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
@@ -160,4 +160,4 @@ def _has_dims(x: Any) -> bool:
 
 def _same_dims(x: Any, y: Any) -> bool:
     a, b = x.struct_info.dims, y.struct_info.dims
-    return a is not None and b is not None and len(a) == len(b) and all(map(same_dim, a, b))
+    return a is not None and b is not None and same_dims(a, b)

@@ -21,7 +21,7 @@ from mlcnb.ir.rules import rule
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.relax import op
-from mlcnb.relax.analysis.struct_info import same_dim
+from mlcnb.relax.analysis.struct_info import same_dim, same_dims
 from mlcnb.relax.expr import Call, Constant, Var, const
 from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import TensorStructInfo
@@ -113,9 +113,7 @@ def _reshape(x: Any, dims: Any) -> Call:
 
 def _same_dims(x: Any, y: Any) -> bool:
     a, b = (getattr(v.struct_info, "dims", None) for v in (x, y))
-    if a is None or b is None or len(a) != len(b):
-        return False
-    return all(same_dim(m, n) for m, n in zip(a, b, strict=True))
+    return a is not None and b is not None and same_dims(a, b)
 
 
 def _constant_in_shape(given: Constant, dims: Any, wanted: Any) -> Constant | None:

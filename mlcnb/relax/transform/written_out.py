@@ -40,7 +40,7 @@ class CallPass(FunctionPass):
     shapes and dtypes nothing is asked; what no rule takes stays, nothing is refused.
     """
 
-    #: what was done, behind the number: "gelus"; and where it was done once
+    #: what was done, behind the number: "gelus"; and where it was done once; "": nothing is told
     says: ClassVar[str]
     says_one: ClassVar[str]
     #: nothing is said where nothing was done
@@ -51,7 +51,7 @@ class CallPass(FunctionPass):
     _rules: ClassVar[dict[Any, tuple[Rule, Any] | None]]
 
     def __init_subclass__(
-        cls, says: str, says_one: str = "", quiet: bool = False, prunes: bool = False
+        cls, says: str = "", says_one: str = "", quiet: bool = False, prunes: bool = False
     ) -> None:
         super().__init_subclass__()
         cls.says, cls.says_one, cls.quiet, cls.prunes = says, says_one or says, quiet, prunes
@@ -86,7 +86,7 @@ class CallPass(FunctionPass):
     def rewritten(self, func: Function, reader: Reader, ctx: PassContext) -> Function:
         """`func` as the reader makes it; tells the context what was done."""
         made = reader.rewrite(func)
-        if reader.found or not self.quiet:
+        if self.says and (reader.found or not self.quiet):
             ctx.note(f"{reader.found} {self.says_one if reader.found == 1 else self.says}")
         if made is func or not self.prunes:
             return made

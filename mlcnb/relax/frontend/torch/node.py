@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from mlcnb.core.errors import UnsupportedDtypeError
+from mlcnb.core.node import identical
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.span import Span
@@ -139,7 +140,7 @@ class Node(GraphNode):
         for size, dim in zip(fake.shape, have, strict=True):
             self.symbols.learn(size, dim)
         want = self.symbols.learned_dims(fake.shape, have)
-        if all(a is b for a, b in zip(want, have, strict=True)):
+        if identical(want, have):
             return value
         return self.values.cast(value, tensor_info(want, value.struct_info.dtype))
 
