@@ -53,7 +53,7 @@ class BindSymbolicVars(ModulePass):
         if missing:
             names = ", ".join(sorted(str(getattr(m, "name", m)) for m in missing))
             raise PassError(f"BindSymbolicVars: no symbolic variable {names}", root=mod)
-        return mod.with_functions(changed) if changed else mod
+        return mod.with_functions(changed)
 
 
 def _values(func: rx.Function, given: Mapping[Any, Any]) -> dict[PrimVar, PrimExpr]:

@@ -18,7 +18,7 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.struct_info import symbolic_vars
-from mlcnb.relax.expr import Call, Function, If, PrimValue, Tuple, Var
+from mlcnb.relax.expr import Call, If, PrimValue, Tuple, Var
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.tir.function import PrimFunc
@@ -37,9 +37,7 @@ class ComputePrimValue(ModulePass):
         """Every scalar that is neither a number nor a size alone."""
         table = FunctionTable(mod.functions)
         computer = _Computer(table)
-        for key, func in mod.items():
-            if isinstance(func, Function):
-                table.set(key, computer.rewrite(func))
+        table.rewrite(computer.rewrite)
         if computer.count:
             ctx.note(f"{computer.count} scalars are computed")
         return table.module(mod)

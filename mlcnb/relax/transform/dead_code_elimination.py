@@ -171,7 +171,7 @@ class DeadCodeElimination(ModulePass):
                 if new is not func:
                     changed[key] = new
                     removed += _count(func) - _count(new)
-        result = mod.with_functions(changed) if changed else mod
+        result = mod.with_functions(changed)
         result = remove_unused_functions(result, self.entry_functions or ())
         if result is not mod or len(result) != before:
             functions = plural(before - len(result), "function")

@@ -61,9 +61,7 @@ class FuseOps(ModulePass):
             return mod
         depth = self.max_depth or ctx.get_config("relax.FuseOps.max_depth")
         fuser = _Fuser(FunctionTable(mod.functions), depth, self.short_names)
-        for key, func in mod.items():
-            if isinstance(func, rx.Function) and not func.attrs.keys() & {"Primitive", "Codegen"}:
-                fuser.table.set(key, fuser.function(func))
+        fuser.table.rewrite(fuser.function, "Primitive", "Codegen")
         if fuser.groups:
             new = len(fuser.table.functions) - len(mod)
             groups = plural(fuser.groups, "group")

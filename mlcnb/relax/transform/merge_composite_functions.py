@@ -44,9 +44,7 @@ class MergeCompositeFunctions(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every dataflow block of the functions that are not composite themselves."""
         merger = _Merger(FunctionTable(mod.functions))
-        for key, func in mod.items():
-            if isinstance(func, rx.Function) and not func.attrs.keys() & {"Composite", "Codegen"}:
-                merger.table.set(key, merger.function(func))
+        merger.table.rewrite(merger.function, "Composite", "Codegen")
         if not merger.count:
             return mod
         ctx.note(f"{merger.calls} calls became {merger.count}")
