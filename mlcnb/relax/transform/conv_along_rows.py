@@ -43,19 +43,17 @@ class _Rewriter(Reader, of=ConvAlongRows):
         #: tensors (N, C, L) or (N, C, L, 1) -> the same as (N, C, 1, L)
         self.rows: dict[Var, Var] = {}
 
-    @rule("ConvAlongRows", "conv1d")
-    def conv1d(self, call: Call, var: Var) -> Any:
+    @ConvAlongRows.rewrites(Conv1d)
+    def conv1d(self, call: Any, conv: Any) -> Any:
         """A 1-D convolution is a 2-D one with images of one row."""
-        conv: Any = attrs_of(call)
         if not conv.is_plain:
             return None
         before, after = conv.padding
         return self.along(call, (1, *conv.strides), (0, before, 0, after), (1, *conv.dilation))
 
-    @rule("ConvAlongRows", "column")
-    def column(self, call: Call, var: Var) -> Any:
+    @ConvAlongRows.rewrites(Conv2d)
+    def column(self, call: Any, conv: Any) -> Any:
         """Images of one column are images of one row."""
-        conv: Any = attrs_of(call)
         top, left, bottom, right = conv.padding
         if not conv.is_plain or left or right:
             return None
@@ -70,7 +68,6 @@ class _Rewriter(Reader, of=ConvAlongRows):
         if not all(_has_dims(x) for x in call.args):
             return None
         conv: Any = attrs_of(call)
-        self.found += 1
         made = make_call(
             Conv2d,
             self.row_of(data),
@@ -92,14 +89,10 @@ class _Rewriter(Reader, of=ConvAlongRows):
 
     def visit_call(self, call: Call, var: Var) -> Any:
         """A convolution, or an elementwise operator on what one of them made."""
-        operator = called(call)
-        if operator is Conv1d:
-            return self.conv1d(call, var)
-        if operator is Conv2d:
-            return self.column(call, var)
-        if operator.elementwise and any(a in self.rows for a in call.args if isinstance(a, Var)):
+        known = any(a in self.rows for a in call.args if isinstance(a, Var))
+        if known and called(call).elementwise:
             return self.elementwise(call, var)
-        return None
+        return super().visit_call(call, var)
 
     @rule("ConvAlongRows", "elementwise")
     def elementwise(self, call: Call, var: Var) -> Any:
