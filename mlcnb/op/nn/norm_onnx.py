@@ -7,17 +7,11 @@ from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import same
-from mlcnb.op._spell import call, in_float32
-from mlcnb.op.manipulate.broadcast import BroadcastTo
+from mlcnb.op._spell import call, filled, in_float32
 from mlcnb.op.nn.layer_norm import GroupNorm, InstanceNorm, LayerNorm, RmsNorm
-from mlcnb.op.onnx import ForeignNode, OnnxNode, onnx
+from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import make_call
-
-
-def filled(n: ForeignNode, value: float, dims: Sequence[Any], kind: str) -> Expr:
-    """A tensor full of one number."""
-    return n.emit(make_call(BroadcastTo, const(value, kind), list(dims)))
 
 
 def _spatial(n: OnnxNode, x: Expr) -> tuple[int, ...]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlcnb.op._dims import product, tidy
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, filled
 from mlcnb.op._torch import Formula, axes_of, formula, rounded, wide
-from mlcnb.op.nn.norm_onnx import filled
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, const
 
