@@ -41,21 +41,31 @@ class CallPass(FunctionPass):
     """
 
     #: what was done, behind the number: "gelus"; and where it was done once; "": nothing is told
-    says: ClassVar[str]
-    says_one: ClassVar[str]
+    says: ClassVar[str] = ""
+    says_one: ClassVar[str] = ""
     #: nothing is said where nothing was done
-    quiet: ClassVar[bool]
+    quiet: ClassVar[bool] = False
     #: what nothing uses then goes; else it is left for DeadCodeElimination
-    prunes: ClassVar[bool]
+    prunes: ClassVar[bool] = False
     reader: ClassVar[type[Reader]]
-    _rules: ClassVar[dict[Any, tuple[Rule, Any] | None]]
+    #: operator -> the rule for its calls, and the function; and those that were looked for
+    _rules: ClassVar[dict[Any, tuple[Rule, Any]]] = {}
+    _found: ClassVar[dict[Any, tuple[Rule, Any] | None]]
 
     def __init_subclass__(
-        cls, says: str = "", says_one: str = "", quiet: bool = False, prunes: bool = False
+        cls,
+        says: str | None = None,
+        says_one: str = "",
+        quiet: bool | None = None,
+        prunes: bool | None = None,
     ) -> None:
+        """What is not said is as in the class that it is derived from, whose rules it has."""
         super().__init_subclass__()
-        cls.says, cls.says_one, cls.quiet, cls.prunes = says, says_one or says, quiet, prunes
-        cls._rules, cls.reader = {}, Reader
+        if says is not None or says_one:
+            cls.says, cls.says_one = cls.says if says is None else says, says_one
+        cls.quiet = cls.quiet if quiet is None else quiet
+        cls.prunes = cls.prunes if prunes is None else prunes
+        cls._rules, cls._found = dict(cls._rules), {}
 
     @classmethod
     def rewrites(cls, *operators: type[OpDecl], name: str = "") -> Callable[[Any], Any]:
@@ -67,6 +77,7 @@ class CallPass(FunctionPass):
         def keep(function: Any) -> Any:
             found = declare(f"{cls.__name__}.{name or function.__name__.strip('_')}", function)
             cls._rules.update(dict.fromkeys(operators, (found, function)))
+            cls._found.clear()
             return function
 
         return keep
@@ -74,10 +85,10 @@ class CallPass(FunctionPass):
     @classmethod
     def rule_for(cls, operator: type[OpDecl]) -> tuple[Rule, Any] | None:
         """The rule for calls of an operator, and its function."""
-        if operator not in cls._rules:
+        if operator not in cls._found:
             found = (cls._rules[k] for k in operator.__mro__ if k in cls._rules)
-            cls._rules[operator] = next(found, None)
-        return cls._rules[operator]
+            cls._found[operator] = next(found, None)
+        return cls._found[operator]
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """Every call that a rule of the pass takes."""
@@ -87,7 +98,8 @@ class CallPass(FunctionPass):
         """`func` as the reader makes it; tells the context what was done."""
         made = reader.rewrite(func)
         if self.says and (reader.found or not self.quiet):
-            ctx.note(f"{reader.found} {self.says_one if reader.found == 1 else self.says}")
+            says = (reader.found == 1 and self.says_one) or self.says
+            ctx.note(f"{reader.found} {says}")
         if made is func or not self.prunes:
             return made
         return remove_unused_bindings(made, reader.functions)
@@ -167,6 +179,9 @@ class Reader(Mutator):
             return (top / count, rest) if count else (1.0, [])
         parts = [(n, []) if (n := number(v)) is not None else self.factors(v) for v in (a, b)]
         return parts[0][0] * parts[1][0], [*parts[0][1], *parts[1][1]]
+
+
+CallPass.reader = Reader
 
 
 def number(x: Any) -> float | None:

@@ -11,7 +11,7 @@ from mlcnb.ir.pass_trace import trace
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.ir.transform import PassContext
 from mlcnb.op.nn.conv import Conv
-from mlcnb.op.unary import Exp, Tanh
+from mlcnb.op.unary import Exp, Sqrt, Tanh
 from mlcnb.relax import op
 from mlcnb.relax.transform.written_out import CallPass, Reader
 from mlcnb.script import from_source
@@ -89,3 +89,21 @@ def test_a_rule_for_a_kind_of_operator_takes_all_that_are_derived_from_it() -> N
     found = [Any_.rule_for(kind) for kind in (Conv, *Conv.__subclasses__())]
     assert len(found) > 1 and None not in found
     assert Any_.rule_for(Exp) is None
+
+
+def test_a_pass_that_is_derived_from_another_has_its_rules_and_words() -> None:
+    class Derived(Flatter, says_one="curve flattened"):
+        """As the other."""
+
+    @Derived.rewrites(Sqrt)
+    def root(r: Reader, call: Any, attrs: Any) -> Any:
+        """A sigmoid too."""
+        return op.sigmoid(call.args[0])
+
+    (step,) = trace([Derived()], of("exp", "sqrt"))
+    assert step.notes == ("2 calls flattened",)
+    assert_structural_equal(step.after, of("sigmoid", "sigmoid"))
+    (step,) = trace([Flatter()], of("exp", "sqrt"))
+    assert step.notes == ("1 call flattened",)
+    (step,) = trace([Derived()], of("exp", "floor"))
+    assert step.notes == ("1 curve flattened",)
