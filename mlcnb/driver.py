@@ -23,7 +23,6 @@ from mlcnb.codegen.llvm.workers import WORTHWHILE, Workers
 from mlcnb.codegen.rounds import ordered
 from mlcnb.core.errors import PassError, TargetError
 from mlcnb.core.garbage import collected_between
-from mlcnb.core.node import FrozenDict, replace
 from mlcnb.core.progress import progress_bar
 from mlcnb.core.recursion import roomy
 from mlcnb.core.text import kind_of
@@ -178,8 +177,7 @@ def _secured(mod: IRModule, bounds: str, target: Target) -> IRModule:
         for key, f in mod.items()
         if isinstance(f, PrimFunc) and not is_declared(f)
     }
-    changed = {key: f for key, f in found.items() if f is not mod.functions[key]}
-    return replace(mod, functions=FrozenDict({**mod.functions, **changed})) if changed else mod
+    return mod.with_functions(found)
 
 
 def _secured_rule(rule: Any, bounds: str, where: Target) -> Any:

@@ -20,7 +20,7 @@ from mlcnb.arith.ranges import bounds_by_operator, limits, limits_of_call
 from mlcnb.arith.sum import Sum, is_index
 from mlcnb.arith.vectors import vector_rule
 from mlcnb.core.errors import IntegerRangeError
-from mlcnb.core.node import Node, map_children
+from mlcnb.core.node import Node, identical, map_children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
@@ -307,8 +307,7 @@ class Normalizer(Learner):
             chosen = self._choose(*x.args)
             if len(chosen) == 1:
                 return chosen[0]
-            same = all(a is b for a, b in zip(chosen, x.args, strict=True))
-            return x if same else e.Call(x.dtype, x.op, chosen, x.span)
+            return x if identical(chosen, x.args) else e.Call(x.dtype, x.op, chosen, x.span)
         if x.op == "tir.likely":
             inner = self.simplify(x.args[0])
             return inner if isinstance(inner, e.IntImm) else e.Call(x.dtype, x.op, (inner,))

@@ -156,7 +156,7 @@ def attach(
 
 def _classes_in(package: ModuleType, bases: str) -> Iterator[tuple[str, str]]:
     """Public classes with such bases, and the modules that define them, by the files' text."""
-    head = re.compile(rf"^class ([A-Z]\w*)\((?:\w+\.)?{bases}\b", re.MULTILINE)
+    head = re.compile(rf"^class ([A-Z]\w*)\(\s*(?:\w+\.)?{bases}\b", re.MULTILINE)
     for folder in map(Path, package.__path__):
         for path in sorted(folder.rglob("*.py")):
             inside = path.relative_to(folder).with_suffix("").parts

@@ -12,7 +12,7 @@ Equality of nodes is identity; meaning is compared by `mlcnb.ir.structural_equal
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter, is_
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
@@ -149,10 +149,20 @@ def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def replace(n: N, **changes: Any) -> N:
-    """`n` with some fields changed (hidden fields are kept); `n` itself if nothing differs."""
-    if all(getattr(n, name) is value for name, value in changes.items()):
-        return n
-    return _changed(n, changes)
+    """`n` with some fields changed (hidden fields are kept); `n` itself if nothing differs: where
+    values are the very same, or tuples of the very same.
+    """
+    new = {k: v for k, v in changes.items() if not _is_as_it_was(getattr(n, k), v)}
+    return _changed(n, new) if new else n
+
+
+def _is_as_it_was(old: Any, new: Any) -> bool:
+    return old is new or (type(old) is tuple is type(new) and identical(old, new))
+
+
+def identical(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether both hold the very same things, in one order."""
+    return len(a) == len(b) and all(map(is_, a, b))
 
 
 def children(n: Node) -> list[Node]:

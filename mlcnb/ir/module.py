@@ -103,13 +103,13 @@ class IRModule(Attributed):
 
     def with_function(self, key: str | GlobalVar, function: BaseFunc) -> IRModule:
         """A module with `function` added or put in place of the one of that name."""
-        if self.functions.get(_global(key)) is function:
-            return self
-        return replace(self, functions=FrozenDict({**self.functions, _global(key): function}))
+        return self.with_functions({key: function})
 
     def with_functions(self, functions: Mapping[Any, BaseFunc]) -> IRModule:
-        """A module with all of `functions` added or replaced."""
+        """A module with all of `functions` added or replaced; itself where it has them already."""
         pairs = {_global(k): f for k, f in functions.items()}
+        if all(self.functions.get(k) is f for k, f in pairs.items()):
+            return self
         return replace(self, functions=FrozenDict({**self.functions, **pairs}))
 
     def without_functions(self, keys: Any) -> IRModule:

@@ -204,9 +204,8 @@ class FunctionPass(Pass):
                     root=mod,
                     hint="transform_function returns the new function",
                 )
-            if new is not func:
-                changed[key] = new
-        return mod.with_functions(changed) if changed else mod
+            changed[key] = new
+        return mod.with_functions(changed)
 
 
 class PrimFuncPass(FunctionPass):

@@ -7,7 +7,7 @@ shape_of(n, x, "shape")  a shape-valued input, symbolic where it is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -16,9 +16,9 @@ import numpy as np
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op.onnx import OnnxNode
+from mlcnb.op.onnx import ForeignNode, OnnxNode
 from mlcnb.op.torch import TorchNode
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import declaration, make_call
 
 #: dimensions of a tensor, as in NumPy
@@ -30,6 +30,11 @@ MAX_COMPUTED = 1 << 24
 def call(op: str, *args: Any, **attrs: Any) -> Any:
     """A call of an operator by its full name, such as "relax.add"."""
     return make_call(declaration(op), *args, **attrs)
+
+
+def filled(n: ForeignNode, value: float, dims: Iterable[Any], kind: str) -> Expr:
+    """A tensor full of one number."""
+    return n.emit(call("relax.broadcast_to", const(value, kind), list(dims)))
 
 
 def in_float32(build: Callable[[OnnxNode, Expr], Expr]) -> Callable[[OnnxNode, Expr], Expr]:

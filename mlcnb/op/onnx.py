@@ -19,12 +19,41 @@ if TYPE_CHECKING:
     from mlcnb.relax.expr import Expr
 
 
-class OnnxNode(Protocol):
-    """What the importer hands to a spelling: one node of the ONNX graph, and the means to build."""
+class ForeignNode(Protocol):
+    """What importers hand to spellings: one node of a foreign graph, and the means to build."""
+
+    #: the node's name in the graph
+    name: str
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute as int, float, str, tuple, NumPy array (tensor) or graph."""
+
+    def emit(self, value: Any) -> Expr:
+        """Bind an expression to a new variable (constants in, constant out: it is folded)."""
+
+    def constant(self, x: Expr | None, what: str) -> np.ndarray:
+        """The value of a tensor that must be known at import; else an UnsupportedOpError says
+        which.
+        """
+
+    def known(self, x: Expr | None) -> np.ndarray | None:
+        """The value of a tensor where it is known (an object array of PrimExprs where symbolic)."""
+
+    def dims(self, x: Expr) -> tuple[Any, ...]:
+        """The dimensions of a tensor: Python ints, or PrimExprs where symbolic."""
+
+    def dtype(self, x: Expr) -> str:
+        """The dtype of a tensor."""
+
+    def refuse(self, why: str, hint: str | None = None) -> NoReturn:
+        """Raise an UnsupportedOpError that names operator and node, and says why."""
+
+
+class OnnxNode(ForeignNode, Protocol):
+    """A node of an ONNX graph."""
 
     op_type: str
     domain: str
-    name: str
     #: opset version of the node's domain in this model
     opset: int
     #: how many outputs the model names (trailing unused ones are not counted)
@@ -32,22 +61,8 @@ class OnnxNode(Protocol):
     #: which outputs are used: names, "" where left out
     outputs: tuple[str, ...]
 
-    def attr(self, name: str, default: Any = None) -> Any:
-        """An attribute as int, float, str, tuple, NumPy array (tensor) or graph."""
-
     def require(self, name: str) -> Any:
         """An attribute that must be there; a ModelError names it if not."""
-
-    def emit(self, value: Any) -> Expr:
-        """Bind an expression to a new variable (constants in, constant out: it is folded)."""
-
-    def constant(self, x: Expr | None, what: str) -> np.ndarray:
-        """The value of an input that must be known at import; else an UnsupportedOpError says
-        which.
-        """
-
-    def known(self, x: Expr | None) -> np.ndarray | None:
-        """The value of an input where it is known (an object array of PrimExprs where symbolic)."""
 
     def sizes(self, x: Expr | None) -> np.ndarray | None:
         """As `known`, with floats that are computed from sizes: casts, or quotients of casts."""
@@ -60,15 +75,6 @@ class OnnxNode(Protocol):
 
     def assume(self, condition: Any, holds: bool) -> None:
         """Check, as the model runs, that a condition on sizes holds, or that it does not."""
-
-    def dims(self, x: Expr) -> tuple[Any, ...]:
-        """The dimensions of a tensor: Python ints, or PrimExprs where symbolic."""
-
-    def dtype(self, x: Expr) -> str:
-        """The dtype of a tensor."""
-
-    def refuse(self, why: str, hint: str | None = None) -> NoReturn:
-        """Raise an UnsupportedOpError that names operator, node, opset, and says why."""
 
 
 Spelling = Callable[..., Any]

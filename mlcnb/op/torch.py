@@ -14,28 +14,24 @@ its own: the importer makes graphs functional first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mlcnb.op.onnx import ForeignNode
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from mlcnb.relax.expr import Expr
 
 
-class TorchNode(Protocol):
-    """What the importer hands to a spelling: one node of the ATen graph, and the means to build.
+class TorchNode(ForeignNode, Protocol):
+    """A node of an ATen graph.
 
     Arguments of a spelling are tensors (Expr), numbers, PrimExprs where an integer is symbolic,
-    strings (dtypes too), None, and lists of these.
+    strings (dtypes too), None, and lists of these. They are what ONNX has as attributes: `attr`
+    gives the default alone (see `as_onnx`).
     """
 
     #: "aten.conv2d.default"
     target: str
-    #: the node's name in the graph
-    name: str
-
-    def emit(self, value: Any) -> Expr:
-        """Bind an expression to a new variable (constants in, constant out: it is folded)."""
 
     def tensor(self, x: Any, dtype: str, like: Expr | None = None) -> Expr:
         """A tensor, a number or a symbolic integer as a tensor of `dtype` (a number has rank 0)."""
@@ -52,33 +48,15 @@ class TorchNode(Protocol):
     def is_used(self, index: int) -> bool:
         """Whether something reads an output of several."""
 
-    def constant(self, x: Expr | None, what: str) -> np.ndarray:
-        """The value of a tensor that must be known; else an UnsupportedOpError says which."""
-
-    def known(self, x: Expr | None) -> np.ndarray | None:
-        """The value of a tensor where it is known."""
-
     def size(self, x: Expr) -> Any:
         """The only element of an integer tensor as a size, which is found as the model runs; a
         negative one ends the run.
         """
 
-    def dims(self, x: Expr) -> tuple[Any, ...]:
-        """The dimensions of a tensor: Python ints, or PrimExprs where symbolic."""
-
-    def dtype(self, x: Expr) -> str:
-        """The dtype of a tensor."""
-
     def memory_order(self, place: int) -> list[int] | None:
         """The dimensions of a tensor argument from the outermost in its memory to the innermost;
         None where that memory has gaps, or is a part of another tensor's.
         """
-
-    def attr(self, name: str, default: Any = None) -> Any:
-        """As an ONNX node has it: see `as_onnx`."""
-
-    def refuse(self, why: str, hint: str | None = None) -> NoReturn:
-        """Raise an UnsupportedOpError that names operator and node, and says why."""
 
 
 Spelling = Callable[..., Any]

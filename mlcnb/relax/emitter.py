@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlcnb.core.errors import MLCError, WellFormedError
-from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.node import FrozenDict, identical, replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
@@ -116,7 +116,7 @@ class Emitter:
             return expr
         if isinstance(expr, rx.Tuple):
             fields = tuple(map(self.leaf, expr.fields))
-            return replace(expr, fields=fields) if _differ(fields, expr.fields) else expr
+            return replace(expr, fields=fields)
         if is_null(expr):
             return NULL
         return expr if is_leaf(expr) else self.emit(expr)
@@ -146,7 +146,7 @@ class Emitter:
             else self.leaf(call.op)
         )
         span = call.span or self.origin
-        changed = op is not call.op or _differ(args, call.args) or span is not call.span
+        changed = op is not call.op or not identical(args, call.args) or span is not call.span
         known = None if changed else call.struct_info
         if known is not None:
             return call
@@ -202,9 +202,8 @@ class Emitter:
         if rest:
             blocks.append(rx.BindingBlock(tuple(rest)))
         kept = tuple(b for b in blocks if b.bindings)
-        if _differ(kept, expr.blocks) or body is not expr.body:
-            return rx.SeqExpr(kept, body)
-        return expr
+        same = body is expr.body and identical(kept, expr.blocks)
+        return expr if same else rx.SeqExpr(kept, body)
 
     def _function(self, func: rx.Function) -> rx.Function:
         body = self.seq_expr(func.body)
@@ -228,10 +227,6 @@ _VALUES: dict[type, Callable[[Emitter, Any], Any]] = {
 }
 
 
-def _differ(a: tuple, b: tuple) -> bool:
-    return len(a) != len(b) or any(x is not y for x, y in zip(a, b, strict=True))
-
-
 def block_is_dataflow(block: rx.BindingBlock) -> bool:
     """True for a DataflowBlock."""
     return type(block) is not rx.BindingBlock
@@ -239,7 +234,7 @@ def block_is_dataflow(block: rx.BindingBlock) -> bool:
 
 def with_bindings(block: rx.BindingBlock, bindings: tuple[rx.Binding, ...]) -> rx.BindingBlock:
     """A block of the same kind with other bindings; itself where they are the same."""
-    return replace(block, bindings=bindings) if _differ(bindings, block.bindings) else block
+    return replace(block, bindings=bindings)
 
 
 @dataclass

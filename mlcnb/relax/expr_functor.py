@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from mlcnb.core.node import replace
+from mlcnb.core.node import identical, replace
 from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.ir.module import IRModule
@@ -254,7 +254,7 @@ class PyExprMutator(ExprFunctor):
     def visit_shape_expr_(self, op: rx.ShapeExpr) -> Any:
         """Dimension by dimension."""
         values = tuple(map(self.visit_prim_expr, op.values))
-        return op if _same(values, op.values) else rx.ShapeExpr(values)
+        return op if identical(values, op.values) else rx.ShapeExpr(values)
 
     def visit_prim_value_(self, op: rx.PrimValue) -> Any:
         """The scalar."""
@@ -262,21 +262,13 @@ class PyExprMutator(ExprFunctor):
 
     # expressions ---------------------------------------------------------------------------------
 
-    def visit_tuple_(self, op: rx.Tuple) -> Any:
-        """Field by field."""
+    def _inside(self, op: Any) -> Any:
+        """What is inside: fields, the tuple, head and arguments, or the condition and the branches,
+        each in a scope of its own.
+        """
         return self.visit_expr_post_order(op)
 
-    def visit_tuple_getitem_(self, op: rx.TupleGetItem) -> Any:
-        """The tuple."""
-        return self.visit_expr_post_order(op)
-
-    def visit_call_(self, op: rx.Call) -> Any:
-        """The head and the arguments."""
-        return self.visit_expr_post_order(op)
-
-    def visit_if_(self, op: rx.If) -> Any:
-        """The condition and the branches, each in a scope of its own."""
-        return self.visit_expr_post_order(op)
+    visit_tuple_ = visit_tuple_getitem_ = visit_call_ = visit_if_ = _inside
 
     def visit_expr_post_order(self, expr: Any) -> Any:
         """`expr` with what is inside of it visited, its own method not called."""
@@ -284,14 +276,14 @@ class PyExprMutator(ExprFunctor):
             return self._rebuilt_call(expr)
         if isinstance(expr, rx.Tuple):
             fields = tuple(map(self.visit_expr, expr.fields))
-            return expr if _same(fields, expr.fields) else rx.Tuple(fields)
+            return expr if identical(fields, expr.fields) else rx.Tuple(fields)
         if isinstance(expr, rx.TupleGetItem):
             return replace(expr, tuple_value=self.visit_expr(expr.tuple_value))
         if isinstance(expr, rx.If):
             cond = self.visit_expr(expr.cond)
             branches = [self.visit_expr(b) for b in (expr.true_branch, expr.false_branch)]
             before = (expr.cond, expr.true_branch, expr.false_branch)
-            return expr if _same((cond, *branches), before) else rx.If(cond, *branches)
+            return expr if identical((cond, *branches), before) else rx.If(cond, *branches)
         if isinstance(expr, rx.Function):
             return PyExprMutator.visit_function_(self, expr)
         return self.visit_expr(expr)
@@ -299,7 +291,7 @@ class PyExprMutator(ExprFunctor):
     def _rebuilt_call(self, call: rx.Call) -> rx.Call:
         op = self.visit_expr(call.op)
         args = tuple(map(self.visit_expr, call.args))
-        if op is call.op and _same(args, call.args):
+        if op is call.op and identical(args, call.args):
             return call
         return rx.Call(op, args, call.attrs, call.sinfo_args, None, call.span)
 
@@ -310,7 +302,7 @@ class PyExprMutator(ExprFunctor):
         params = tuple(map(self.visit_var_def, op.params))
         with self.builder_.scope_of(_names_of(op)):
             body = self.visit_with_new_scope(op.body)
-        if body is op.body and _same(params, op.params):
+        if body is op.body and identical(params, op.params):
             return op
         info = body.struct_info
         kept = info is None or same_info(info, op.body.struct_info)
@@ -330,7 +322,7 @@ class PyExprMutator(ExprFunctor):
             body = emitter.leaf(self.visit_expr(op.body))
         if rest:
             blocks.append(rx.BindingBlock(tuple(rest)))
-        same = body is op.body and _same(blocks, op.blocks)
+        same = body is op.body and identical(blocks, op.blocks)
         return op if same else rx.SeqExpr(tuple(blocks), body)
 
     def visit_binding_block_(self, block: rx.BindingBlock) -> Any:
@@ -394,7 +386,3 @@ class PyExprMutator(ExprFunctor):
 
 def _names_of(func: rx.Function) -> list[str]:
     return [v.name_hint for v in bound_vars(func)]
-
-
-def _same(a: Any, b: Any) -> bool:
-    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))

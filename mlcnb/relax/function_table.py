@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mlcnb.core.node import FrozenDict, replace, rewrite
@@ -12,6 +12,7 @@ from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_digest, structural_equal
 from mlcnb.relax.emitter import Names
+from mlcnb.relax.expr import Function
 
 
 class FunctionTable:
@@ -51,6 +52,15 @@ class FunctionTable:
         """Put `func` in place of what `key` names."""
         self.names.reserve(key.name_hint)
         self.functions[key] = func
+
+    def rewrite(self, work: Callable[[Function], BaseFunc], *but: str) -> None:
+        """Put what `work` makes of each graph function in its place.
+
+        but: attributes of functions that stay as they are.
+        """
+        for key, func in list(self.functions.items()):
+            if isinstance(func, Function) and func.attrs.keys().isdisjoint(but):
+                self.set(key, work(func))
 
     def remove(self, keys: Iterable[GlobalVar]) -> None:
         """Take functions out; their names are free again."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mlcnb.core.node import replace
+from mlcnb.core.node import identical, replace
 from mlcnb.ir.rules import visiting
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import return_info, same_info
@@ -79,6 +79,11 @@ class Mutator:
         """What a variable is bound to in the program as rewritten so far; else `expr` itself."""
         return self.values.get(expr, expr) if isinstance(expr, rx.Var) else expr
 
+    def made_field(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
+        """A hook `visit_item`: the field of a tuple that was made; None for that of another."""
+        value = self.value_of(item.tuple_value)
+        return value.fields[item.index] if isinstance(value, rx.Tuple) else None
+
     def use_count(self, var: Any) -> int:
         """How often a variable is used in the program as it was before; a new one takes over the
         uses of what it replaces.
@@ -113,9 +118,8 @@ class Mutator:
         if rest:
             blocks.append(rx.BindingBlock(tuple(rest)))
         blocks = [b for b in blocks if b.bindings]
-        same = len(blocks) == len(seq.blocks)
-        same = same and all(a is b for a, b in zip(blocks, seq.blocks, strict=True))
-        return seq if same and body is seq.body else rx.SeqExpr(tuple(blocks), body)
+        same = body is seq.body and identical(blocks, seq.blocks)
+        return seq if same else rx.SeqExpr(tuple(blocks), body)
 
     def visit_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """All bindings of a block, rewritten."""
@@ -164,7 +168,7 @@ class Mutator:
             branches = (self._sequence(value.true_branch), self._sequence(value.false_branch))
             cond = self.substitute(value.cond)
             before = (value.cond, value.true_branch, value.false_branch)
-            return value if _same((cond, *branches), before) else rx.If(cond, *branches)
+            return value if identical((cond, *branches), before) else rx.If(cond, *branches)
         if isinstance(value, rx.Function):
             return self._function(value)
         return self.substitute(value)
@@ -228,20 +232,15 @@ class Mutator:
             return self._substitute_call(value)
         if kind is rx.Tuple:
             fields = tuple(map(self.substitute, value.fields))
-            return value if _same(fields, value.fields) else rx.Tuple(fields)
+            return value if identical(fields, value.fields) else rx.Tuple(fields)
         if kind is rx.TupleGetItem:
-            tuple_value = self.substitute(value.tuple_value)
-            return (
-                value
-                if tuple_value is value.tuple_value
-                else replace(value, tuple_value=tuple_value)
-            )
+            return replace(value, tuple_value=self.substitute(value.tuple_value))
         return value
 
     def _substitute_call(self, call: rx.Call) -> rx.Call:
         args = tuple(map(self.substitute, call.args))
         op = self.substitute(call.op) if isinstance(call.op, rx.Var) else call.op
-        if op is call.op and _same(args, call.args):
+        if op is call.op and identical(args, call.args):
             return call
         keep = op is call.op and all(map(_same_known, args, call.args))
         info = call.struct_info if keep else None
@@ -296,10 +295,6 @@ _HOOKS: dict[type, Callable[[Mutator, Any, rx.Var], Any]] = {
     rx.TupleGetItem: lambda m, value, var: m.visit_item(value, var),
     rx.If: lambda m, value, var: m.visit_if(value, var),
 }
-
-
-def _same(a: tuple, b: tuple) -> bool:
-    return all(x is y for x, y in zip(a, b, strict=True))
 
 
 def _same_known(new: Any, old: Any) -> bool:

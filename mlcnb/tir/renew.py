@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from mlcnb.core.node import Node, map_children, replace, walk
+from mlcnb.core.node import Node, identical, map_children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import bound_axis
@@ -49,10 +49,8 @@ class Renewer:
                 self.define_buffer(buffer, with_dims=True)
             made = {self.visit(k): self.visit(v) for k, v in func.buffer_map.items()}
             body = self.visit(func.body)
-        same = all(a is b for a, b in zip(params, func.params, strict=True)) and all(
-            made.get(k) is v for k, v in func.buffer_map.items()
-        )
-        if same:
+        same = identical(params, func.params)
+        if same and all(made.get(k) is v for k, v in func.buffer_map.items()):
             return replace(func, body=body)
         return replace(func, params=params, buffer_map=type(func.buffer_map)(made), body=body)
 
@@ -119,11 +117,9 @@ class Renewer:
             self.redeclare(n.buffer)
         elif isinstance(n, s.BlockRealize):
             values = tuple(self.visit(v) for v in n.iter_values)
-            same = all(a is b for a, b in zip(values, n.iter_values, strict=True))
             predicate = self.visit(n.predicate)
             block = self.visit(n.block)
-            kept = n.iter_values if same else values
-            return replace(n, iter_values=kept, predicate=predicate, block=block)
+            return replace(n, iter_values=values, predicate=predicate, block=block)
         elif isinstance(n, s.Block):
             self.enter_block(n)
         return map_children(n, self.visit)

@@ -17,7 +17,7 @@ import numpy as np
 from mlcnb.machine.cache import EMPTY
 from mlcnb.observe.access import Run, words_of
 from mlcnb.view.cells import Grid, grid_of
-from mlcnb.view.parts import Beside, Column, Fold, Line, Part, Picture, Table, Title
+from mlcnb.view.parts import Beside, Column, Fold, Line, Part, Picture, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import FAINT, INK, Drawing
 from mlcnb.view.words import clip, dims, listed, more_and_less, percent, plural
@@ -89,7 +89,7 @@ def verdicts(runs: Sequence[Run]) -> list[str]:
 def by_array(r: Run) -> Table:
     """A row for each array, and their sum."""
     nearest = r.levels[0].name
-    columns = [Column("array", "code"), Column(""), Column("accesses", "number")]
+    columns = heads("array: code |  | accesses: number")
     columns += [Column("lines", "number"), Column(f"{nearest} misses", "number")]
     columns += [Column("of accesses", "number"), Column(f"driven out of {nearest}", "number")]
     columns += [Column(f"{level.name} misses", "number") for level in r.levels[1:]]
@@ -113,8 +113,7 @@ def _cells(found: np.ndarray, lines: int, driven: int) -> list[str]:
 
 def by_site(r: Run) -> Table:
     """A row for each load and store in the program's text."""
-    columns = [Column("access", "code"), Column(""), Column("in block", "code")]
-    columns += [Column("times", "number")]
+    columns = heads("access: code |  | in block: code | times: number")
     columns += [Column(f"{level.name} misses", "number") for level in r.levels]
     rows = []
     for site, found in zip(r.program.sites, r.by_site, strict=True):
@@ -135,8 +134,7 @@ def distances(r: Run) -> list[Part]:
         name = f"{low:,}" if low == high else f"{low:,}–{high:,}"
         rows.append((name, f"{count:,}", count / most, _fits(r, low, high)))
     rows.append(("never before", f"{found.cold:,}", found.cold / most, "always a miss"))
-    columns = [Column("other lines in between", "number"), Column("touches", "number")]
-    columns += [Column("", "bar"), Column("")]
+    columns = heads("other lines in between: number | touches: number | : bar | ")
     told = f"{r.levels[0].name} holds {plural(lines, 'line')} of {found.line} bytes"
     return [Line(told, "note"), Table(columns, rows, 40)]
 

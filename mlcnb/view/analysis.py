@@ -12,7 +12,7 @@ from typing import Any
 from mlcnb.arith import simplify
 from mlcnb.tir.access.depend import place_of
 from mlcnb.tir.access.scope import loop_name
-from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Table, Title
+from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, count, dim, flops, listed, plural, size
 
@@ -66,7 +66,7 @@ def _ratio(x: float | None, unit: str = "") -> list[str]:
 
 def blocks(x: Any) -> Table:
     """A row for each block."""
-    columns = [Column("block", "code"), Column("kind"), Column("loops", "code")]
+    columns = heads("block: code | kind | loops: code")
     columns += [Column(title, "number") for title in ("times", "work", "touches", "FLOP/B")]
     return Table([*columns, Column("", "prose")], [_block(b) for b in x.blocks], ROWS, "x.blocks")
 
@@ -102,8 +102,9 @@ def _notes(b: Any) -> str:
 
 def loops(x: Any) -> Table:
     """A row for each loop."""
-    columns = [Column("loop", "code"), Column("extent", "number"), Column("kind")]
-    columns += [Column("one iteration touches", "number"), Column("its iterations", "prose")]
+    columns = heads(
+        "loop: code | extent: number | kind | one iteration touches: number | its iterations: prose"
+    )
     depth = _depths(x)
     rows = [
         (
@@ -137,8 +138,9 @@ def _memory(x: Any) -> list[tuple[str, str]]:
 
 
 def _carried(x: Any) -> Fold:
-    columns = [Column("dependence"), Column("of", "code"), Column("blocks", "code")]
-    columns += [Column("carried by", "code"), Column("distance"), Column("direction"), Column("")]
+    columns = heads(
+        "dependence | of: code | blocks: code | carried by: code | distance | direction | "
+    )
     rows = [_dependence(d) for d in x.dependences]
     title = f"{plural(len(rows), 'dependence')} between iterations"
     return Fold(title, [Table(columns, rows, ROWS, "x.dependences")], "x.dependences")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlcnb.view.highlight import code
-from mlcnb.view.parts import Column, Fold, Line, Part, Table, Title
+from mlcnb.view.parts import Column, Fold, Line, Part, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, listed, percent, plural, seconds
 
@@ -19,7 +19,7 @@ def classes(found: Any) -> list[Part]:
     """The likeliest classes with bars."""
     if not found:
         return [Title("no classes")]
-    columns = [Column("class"), Column("number", "number"), Column("probability", "number")]
+    columns = heads("class | number: number | probability: number")
     rows = [
         (clip(c.name or "?", 60), str(c.number), percent(c.probability), float(c.probability))
         for c in found
@@ -32,7 +32,7 @@ def classes(found: Any) -> list[Part]:
 @shows("mlcnb.observe.peers:Comparison")
 def comparison(c: Any) -> list[Part]:
     """Two times, with bars."""
-    columns = [Column(""), Column("median", "number"), Column("", "bar")]
+    columns = heads(" | median: number | : bar")
     slowest = max(c.ours_ms, c.peer_ms)
     pairs = (("mlcnb", c.ours_ms), (clip(c.peer), c.peer_ms))
     rows = [(name, seconds(ms / 1e3), float(ms / slowest)) for name, ms in pairs]
@@ -65,8 +65,7 @@ def diagnosis(d: Any) -> list[Part]:
 def _findings(title: str, findings: Sequence[Any]) -> list[Part]:
     columns = [
         Column(title if title in ("machine", "a core") else ""),
-        Column(""),
-        Column("", "prose"),
+        *heads(" | : prose"),
     ]
     rows = [(f.name, "" if f.ok else "✗", clip(f.value, 200)) for f in findings]
     parts: list[Part] = [Table(columns, rows, 60)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.errors import MLCError
-from mlcnb.view.parts import Column, Line, Part, Table, Title
+from mlcnb.view.parts import Column, Line, Part, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, flops, plural, rate, seconds
 
@@ -25,7 +25,7 @@ def benchmark(b: Any) -> list[Part]:
     first = b.timings[0]
     work = flops(first.flops)
     told = f"{work} on" if work else "on"
-    columns = [Column("contestant", "code"), Column("median", "number")]
+    columns = heads("contestant: code | median: number")
     columns += [Column("GFLOP/s", "number")] if work else []
     columns += [Column("", "bar"), Column(f"{clip(first.name, 20)} = 1", "number")]
     fastest = min(t.seconds for t in b.timings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.view.parts import Column, Line, Part, Table, Title
+from mlcnb.view.parts import Column, Line, Part, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, plural, seconds
 
@@ -24,8 +24,7 @@ def choices(c: Any) -> list[Part]:
     won = sum(g.taken not in ("ours", "tuned") for g in c.groups)
     title = f"{plural(len(c), 'group')}: {won} go{'es' if won == 1 else ''} to a library"
     columns = (
-        Column("group", "code"),
-        Column("calls", "number"),
+        *heads("group: code | calls: number"),
         *(Column(n, "number") for n in names),
         Column("taken", "code"),
     )

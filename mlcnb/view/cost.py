@@ -23,7 +23,7 @@ from mlcnb.tir.analysis import bytes_touched
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.function import PrimFunc
 from mlcnb.view import survey
-from mlcnb.view.parts import Column, Facts, Line, Part, Table
+from mlcnb.view.parts import Facts, Line, Part, Table, heads
 from mlcnb.view.words import clip, count, flops, listed, plural, size
 
 #: the machine where a function names none: `Target.caches` has usual sizes for it
@@ -109,7 +109,7 @@ def change_of_cost(before: PrimFunc, after: PrimFunc) -> list[Part]:
     for what, told, number in now.rows():
         then, earlier = old.get(what, ("", None))
         rows.append((what, then, told, _ratio(earlier, number)))
-    columns = [Column(""), Column("before", "number"), Column("after", "number"), Column("")]
+    columns = heads(" | before: number | after: number | ")
     return [Table(columns, rows), caption(after)]
 
 

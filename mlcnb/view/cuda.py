@@ -11,7 +11,7 @@ from typing import Any
 
 from mlcnb.core.render import Text
 from mlcnb.view.highlight import CUDA, PLAIN, PYTHON, Language, code
-from mlcnb.view.parts import Code, Column, Fold, Line, Part, Table, Title, filled
+from mlcnb.view.parts import Code, Column, Fold, Line, Part, Table, Title, filled, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, listed, plural
 
@@ -70,7 +70,7 @@ def notes(x: Any) -> list[str]:
 
 def table(x: Any) -> Table:
     """A row for each line of the lowered program that something belongs to."""
-    columns = [Column("line", "number"), Column("lowered program", "code")]
+    columns = heads("line: number | lowered program: code")
     columns += [Column(name) for name in ("TensorIR", "Python", "step", "CUDA C++")]
     columns += [Column("PTX", "number")]
     rows = []

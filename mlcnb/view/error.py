@@ -13,7 +13,7 @@ from mlcnb.script.printer import document
 from mlcnb.tir.schedule.offers.repairs import repairs
 from mlcnb.view import iterations
 from mlcnb.view.highlight import code
-from mlcnb.view.parts import Code, Column, Facts, Line, Part, Picture, Table, Title
+from mlcnb.view.parts import Code, Column, Facts, Line, Part, Picture, Table, Title, heads
 from mlcnb.view.registry import shows
 
 #: background of the place at fault
@@ -43,7 +43,7 @@ def instead(e: ScheduleError) -> list[Part]:
     rows = [(x.text, x.proof) for x in repairs(e)]
     if not rows:
         return []
-    table = Table([Column("legal instead", "code"), Column("known")], rows)
+    table = Table(heads("legal instead: code | known"), rows)
     return [table]
 
 

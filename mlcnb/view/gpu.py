@@ -15,7 +15,7 @@ from mlcnb.machine.warp import LANES
 from mlcnb.observe.gpu import GpuKernel, GpuReport
 from mlcnb.observe.warps.kernels import GLOBAL, SHARED
 from mlcnb.script.printer import document
-from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Picture, Table, Title, code_of
+from mlcnb.view.parts import Facts, Fold, Line, Part, Picture, Table, Title, code_of, heads
 from mlcnb.view.pipeline import folded
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import FAINT, INK, Drawing
@@ -82,8 +82,7 @@ def card(x: Race) -> list[Part]:
         who = ", ".join(f"{k} = {v}" for k, v in axes.items()) or "some thread"
         inner = ", ".join(f"{k} = {v}" for k, v in loops.items())
         rows.append((("A", "B")[number], who, inner, what, str(line)))
-    columns = [Column(""), Column("thread"), Column("loops"), Column("does"),
-               Column("line", "number")]  # fmt: skip
+    columns = heads(" | thread | loops | does | line: number")
     parts.append(Table(columns, rows))
     if x.proved:
         steps = [f"{n}. {'AB'[s.who]} {s.verb}s {clip(x.element)} (line {s.line})"
@@ -102,8 +101,7 @@ def _kernel(r: GpuReport, k: GpuKernel, of: str) -> list[Part]:
     parts.append(Facts(_facts(k)))
     alt = f"blocks, threads and occupancy of {clip(found.name)}"
     parts.append(Picture(lambda: drawn(r, k).svg(alt), alt))
-    columns = [Column("part of the machine"), Column("at least", "number"), Column("", "bar"),
-               Column("of what it does")]  # fmt: skip
+    columns = heads("part of the machine | at least: number | : bar | of what it does")
     most = k.predicted.seconds or 1.0
     parts.append(Table(columns, [
         (x.name, seconds(x.seconds), x.seconds / most, x.of) for x in k.predicted.terms
@@ -145,8 +143,7 @@ def _facts(k: GpuKernel) -> list[tuple[str, str]]:
 def _divergence(k: GpuKernel) -> list[Part]:
     if not k.diverging:
         return [Line("no warp runs a statement with idle lanes")] if k.statements else []
-    columns = [Column("statement", "code"), Column("warps", "number"), Column("partial", "number"),
-               Column("lanes", "bar")]  # fmt: skip
+    columns = heads("statement: code | warps: number | partial: number | lanes: bar")
     rows = [(clip(x.text, 64), f"{x.warps:,}", f"{x.partial:,}", x.share) for x in k.diverging]
     worst = min(k.diverging, key=lambda x: x.share)
     head = (

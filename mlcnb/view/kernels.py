@@ -18,7 +18,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.view import survey
 from mlcnb.view.highlight import ASSEMBLY, CUDA, LLVM, PYTHON, Language, code
 from mlcnb.view.loops import loop_tree, parameters
-from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title, filled
+from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title, filled, heads
 from mlcnb.view.program import listing
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, dims, flops, listed, percent, plural, seconds, size
@@ -40,7 +40,7 @@ def kernels(all_: Any) -> list[Part]:
 
 def table(all_: Any) -> Table:
     """A row for each kernel: what it is made of, its result, work, size, time to compile."""
-    columns = [Column("kernel", "code"), Column("made of"), Column("result")]
+    columns = heads("kernel: code | made of | result")
     columns += [Column(n, "number") for n in (work_title(all_), "object", "LLVM")]
     rows = [_row(name, kernel) for name, kernel in all_.items()]
     return Table(columns, rows, ROWS, "ex.kernels[NAME]")
@@ -103,7 +103,7 @@ def strips(code_: Any) -> list[Part]:
 def _gpu_parts(k: Any, name: str, told: list[str]) -> list[Part]:
     """A function for a GPU: its launches, its resources where NVRTC is there, its CUDA C++."""
     told.append(f"{plural(len(k.device_functions), 'launch', 'launches')} of CUDA C++ for {k.arch}")
-    columns = [Column("kernel", "code"), Column("grid", "code"), Column("block", "code")]
+    columns = heads("kernel: code | grid: code | block: code")
     columns += [Column(x, "number") for x in ("registers", "spills", "shared memory")]
     rows = [_launch_row(k, symbol) for symbol in k.sources]
     return [
@@ -129,9 +129,10 @@ def _launch_row(k: Any, symbol: str) -> tuple[str, ...]:
 
 def machine_code(found: list[Strip]) -> Table:
     """A row for each function of a kernel; all but the first three figures are of its hot loop."""
-    columns = [Column("machine code", "code"), Column("bytes", "number")]
-    columns += [Column("instructions", "number"), Column("hot loop", "number")]
-    columns += [Column("vector", "number"), Column("register", "number")]
+    columns = heads(
+        "machine code: code | bytes: number | instructions: number | hot loop: number | "
+        "vector: number | register: number"
+    )
     columns += [Column(name, "number") for name in ("FMA", "loads", "stores", "spills")]
     return filled(columns, [strip_of(f) for f in found], 8, "kernel.asm")
 

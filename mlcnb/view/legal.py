@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.view.parts import Column, Fold, Part, Table, Title
+from mlcnb.view.parts import Fold, Part, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, plural
 
@@ -24,7 +24,7 @@ def legal(found: Any) -> list[Part]:
     """
     count = len({x.primitive for x in found})
     told = f"{plural(len(found), 'call')} of {plural(count, 'primitive')}"
-    columns = [Column("primitive"), Column("call", "code"), Column("known")]
+    columns = heads("primitive | call: code | known")
     before = ["", *(x.primitive for x in found)]
     rows = [
         ("" if x.primitive == last else x.primitive, x.text, x.proof)
@@ -35,13 +35,9 @@ def legal(found: Any) -> list[Part]:
         Table(columns, rows, ROWS, "list(steps)"),
     ]
     if found.free:
-        free = Table(
-            [Column("primitive"), Column("yours to choose")], list(found.free.items()), ROWS
-        )
+        free = Table(heads("primitive | yours to choose"), list(found.free.items()), ROWS)
         parts.append(Fold(f"{len(found.free)} with an argument of your choice", [free], "", False))
     if found.refused:
-        why = Table(
-            [Column("primitive"), Column("why not", "prose")], list(found.refused.items()), ROWS
-        )
+        why = Table(heads("primitive | why not: prose"), list(found.refused.items()), ROWS)
         parts.append(Fold(f"{len(found.refused)} refused", [why], "steps.refused", False, True))
     return parts

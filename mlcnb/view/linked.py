@@ -16,7 +16,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.ir.span import titled
 from mlcnb.view.highlight import ASSEMBLY, LLVM, code
 from mlcnb.view.kernels import machine_code
-from mlcnb.view.parts import Code, Column, Facts, Fold, Line, Part, Table, Title, filled
+from mlcnb.view.parts import Code, Column, Facts, Fold, Line, Part, Table, Title, filled, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.roofline import spans
 from mlcnb.view.words import clip, listed, percent, plural
@@ -66,7 +66,7 @@ def facts(x: Any) -> list[tuple[str, str]]:
 
 def lines_table(x: Any, made: Any) -> Table:
     """A row for each line of the lowered program that has code or an origin."""
-    columns = [Column("line", "number"), Column("lowered program", "code")]
+    columns = heads("line: number | lowered program: code")
     columns += [Column(name) for name in ("TensorIR", "Python", "step")]
     columns += [Column("node of the model", "prose")] if x.model else []
     columns += [Column(name, "number") for name in ("LLVM IR", "assembly")] + [Column("kinds")]
@@ -131,7 +131,7 @@ def remarks(x: Any) -> Part:
     if not found:
         return Line("LLVM has no remarks on vectorising, unrolling or spills.", "note")
     rows = [(str(r.line or ""), clip(r.text, 120), str(r.times)) for r in found]
-    columns = [Column("line", "number"), Column("remark", "prose"), Column("times", "number")]
+    columns = heads("line: number | remark: prose | times: number")
     title = f"LLVM's remarks: {len(rows)}"
     return Fold(title, [Table(columns, rows, ROWS)], "Linked(kernel).remarks", in_text=True)
 
@@ -142,7 +142,7 @@ def passes(x: Any) -> Part:
         found = x.passes
     except MLCError as error:
         return Line(f"LLVM's passes are not known: {error.message}", "note")
-    columns = [Column("pass"), Column("on", "code")]
+    columns = heads("pass | on: code")
     columns += [Column(n, "number") for n in ("lines added", "removed", "lines after")]
     rows = [
         (clip(p.name, 60), clip(p.unit, 40), *map(str, p.counts), str(len(p.after))) for p in found

@@ -22,7 +22,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.view import survey
 from mlcnb.view.cost import cost_parts, moved
-from mlcnb.view.parts import Column, Fold, Part, Table, Title
+from mlcnb.view.parts import Fold, Part, Table, Title, heads
 from mlcnb.view.program import function_fold
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, count, dim, dims, flops, listed, plural, size
@@ -70,8 +70,7 @@ def _statements(n: Any) -> Iterator[Any]:
 def parameters(func: PrimFunc) -> Table:
     """A row for each parameter."""
     read, written = _used(func)
-    columns = [Column("parameter", "code"), Column("dtype"), Column("shape")]
-    columns += [Column("size", "number"), Column("use")]
+    columns = heads("parameter: code | dtype | shape | size: number | use")
     rows = [_parameter(p, func.buffer_map.get(p), read, written) for p in func.params]
     return Table(columns, rows, 16, "func.params")
 
@@ -108,8 +107,7 @@ def buffer_size(buffer: Buffer) -> str:
 
 def loop_tree(func: PrimFunc | s.Stmt) -> Table:
     """Loops and blocks, indented as they are nested: how long, how often, how much work."""
-    columns = [Column("", "name"), Column("extent", "number"), Column("kind")]
-    columns += [Column("times", "number"), Column("work", "number"), Column("")]
+    columns = heads(": name | extent: number | kind | times: number | work: number | ")
     body = func.body if isinstance(func, PrimFunc) else func
     return Table(columns, list(_Tree(_work(body)).rows(body)), ROWS, "func.show()")
 

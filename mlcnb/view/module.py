@@ -17,7 +17,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.relax import expr as rx
 from mlcnb.tir.function import PrimFunc
 from mlcnb.view import survey
-from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title
+from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title, heads
 from mlcnb.view.program import module_folds
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, count, flops, listed, plural, size, tensor
@@ -128,7 +128,7 @@ def functions(mod: IRModule, entry: rx.Function | None) -> Part:
     """A row for each function: what it is made of, what it takes and gives, how often it runs."""
     calls = survey.kernel_calls(entry, mod.functions) if entry is not None else Counter()
     calls += _group_calls(mod, entry)
-    columns = [Column("function", "code"), Column("kind"), Column("made of"), Column("result")]
+    columns = heads("function: code | kind | made of | result")
     known = all(isinstance(survey.work(f, mod.functions), int | None) for _, f in mod.items())
     title = "work" if known else "work (sizes = 1)"
     columns += [Column("calls", "number"), Column(title, "number")]

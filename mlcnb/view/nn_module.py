@@ -19,17 +19,11 @@ from typing import Any
 from mlcnb.ir.dtype import dtype
 from mlcnb.relax.frontend.nn.module import Module, parts_of
 from mlcnb.relax.frontend.nn.tensor import Effect, Parameter
-from mlcnb.view.parts import Column, Part, Table, Title
+from mlcnb.view.parts import Part, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, plural, size
 
-_COLUMNS = (
-    Column("part", "code"),
-    Column("kind"),
-    Column("shape", "code"),
-    Column("dtype"),
-    Column("parameters", "number"),
-)
+_COLUMNS = heads("part: code | kind | shape: code | dtype | parameters: number")
 
 
 @shows("mlcnb.relax.frontend.nn.module:Module")

@@ -70,6 +70,15 @@ class Column:
     kind: str = "text"
 
 
+def heads(line: str) -> list[Column]:
+    """Columns as a line says them, `"kernel: code | made of | calls: number"`: titles and kinds."""
+    told = (head.rpartition(":") for head in line.split("|"))
+    return [
+        Column(t.strip(), kind.strip()) if colon else Column(kind.strip())
+        for t, colon, kind in told
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Table(Part):
     """Rows of cells; from row `most` on they are folded; `see` says how to get at all of them."""

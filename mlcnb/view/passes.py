@@ -15,25 +15,16 @@ from typing import Any
 
 from mlcnb.view.diff import Diff, change_parts
 from mlcnb.view.highlight import PYTHON, code
-from mlcnb.view.parts import Column, Fold, Line, Part, Table, Title
+from mlcnb.view.parts import Column, Fold, Line, Part, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.survey import has_unknown_sizes, operator_count, temporaries
 from mlcnb.view.words import clip, listed, plural, seconds, size
 
-_COLUMNS = (
-    Column("", "number"),
-    Column("pass", "code"),
-    Column("time", "number"),
-    Column("operators", "number"),
-    Column("temporaries", "number"),
-    Column("what it did", "prose"),
+_COLUMNS = heads(
+    ": number | pass: code | time: number | operators: number | temporaries: number | "
+    "what it did: prose"
 )
-_RULES = (
-    Column("rule", "code"),
-    Column("applied", "number"),
-    Column("written in", "code"),
-    Column("what it does", "prose"),
-)
+_RULES = heads("rule: code | applied: number | written in: code | what it does: prose")
 
 
 @shows("mlcnb.ir.pass_trace:PassTrace")
@@ -185,7 +176,7 @@ def step(s: Any) -> list[Part]:
 @shows("mlcnb.ir.transform:Sequential")
 def sequential(s: Any) -> list[Part]:
     """The passes of a pipeline, each with its first sentence."""
-    columns = (Column("", "number"), Column("pass", "code"), Column("what it does", "prose"))
+    columns = heads(": number | pass: code | what it does: prose")
     rows = [(str(i), clip(repr(p), 60), _sentence(p)) for i, p in enumerate(s.passes)]
     return [Title(f"{s.name}: {plural(len(s), 'pass', 'passes')}"), Table(columns, rows, 60)]
 

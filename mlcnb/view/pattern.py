@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.view.graph import graph
-from mlcnb.view.parts import Column, Line, Part, Table, Title
+from mlcnb.view.parts import Line, Part, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, plural
 
-_COLUMNS = (Column("function", "code"), Column("bound to", "code"), Column("with", "code"))
+_COLUMNS = heads("function: code | bound to: code | with: code")
 #: matches that one table has at most
 _MOST = 60
 

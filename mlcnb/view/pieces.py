@@ -16,7 +16,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.view.cost import cost_parts
 from mlcnb.view.loops import buffer_size, loop_tree
-from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title
+from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title, heads
 from mlcnb.view.program import folded, listing
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, dim, dims, listed
@@ -91,7 +91,7 @@ def realize(n: s.BlockRealize) -> list[Part]:
 
 
 def _block(b: s.Block, values: list[Any]) -> list[Part]:
-    columns = [Column("axis", "code"), Column("kind"), Column("values", "number")]
+    columns = heads("axis: code | kind | values: number")
     columns += [Column("is", "code")] if any(v is not None for v in values) else []
     rows = []
     for axis, value in zip(b.iter_vars, values, strict=True):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from mlcnb.observe.pipeline import PipelineTimeline, Step
 from mlcnb.observe.played import Span
-from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Picture, Table, Title
+from mlcnb.view.parts import Facts, Fold, Line, Part, Picture, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import FAINT, INK, Drawing
 from mlcnb.view.words import clip, memory, percent, plural, seconds
@@ -70,9 +70,10 @@ def _facts(t: PipelineTimeline) -> list[tuple[str, str]]:
 
 
 def _table(t: PipelineTimeline) -> Table:
-    columns = [Column("step", "number"), Column("phase"), Column("copies", "number"),
-               Column("on their way", "number"), Column("waits", "number"),
-               Column("products", "number"), Column("cycles", "number")]  # fmt: skip
+    columns = heads(
+        "step: number | phase | copies: number | on their way: number | waits: number | "
+        "products: number | cycles: number"
+    )
     rows = [
         (str(x.number), x.phase, memory(x.nbytes) if x.nbytes else "", str(x.in_flight),
          f"{x.waits:,.0f}", f"{x.products:,.0f}", f"{x.end - x.start:,.0f}")

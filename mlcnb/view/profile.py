@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.view.graph import kinds
-from mlcnb.view.parts import Column, Fold, Line, Part, Picture, Table, Title
+from mlcnb.view.parts import Column, Fold, Line, Part, Picture, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import CHARACTER, FAINT, Cell, Drawing
 from mlcnb.view.words import clip, flops, percent, plural, rate, seconds
@@ -45,9 +45,10 @@ def profile(p: Any) -> list[Part]:
 
 def table(p: Any, rows: Any) -> Table:
     """Rows, slowest first; bars are relative to the slowest."""
-    columns = [Column("call", "code"), Column("kernel", "code"), Column("time", "number")]
-    columns += [Column("share", "number"), Column("", "bar")]
-    columns += [Column("GFLOP/s", "number"), Column("GB/s", "number")]
+    columns = heads(
+        "call: code | kernel: code | time: number | share: number | : bar | "
+        "GFLOP/s: number | GB/s: number"
+    )
     columns += [Column("of roof", "number")] if p.roofline else []
     longest = rows[0].share if rows and rows[0].share else 1.0
     return Table(columns, [_row(p, row, longest) for row in rows], ROWS, "profile.rows")

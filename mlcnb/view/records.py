@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.view.highlight import PYTHON, code
-from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Table, Title
+from mlcnb.view.parts import Facts, Fold, Line, Part, Table, Title, heads
 from mlcnb.view.program import function_fold
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, flops, plural, seconds
@@ -48,13 +48,9 @@ def database(db: Any) -> list[Part]:
     parts: list[Part] = [Title(f"{kind}: {told}")]
     if not workloads:
         return [*parts, Line("db.commit(sch, run_secs) keeps what a schedule took", "hint")]
-    columns = [
-        Column("workload", "code"),
-        Column("records", "number"),
-        Column("best", "number"),
-        Column("GFLOP/s", "number"),
-        Column("first / best", "number"),
-    ]
+    columns = heads(
+        "workload: code | records: number | best: number | GFLOP/s: number | first / best: number"
+    )
     parts.append(Table(columns, [_row(db, w) for w in workloads], 40, "db.workloads"))
     for workload in workloads[:MOST]:
         records = db.records_of(workload)
@@ -78,14 +74,9 @@ def _row(db: Any, workload: Any) -> tuple[Any, ...]:
 
 def _trials(records: list[Any]) -> Table:
     """The speed of each as a bar, the fastest so far marked."""
-    columns = [
-        Column("", "number"),
-        Column("mean", "number"),
-        Column("speed", "bar"),
-        Column("so far"),
-        Column("instructions", "number"),
-        Column("target", "code"),
-    ]
+    columns = heads(
+        ": number | mean: number | speed: bar | so far | instructions: number | target: code"
+    )
     least = min((r.seconds for r in records if r.seconds is not None), default=None)
     rows, best = [], None
     for number, r in enumerate(records, 1):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from mlcnb.view.parts import Column, Part, Table, Title
+from mlcnb.view.parts import Column, Part, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.roofline import DOT, ROOF
 from mlcnb.view.words import clip, percent, plural, rate, seconds
@@ -24,8 +24,7 @@ def replay(r: Any) -> list[Part]:
     """A row for each stage; the bar is its speed."""
     stages, steps = plural(len(r), "stage"), plural(r.steps, "step")
     title = f"Replay of {clip(r.name)}: {stages} of {steps} on {plural(r.threads, 'thread')}"
-    columns = [Column("step", "number"), Column("then", "code"), Column("time", "number")]
-    columns += [Column("", "bar")]
+    columns = heads("step: number | then: code | time: number | : bar")
     names = ("GFLOP/s", "of roof", "hot loop", "vector", "FMA", "loads", "stores", "spills")
     columns += [Column(name, "number") for name in names]
     fastest = min((s.strip.seconds for s in r), default=1.0)

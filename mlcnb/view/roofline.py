@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mlcnb.view.parts import Column, Part, Table, Title
+from mlcnb.view.parts import Column, Part, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, memory, plural
 
@@ -29,7 +29,7 @@ def roofline(r: Any) -> list[Part]:
     title = (
         f"Roofline of {plural(r.threads, 'thread')}: {r.peak:.0f} GFLOP/s in {r.dtype}, measured"
     )
-    columns = [Column("level"), Column("holds", "number"), Column("GB/s", "number")]
+    columns = heads("level | holds: number | GB/s: number")
     columns.append(Column("compute-bound from", "number"))
     return [Title(title), Table(columns, [_row(r, v) for v in r.levels])]
 

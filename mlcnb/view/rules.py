@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.view.parts import Column, Line, Part, Table, Title
+from mlcnb.view.parts import Line, Part, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, plural
 
@@ -26,7 +26,7 @@ def rules(r: Any) -> list[Part]:
     title = f"Rules for {clip(str(r.target), 60)}: {plural(len(r), 'function')}"
     parts: list[Part] = [Title(title)]
     if r.choices:
-        columns = (Column("function", "code"), Column("rule", "code"), Column("steps", "number"))
+        columns = heads("function: code | rule: code | steps: number")
         rows = [
             (clip(name, 60), x.rule or "none",
              "" if x.schedule is None else str(len(x.schedule.trace.insts)))
@@ -34,7 +34,7 @@ def rules(r: Any) -> list[Part]:
         ]  # fmt: skip
         parts.append(Table(columns, rows, 40, "report.choices"))
     if r.reasons:
-        columns = (Column("passed over", "code"), Column("why", "prose"), Column("functions"))
+        columns = heads("passed over: code | why: prose | functions")
         told = [(rule, clip(why, 300), _named(names)) for (rule, why), names in r.reasons.items()]
         parts.append(Table(columns, told, 60, "report.reasons"))
     if r.scheduled:

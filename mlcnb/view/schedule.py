@@ -22,7 +22,7 @@ from mlcnb.view.cost import change_of_cost, cost_parts
 from mlcnb.view.diff import Diff, change_parts
 from mlcnb.view.highlight import PYTHON, code
 from mlcnb.view.loops import loop_tree
-from mlcnb.view.parts import Column, Fold, Part, Table, Title
+from mlcnb.view.parts import Fold, Part, Table, Title, heads
 from mlcnb.view.program import function_fold
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, listed, plural, seconds
@@ -79,13 +79,7 @@ def _working_on(sch: Any, functions: list[str]) -> str:
 
 def step_table(sch: Any) -> Table:
     """A row for each step; the one that the program stands at is marked."""
-    columns = [
-        Column(""),
-        Column("step", "number"),
-        Column("call", "code"),
-        Column("time", "number"),
-        Column("legal"),
-    ]
+    columns = heads(" | step: number | call: code | time: number | legal")
     rows = [
         (
             ">" if s.number == sch.position else "(undone)" if s.number > sch.position else "",

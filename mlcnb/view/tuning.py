@@ -19,7 +19,7 @@ from mlcnb.meta_schedule.space import RECKONED
 from mlcnb.view import search
 from mlcnb.view.diff import change_parts, diff
 from mlcnb.view.highlight import PYTHON, code
-from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Picture, Table, Title
+from mlcnb.view.parts import Facts, Fold, Line, Part, Picture, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import FAINT, INK, LINE, Drawing
 from mlcnb.view.words import clip, plural, seconds
@@ -78,15 +78,10 @@ def _apart(t: Any) -> list[Part]:
 @shows("mlcnb.meta_schedule.tune:ModelTuning")
 def model_tuning(m: Any) -> list[Part]:
     """A row for each kernel, the dearest first."""
-    columns = [
-        Column("kernel", "code"),
-        Column("calls", "number"),
-        Column("default", "number"),
-        Column("best", "number"),
-        Column("ratio", "number"),
-        Column("tried", "number"),
-        Column("decided otherwise", "prose"),
-    ]
+    columns = heads(
+        "kernel: code | calls: number | default: number | best: number | ratio: number | "
+        "tried: number | decided otherwise: prose"
+    )
     rows = []
     for one, calls in m.tasks:
         told = ", ".join(f"{k}: {v}" for k, v in one.best.candidate.choices.items())
@@ -109,7 +104,7 @@ def _title(t: Any) -> str:
 
 def _decisions(t: Any) -> Table:
     """What the winner decided otherwise, and what the model thinks that it is worth."""
-    columns = [Column("decision"), Column("default"), Column("best"), Column("worth", "number")]
+    columns = heads("decision | default | best | worth: number")
     own = {p.name: p.options[p.default] for p in t.best.candidate.points}
     worth = terms(t)
     rows = [
@@ -130,10 +125,10 @@ def terms(t: Any) -> dict[str, float]:
 
 def _tree(t: Any) -> Table:
     """Rules, their decisions, and the ways that these went."""
-    columns = [
-        Column("rule, decision, option", "name"), Column("tried", "number"),
-        Column("best", "number"), Column("rejected", "number"), Column("why", "prose"),
-    ]  # fmt: skip
+    columns = heads(
+        "rule, decision, option: name | tried: number | best: number | rejected: number | "
+        "why: prose"
+    )  # fmt: skip
     rows = []
     for branch in search.tree(t):
         rows.append(_branch_row("", branch))
@@ -151,13 +146,9 @@ def _branch_row(indent: str, option: search.Option) -> tuple[str, ...]:
 
 
 def _trials(t: Any) -> Table:
-    columns = [
-        Column("", "number"),
-        Column("time", "number"),
-        Column("ratio", "number"),
-        Column("predicted", "number"),
-        Column("decided otherwise", "prose"),
-    ]
+    columns = heads(
+        ": number | time: number | ratio: number | predicted: number | decided otherwise: prose"
+    )
     timed = sorted((x for x in t.trials if x.ratio is not None), key=lambda x: x.ratio)
     rows = [
         (
@@ -175,7 +166,7 @@ def _trials(t: Any) -> Table:
 def _rejected(t: Any) -> Table:
     reasons = Counter(clip(x.reason, 120) for x in t.trials if x.reason)
     reasons.update(clip(why, 120) for _, why in t.refused)
-    columns = [Column("times", "number"), Column("reason", "prose")]
+    columns = heads("times: number | reason: prose")
     return Table(columns, [(str(n), why) for why, n in reasons.most_common()], 20, "tuning.refused")
 
 

@@ -17,7 +17,7 @@ from mlcnb.observe.warps.kernels import GLOBAL, SHARED
 from mlcnb.observe.warps.lens import WarpRun
 from mlcnb.observe.warps.requests import Request
 from mlcnb.observe.warps.totals import Count
-from mlcnb.view.parts import Column, Line, Part, Picture, Table, Title
+from mlcnb.view.parts import Column, Line, Part, Picture, Table, Title, heads
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import FAINT, INK, Drawing
 from mlcnb.view.words import clip, listed, more_and_less, percent, plural
@@ -141,9 +141,9 @@ def sample(r: WarpRun) -> str:
 def table(r: WarpRun, memory: str) -> Table:
     """A row for each instruction."""
     noun = noun_of(memory)
-    columns = [Column("instruction", "code"), Column(""), Column("bytes a lane", "number")]
+    columns = heads("instruction: code |  | bytes a lane: number")
     columns += [Column("requests", "number"), Column(noun, "number"), Column("at best", "number")]
-    columns += [Column("efficiency", "number"), Column("")]
+    columns += heads("efficiency: number | ")
     rows = []
     for i, c in r.counts:
         if i.memory == memory:

@@ -23,7 +23,7 @@ from mlcnb.view.beside import side_by_side
 from mlcnb.view.diff import Diff, change_parts
 from mlcnb.view.highlight import PYTHON, code
 from mlcnb.view.loops import loop_tree
-from mlcnb.view.parts import Code, Column, Fold, Line, Part, Table, Title
+from mlcnb.view.parts import Code, Column, Fold, Line, Part, Table, Title, heads
 from mlcnb.view.program import folded
 from mlcnb.view.registry import shows
 from mlcnb.view.schedule import call_text, own_names
@@ -82,7 +82,7 @@ def costed(name: str, func: PrimFunc, target: Target | None) -> Code:
 
 def offers(page: Any, found: Any) -> list[Part]:
     """A row for each primitive that is legal at a place: the call that is predicted to be best."""
-    columns = [Column("call", "code"), Column("known")]
+    columns = heads("call: code | known")
     columns += [Column(x, "number") for x in ("L1 misses", "L2 misses", "vector", "tasks", "calls")]
     rows = []
     for name in dict.fromkeys(x.primitive for x in found):
@@ -91,7 +91,7 @@ def offers(page: Any, found: Any) -> list[Part]:
         figures = (count(best.misses[0]), count(best.misses[1]), str(best.lanes), _tasks([best]))
         rows.append((clip(step.text, 120), step.proof, *figures, str(len(known))))
     refused = [(name, clip(why, 160)) for name, why in found.refused.items()]
-    table = Table([Column("refused"), Column("why", "prose")], refused, ROWS)
+    table = Table(heads("refused | why: prose"), refused, ROWS)
     return [Table(columns, rows, ROWS), *([table] if refused else [])]
 
 
@@ -104,7 +104,7 @@ def _title(page: Any, names: Sequence[str]) -> str:
 
 def steps(page: Any, sch: Any, names: Sequence[str]) -> Table:
     """A row for each step: what was done, how it is known, what is predicted."""
-    columns = [Column(""), Column("step", "number"), Column("call", "code"), Column("known")]
+    columns = heads(" | step: number | call: code | known")
     columns += [Column(x, "number") for x in ("L1 misses", "L2 misses", "vector", "tasks")]
     rows = []
     for step in sch.steps:
@@ -196,7 +196,7 @@ def comparison(x: Comparison) -> list[Part]:
     differ = [n for n in names if a.mod[n] is not b.mod[n]] or names[:1]
     told = f"same up to step {shared}" if shared >= 0 else "nothing in common"
     parts: list[Part] = [Title(f"{clip(x.names[0], 40)} and {clip(x.names[1], 40)}: {told}")]
-    columns = [Column("branch"), Column("steps after that", "code")]
+    columns = heads("branch | steps after that: code")
     columns += [Column(c, "number") for c in ("L1 misses", "L2 misses", "vector", "tasks")]
     rows = []
     for name, sch in zip(x.names, x.schedules, strict=True):

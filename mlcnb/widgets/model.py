@@ -33,7 +33,7 @@ from mlcnb.view.graph.kinds import LOOKS
 from mlcnb.view.graph.model import Model, Node
 from mlcnb.view.highlight import ASSEMBLY, code
 from mlcnb.view.module import summary
-from mlcnb.view.parts import Column, Facts, Part, Title, filled
+from mlcnb.view.parts import Column, Facts, Part, Title, filled, heads
 from mlcnb.view.words import clip, flops, percent, plural, seconds, short, size, tensor
 from mlcnb.widgets import linked
 from mlcnb.widgets.base import Interactive, Lines, spans
@@ -154,7 +154,7 @@ class ModelPage(Interactive):
     def parts(self) -> Sequence[Part]:
         """The graph, and a row for each operator."""
         drawn = Graph(self.full, min(self.max_nodes, 120))
-        columns = [Column("node", "code"), Column("from", "code"), Column("result", "code")]
+        columns = heads("node: code | from: code | result: code")
         columns += [Column(name, "number") for name in ("bytes", "work", "time", "range", "NaN")]
         rows = [self._row(n) for n in self.full.nodes if isinstance(n.origin, rx.Call)]
         facts = Facts(summary(self.mod, self.function))

@@ -19,7 +19,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.machine.prediction import LINE, predict
 from mlcnb.observe.replay import Replay, Stage
 from mlcnb.target import Target
-from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title
+from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title, heads
 from mlcnb.view.registry import find
 from mlcnb.view.replay import label
 from mlcnb.view.words import clip, flops, percent, plural, seconds, size
@@ -107,7 +107,7 @@ class RooflineTrail(Interactive):
             ),
             ("predicted", "bytes between caches, and the GFLOP/s that they and the vectors allow"),
         ]
-        columns = [Column("step", "number"), Column("then", "code")]
+        columns = heads("step: number | then: code")
         names = ("time", "measured GFLOP/s", "of roof", "predicted GFLOP/s", "predicted limit")
         columns += [Column(n, "number") for n in names[:-1]] + [Column(names[-1])]
         table = Table(columns, [_row(d) for d in self.dots], 40, "found.dots")
@@ -118,7 +118,7 @@ class RooflineTrail(Interactive):
 
     def _intensities(self) -> Table:
         """A row for each stage: its work by the bytes that go between two levels."""
-        columns = [Column("step", "number"), Column("then", "code")]
+        columns = heads("step: number | then: code")
         columns += [Column(f"{words} ({how})", "number") for _, words, how in AXES]
         rows = [(*_stage(told), *told["x"]) for told in map(_told, self.dots)]
         shown = [[f"{x:.3g}" if isinstance(x, float) else x or "" for x in row] for row in rows]

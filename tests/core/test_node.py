@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mlcnb.core.node import Node, hidden, node
+from mlcnb.core.node import Node, hidden, identical, node, replace
 
 
 @node
@@ -38,3 +38,20 @@ def test_a_node_class_is_a_dataclass_whose_objects_stay_as_they_are():
     match pair:
         case _Pair(one, two):
             assert (one, two) == (1, 2)
+
+
+def test_what_is_replaced_by_itself_is_the_very_node():
+    a, b = _Pair(1), _Pair(2)
+    pair = _Pair((a, b), a, seen=[3])
+    assert replace(pair, one=pair.one, two=a) is pair
+    assert replace(pair, one=(a, b)) is pair
+    made = replace(pair, one=(a, b), two=b)
+    assert made.one is pair.one and made.two is b and made.seen == [3]
+    assert replace(pair, one=(a, _Pair(2))) is not pair
+    assert replace(pair, one=[a, b]).one == [a, b]
+
+
+def test_identical_means_the_very_same_things():
+    a, b = _Pair(1), _Pair(1)
+    assert identical((a, b), [a, b]) and identical((), ())
+    assert not identical((a, b), (b, a)) and not identical((a,), (a, b))

@@ -11,7 +11,7 @@ from mlcnb.core.render import SHEET, Text
 from mlcnb.view.as_html import to_html
 from mlcnb.view.as_text import bar, to_text
 from mlcnb.view.highlight import ASSEMBLY, LLVM, PYTHON, code
-from mlcnb.view.parts import Code, Column, Facts, Fold, Line, Picture, Table, Title, filled
+from mlcnb.view.parts import Code, Column, Facts, Fold, Line, Picture, Table, Title, filled, heads
 from tests.view.allowed import check_html
 from tests.view.snapshot import same
 
@@ -174,3 +174,9 @@ def test_columns_in_which_nothing_stands_are_left_out():
     table = filled(columns, [("x", "", None), ("y", "", 0)], 9, "all")
     assert table == Table([columns[0], columns[2]], [["x", None], ["y", 0]], 9, "all")
     assert filled(columns, [], 9, "all").columns == columns
+
+
+def test_heads_say_titles_and_kinds():
+    line = "kernel: code | made of | : bar |  | GFLOP/s: number"
+    told = [("kernel", "code"), ("made of", "text"), ("", "bar"), ("", "text")]
+    assert heads(line) == [Column(*pair) for pair in [*told, ("GFLOP/s", "number")]]

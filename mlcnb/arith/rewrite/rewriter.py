@@ -20,7 +20,7 @@ from mlcnb.arith.learning import is_index
 from mlcnb.arith.rewrite import divisions, extrema, logic, special, sums
 from mlcnb.arith.rewrite.pattern import Rule, by_root
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import map_children, rewrite, walk
+from mlcnb.core.node import identical, map_children, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
@@ -340,7 +340,7 @@ class Rewriter:
         if len(found) == 1:
             return found[0]
         old = (x.condition, x.true_value, x.false_value)
-        same = all(a is b for a, b in zip(found, old, strict=True))
+        same = identical(found, old)
         return self.rewritten(x if same else e.Select(*found), _tables()[1:2])
 
     def _call(self, x: e.Call) -> PrimExpr:
@@ -348,7 +348,7 @@ class Rewriter:
             found = self._branches(*x.args)
             if len(found) == 1:
                 return found[0]
-            same = all(a is b for a, b in zip(found, x.args, strict=True))
+            same = identical(found, x.args)
             return special.nested_choice(x if same else e.Call(x.dtype, x.op, found, x.span))
         new: Any = self._generic(x)
         return folded_call(new)

@@ -13,12 +13,11 @@ instruction of the PTX came of.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from mlcnb.codegen.cuda.backend import CudaKernel, identifier
 from mlcnb.codegen.cuda.emit.kernel import CudaSource, emit_kernel, whole_text
 from mlcnb.codegen.cuda.nvrtc import compile_text
-from mlcnb.codegen.llvm.linked import Form, Linked
+from mlcnb.codegen.llvm.linked import Form, ProgramForms
 from mlcnb.core import display
 from mlcnb.core.errors import CodegenError, MissingDependencyError
 from mlcnb.core.node import walk
@@ -27,42 +26,14 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.transform.split_host_device import split_host_device
 
 
-class CudaLinked(display.Shown):
-    """The forms of a kernel for a GPU. Everything is made when first asked for.
+class CudaLinked(ProgramForms):
+    """The forms of a kernel that the cuda backend made. All is made when first asked for."""
 
-    Args:
-        kernel: one of `ex.kernels`, made by the cuda backend.
-        schedule: the Schedule that made its program, where the kernel does not know it.
-    """
-
-    def __init__(self, kernel: CudaKernel, schedule: Any = None) -> None:
-        self.kernel = kernel
-        forms: Any = kernel  # as far as its program goes it is like one for a CPU
-        self._forms = Linked(forms, schedule)
-
-    @property
-    def source(self) -> Form | None:
-        """The Python text that the program was read from, where that is known."""
-        return self._forms.source
-
-    @property
-    def trace(self) -> Form | None:
-        """The steps of the schedule as Python."""
-        return self._forms.trace
-
-    @property
-    def scheduled(self) -> Form:
-        """The program with its blocks."""
-        return self._forms.scheduled
-
-    @property
-    def lowered(self) -> Form:
-        """Plain loops over flat buffers: each line stands for itself."""
-        return self._forms.lowered
+    kernel: CudaKernel
 
     @cached_property
     def _sources(self) -> list[CudaSource]:
-        _, kernels = split_host_device(self._forms.func, identifier(self.kernel.name))
+        _, kernels = split_host_device(self.func, identifier(self.kernel.name))
         return [emit_kernel(kernel, symbol) for symbol, kernel in kernels.items()]
 
     @property
@@ -85,8 +56,8 @@ class CudaLinked(display.Shown):
     @cached_property
     def _lines(self) -> dict[int, set[int]]:
         """Of each statement, and variable of a thread axis, the lowered line where it begins."""
-        page, found = self._forms.page, {}
-        for n in walk(self._forms.func.body):
+        page, found = self.page, {}
+        for n in walk(self.func.body):
             where = page.places.get(id(n))
             if not where:
                 continue

@@ -80,29 +80,17 @@ class Code:
     facts: MachineCode = field(repr=False)
 
 
-class Linked(display.Shown):
-    """The forms of a compiled kernel. Everything is made when first asked for.
+class ProgramForms(display.Shown):
+    """The forms of a kernel's program, above what a backend makes of it.
 
     Args:
-        kernel: one of `ex.kernels`, made by the llvm backend.
+        kernel: one of `ex.kernels`.
         schedule: the Schedule that made its program, where the kernel does not know it.
     """
 
-    def __init__(self, kernel: CompiledKernel, schedule: Any = None) -> None:
+    def __init__(self, kernel: Any, schedule: Any = None) -> None:
         self.kernel = kernel
         self.schedule = kernel.schedule if schedule is None else schedule
-        self._codes: dict[tuple[str, int], Code] = {}
-        self._emitted: dict[int | None, Located] = {}
-
-    @property
-    def host(self) -> str:
-        """What the kernel was compiled for."""
-        return self.kernel.compiled.cpu.cpu
-
-    @property
-    def level(self) -> int:
-        """How hard LLVM worked on the kernel."""
-        return self.kernel.compiled.options.level
 
     @cached_property
     def _placed(self) -> Placed:
@@ -117,8 +105,6 @@ class Linked(display.Shown):
     def page(self) -> Page:
         """The listing of the lowered function."""
         return lowered_page(self.func)
-
-    # -- forms above the lowered program ---------------------------------------------------------
 
     @cached_property
     def lowered(self) -> Form:
@@ -221,7 +207,26 @@ class Linked(display.Shown):
                 seen[key] = _what(n)
         return made
 
-    # -- forms below -----------------------------------------------------------------------------
+
+class Linked(ProgramForms):
+    """The forms of a kernel that the llvm backend compiled. All is made when first asked for."""
+
+    kernel: CompiledKernel
+
+    def __init__(self, kernel: CompiledKernel, schedule: Any = None) -> None:
+        super().__init__(kernel, schedule)
+        self._codes: dict[tuple[str, int], Code] = {}
+        self._emitted: dict[int | None, Located] = {}
+
+    @property
+    def host(self) -> str:
+        """What the kernel was compiled for."""
+        return self.kernel.compiled.cpu.cpu
+
+    @property
+    def level(self) -> int:
+        """How hard LLVM worked on the kernel."""
+        return self.kernel.compiled.options.level
 
     def located(self, vector_bits: int | None = None) -> Located:
         """The IR before optimisation, with debug locations.

@@ -7,17 +7,11 @@ from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import same
-from mlcnb.op._spell import call, in_float32
-from mlcnb.op.manipulate.broadcast import BroadcastTo
+from mlcnb.op._spell import call, filled, in_float32
 from mlcnb.op.nn.layer_norm import GroupNorm, InstanceNorm, LayerNorm, RmsNorm
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import make_call
-
-
-def _filled(n: OnnxNode, value: float, dims: Sequence[Any], kind: str) -> Expr:
-    """A tensor full of one number."""
-    return n.emit(make_call(BroadcastTo, const(value, kind), list(dims)))
 
 
 def _spatial(n: OnnxNode, x: Expr) -> tuple[int, ...]:
@@ -57,11 +51,11 @@ def onnx_layer_normalization(n: OnnxNode, x: Expr, scale: Expr, bias: Expr | Non
     kind = n.dtype(x)
     plain = _fits(n, scale, want) and (bias is None or _fits(n, bias, want))
     if plain:
-        shift = _filled(n, 0.0, want, kind) if bias is None else bias
+        shift = filled(n, 0.0, want, kind) if bias is None else bias
         attrs = {"axes": axes, "epsilon": epsilon, "center": bias is not None}
         result = make_call(LayerNorm, x, scale, shift, **attrs)
     else:
-        ones, zeros = _filled(n, 1.0, want, kind), _filled(n, 0.0, want, kind)
+        ones, zeros = filled(n, 1.0, want, kind), filled(n, 0.0, want, kind)
         attrs = {"axes": axes, "epsilon": epsilon, "center": False, "scale": False}
         result = call(
             "relax.multiply", n.emit(make_call(LayerNorm, x, ones, zeros, **attrs)), scale
@@ -97,7 +91,7 @@ def onnx_rms_normalization(n: OnnxNode, x: Expr, scale: Expr) -> Expr:
     attrs = {"axes": tuple(range(axis, len(dims))), "epsilon": n.attr("epsilon", 1e-5)}
     if _fits(n, scale, dims[axis:]) and n.dtype(scale) == kind:
         return make_call(RmsNorm, x, scale, **attrs)
-    ones = _filled(n, 1.0, dims[axis:], kind)
+    ones = filled(n, 1.0, dims[axis:], kind)
     return call("relax.multiply", n.emit(make_call(RmsNorm, x, ones, **attrs)), scale)
 
 

@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlcnb.op._dims import product, tidy
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, filled
 from mlcnb.op._torch import Formula, axes_of, formula, rounded, wide
-from mlcnb.op.manipulate.broadcast import BroadcastTo
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, const
-from mlcnb.relax.operator import make_call
 
 
 def _filled(n: TorchNode, given: Expr | None, value: float, dims: Sequence[Any], kind: str) -> Expr:
     """A weight in a dtype, or a tensor full of one number where it is left out."""
     if given is not None:
         return n.tensor(given, kind)
-    return n.emit(make_call(BroadcastTo, const(value, kind), list(dims)))
+    return filled(n, value, dims, kind)
 
 
 @torch_spelling("aten.batch_norm")

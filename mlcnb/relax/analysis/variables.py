@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any
 
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import replace
+from mlcnb.core.node import identical, replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
@@ -37,7 +37,7 @@ def with_nested(value: Any, change: Callable[[rx.SeqExpr], rx.SeqExpr]) -> Any:
     """A value with the sequences inside of it changed; itself where none is."""
     old = nested(value)
     new = tuple(map(change, old))
-    if all(a is b for a, b in zip(old, new, strict=True)):
+    if identical(old, new):
         return value
     if isinstance(value, rx.If):
         return replace(value, true_branch=new[0], false_branch=new[1])

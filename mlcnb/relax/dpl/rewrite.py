@@ -15,7 +15,7 @@ from typing import Any
 
 from mlcnb.core import above
 from mlcnb.core.errors import ArgumentError, PassError
-from mlcnb.core.node import replace
+from mlcnb.core.node import identical, replace
 from mlcnb.core.text import kind_of
 from mlcnb.ir.structural import structural_equal
 from mlcnb.relax.analysis.variables import bindings_of, leaves
@@ -65,7 +65,7 @@ class Rewriting(Mutator):
             return self._emitted[id(expr)][0]
         if isinstance(expr, Call):
             args = tuple(map(self.argument, expr.args))
-            same = all(a is b for a, b in zip(args, expr.args, strict=True))
+            same = identical(args, expr.args)
             return expr if same else replace(expr, args=args, struct_info=None)
         if isinstance(expr, Tuple):
             return Tuple(tuple(map(self.argument, expr.fields)))

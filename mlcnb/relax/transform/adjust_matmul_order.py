@@ -11,21 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.arith.analyzer import Analyzer
-from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const as prim_const
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.permute import PermuteDims
 from mlcnb.relax import op
-from mlcnb.relax.analysis.compile_time import computable_at_compile_time
 from mlcnb.relax.analysis.struct_info import symbolic_vars
-from mlcnb.relax.expr import Call, Constant, Function, Var
-from mlcnb.relax.operator import attrs_of, called
-from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
+from mlcnb.relax.expr import Call
+from mlcnb.relax.operator import attrs_of
+from mlcnb.relax.transform.written_out import CallPass, Reader, order_of
 
 
-class AdjustMatmulOrder(FunctionPass):
+class AdjustMatmulOrder(CallPass, says="products in another order", quiet=True, prunes=True):
     """Multiply three matrices in the order that is provably cheaper; keep it where none is.
 
     The shapes may be symbolic, the orders are compared for all sizes. A product whose `out_dtype`
@@ -33,22 +29,13 @@ class AdjustMatmulOrder(FunctionPass):
     that are not known. No product is refused.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """Every product of a product, also where a transposition stands between."""
-        known = set(computable_at_compile_time(func, mod.functions))
-        return rewritten(func, _Orderer(mod.functions, known), ctx, "products in another order")
 
-
-class _Orderer(Reader):
-    def __init__(self, functions: Any, known: set[Var]) -> None:
-        super().__init__(functions)
-        self.known = known
-
-    @rule("AdjustMatmulOrder", "associate")
-    def visit_call(self, call: Call, var: Var) -> Any:
-        """(a b) c or a (b c), whichever has fewer multiplications for every size."""
-        if called(call) is not Matmul:
-            return None
+class _Orderer(Reader, of=AdjustMatmulOrder):
+    @AdjustMatmulOrder.rewrites(Matmul)
+    def associate(self, call: Any, _attrs: Any) -> Any:
+        """(a b) c or a (b c), whichever has fewer multiplications for every size; also where a
+        transposition stands between.
+        """
         left, right = call.args
         for a, b, c, on_left in self.chains(left, right):
             pair = (a, b) if on_left else (b, c)
@@ -57,7 +44,6 @@ class _Orderer(Reader):
             first, second = _costs(a, b, c)
             analyzer = _analyzer(first, second)
             if analyzer.can_prove(second < first if on_left else first < second):
-                self.found += 1
                 left_first = op.matmul(op.matmul(a, b), c)
                 return op.matmul(a, op.matmul(b, c)) if on_left else left_first
         return None
@@ -86,11 +72,6 @@ class _Orderer(Reader):
     def product(self, x: Any) -> Any:
         call = self.call_of(x, Matmul)
         return call if call is not None and _keeps_dtype(call) else None
-
-    def is_known(self, x: Any) -> bool:
-        if isinstance(x, Call):
-            return self.is_known(x.args[0])
-        return isinstance(x, Constant) or x in self.known
 
 
 def _keeps_dtype(call: Any) -> bool:

@@ -22,7 +22,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Function, Op, Tuple, TupleGetItem, Var, shape_expr
+from mlcnb.relax.expr import Call, Op, Tuple, TupleGetItem, Var, shape_expr
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo, parts_of
@@ -63,9 +63,7 @@ class AlterOpImpl(ModulePass):
         """Every call_tir of such a function."""
         table = FunctionTable(mod.functions)
         changer = _Changer(table, self)
-        for key, func in mod.items():
-            if isinstance(func, Function):
-                table.set(key, changer.rewrite(func))
+        table.rewrite(changer.rewrite)
         if changer.count:
             ctx.note(f"{changer.count} calls of other loop functions")
         return table.module(mod)

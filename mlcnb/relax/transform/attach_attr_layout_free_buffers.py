@@ -35,9 +35,7 @@ class AttachAttrLayoutFreeBuffers(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every call_tir: weights are the parameters after the first `num_input`."""
         table = FunctionTable(mod.functions)
-        for key, func in mod.items():
-            if isinstance(func, Function):
-                table.set(key, _Marker(table, func).rewrite(func))
+        table.rewrite(lambda func: _Marker(table, func).rewrite(func))
         made = len(table.functions) - len(mod)
         if not made:
             return mod

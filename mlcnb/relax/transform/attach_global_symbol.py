@@ -31,7 +31,7 @@ class AttachGlobalSymbol(ModulePass):
             for key, func in mod.items()
             if func.attrs.get("global_symbol") != key.name_hint
         }
-        return mod.with_functions(changed) if changed else mod
+        return mod.with_functions(changed)
 
 
 def _prefixed(mod: IRModule) -> IRModule:

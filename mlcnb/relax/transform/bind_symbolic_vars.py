@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import Node, replace
+from mlcnb.core.node import Node, identical, replace
 from mlcnb.ir import prim_ops
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
@@ -53,7 +53,7 @@ class BindSymbolicVars(ModulePass):
         if missing:
             names = ", ".join(sorted(str(getattr(m, "name", m)) for m in missing))
             raise PassError(f"BindSymbolicVars: no symbolic variable {names}", root=mod)
-        return mod.with_functions(changed) if changed else mod
+        return mod.with_functions(changed)
 
 
 def _values(func: rx.Function, given: Mapping[Any, Any]) -> dict[PrimVar, PrimExpr]:
@@ -103,7 +103,7 @@ class _Substitution(Mutator):
     def _function(self, func: rx.Function) -> rx.Function:
         params = tuple(self.renewed(p) for p in func.params)
         made = super()._function(func)
-        if all(a is b for a, b in zip(params, func.params, strict=True)) and made is func:
+        if identical(params, func.params) and made is func:
             return func
         ret = substitute(func.ret_struct_info, self.symbols)
         return replace(made, params=params, ret_struct_info=ret)
@@ -144,7 +144,7 @@ class _Substitution(Mutator):
             attrs = substitute(attrs, self.symbols)
         known = call.struct_info
         stale = known is None or any(v in self.symbols for v in symbolic_vars(known))
-        same = all(a is b for a, b in zip(args, call.args, strict=True)) and attrs is call.attrs
-        if same and not stale and all(a is b for a, b in zip(infos, call.sinfo_args, strict=True)):
+        same = attrs is call.attrs and identical((*args, *infos), (*call.args, *call.sinfo_args))
+        if same and not stale:
             return call
         return rx.Call(call.op, args, attrs, infos, None, call.span)

@@ -13,17 +13,15 @@ from typing import Any
 
 from mlcnb.core.errors import PassError
 from mlcnb.ir.expr import GlobalVar
-from mlcnb.ir.module import IRModule
-from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Function, Op, PrimValue, ShapeExpr, Tuple, Var
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.expr import Call, Op, PrimValue, ShapeExpr, Tuple, Var
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo, parts_of
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 _DESTINATION_PASSING = ("relax.call_tir", "relax.call_dps_packed", "relax.call_tir_inplace")
 
 
-class CallTIRRewrite(FunctionPass):
+class CallTIRRewrite(CallPass):
     """Allocate the results of call_tir and call_dps_packed, and call with them.
 
     A result is allocated in the shape and dtype that `out_sinfo` says.
@@ -33,12 +31,8 @@ class CallTIRRewrite(FunctionPass):
             known.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """Every call of the function."""
-        return _Allocator(mod.functions).rewrite(func)
 
-
-class _Allocator(Mutator):
+class _Allocator(Reader, of=CallTIRRewrite):
     def visit_call(self, call: Call, var: Var) -> Any:
         """alloc_tensor for each result, the call, then the results."""
         if not isinstance(call.op, Op) or call.op.name not in _DESTINATION_PASSING:

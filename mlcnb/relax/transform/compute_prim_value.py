@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, replace, rewrite
+from mlcnb.core.node import FrozenDict, identical, replace, rewrite
 from mlcnb.ir.expr import FloatImm, IntImm, PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.struct_info import symbolic_vars
-from mlcnb.relax.expr import Call, Function, If, PrimValue, Tuple, Var
+from mlcnb.relax.expr import Call, If, PrimValue, Tuple, Var
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.tir.function import PrimFunc
@@ -37,9 +37,7 @@ class ComputePrimValue(ModulePass):
         """Every scalar that is neither a number nor a size alone."""
         table = FunctionTable(mod.functions)
         computer = _Computer(table)
-        for key, func in mod.items():
-            if isinstance(func, Function):
-                table.set(key, computer.rewrite(func))
+        table.rewrite(computer.rewrite)
         if computer.count:
             ctx.note(f"{computer.count} scalars are computed")
         return table.module(mod)
@@ -58,7 +56,7 @@ class _Computer(Mutator):
     def visit_call(self, call: Call, var: Var) -> Any:
         """The call on scalars that are computed before it."""
         args = tuple(map(self.argument, call.args))
-        if all(a is b for a, b in zip(args, call.args, strict=True)):
+        if identical(args, call.args):
             return None
         return Call(call.op, args, call.attrs, call.sinfo_args, None, call.span)
 
@@ -76,8 +74,7 @@ class _Computer(Mutator):
         """An argument; what is computed in it is bound to a variable."""
         if isinstance(x, Tuple):
             fields = tuple(map(self.argument, x.fields))
-            same = all(a is b for a, b in zip(fields, x.fields, strict=True))
-            return x if same else Tuple(fields)
+            return x if identical(fields, x.fields) else Tuple(fields)
         return self.emit(self.computed(x.value), "scalar") if _is_computed(x) else x
 
     def computed(self, value: PrimExpr) -> Call:

@@ -15,54 +15,45 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import replace
-from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.nn.conv import Conv1d, Conv2d
 from mlcnb.relax import op
-from mlcnb.relax.analysis.struct_info import same_dim
-from mlcnb.relax.expr import BindingBlock, Call, Constant, Function, Var
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.analysis.struct_info import same_dims
+from mlcnb.relax.expr import BindingBlock, Call, Constant, Var
 from mlcnb.relax.operator import attrs_of, called, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.transform.written_out import (
+    CallPass,
+    Reader,
+)
 
 
-class ConvAlongRows(FunctionPass):
+class ConvAlongRows(CallPass, says="convolutions along rows", says_one="convolution along rows"):
     """Turn 1-D convolutions, and 2-D ones of images one column wide, into 2-D ones of one row.
 
     Of layouts NCW and OIW, or NCHW and OIHW with images and kernels of width 1 and no padding
     beside them; any dtype, any sizes of known rank. Others stay, none is refused.
     """
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with such convolutions rewritten."""
-        rewriter = _Rewriter(mod.functions)
-        result = rewriter.rewrite(func)
-        ctx.note(f"{plural(rewriter.changed, 'convolution')} along rows")
-        return result
 
-
-class _Rewriter(Mutator):
-    def __init__(self, functions: Any) -> None:
-        super().__init__(functions)
-        self.changed = 0
+class _Rewriter(Reader, of=ConvAlongRows):
+    def __init__(self, functions: Any, options: Any) -> None:
+        super().__init__(functions, options)
         #: tensors (N, C, L) or (N, C, L, 1) -> the same as (N, C, 1, L)
         self.rows: dict[Var, Var] = {}
 
-    @rule("ConvAlongRows", "conv1d")
-    def conv1d(self, call: Call, var: Var) -> Any:
+    @ConvAlongRows.rewrites(Conv1d)
+    def conv1d(self, call: Any, conv: Any) -> Any:
         """A 1-D convolution is a 2-D one with images of one row."""
-        conv: Any = attrs_of(call)
         if not conv.is_plain:
             return None
         before, after = conv.padding
         return self.along(call, (1, *conv.strides), (0, before, 0, after), (1, *conv.dilation))
 
-    @rule("ConvAlongRows", "column")
-    def column(self, call: Call, var: Var) -> Any:
+    @ConvAlongRows.rewrites(Conv2d)
+    def column(self, call: Any, conv: Any) -> Any:
         """Images of one column are images of one row."""
-        conv: Any = attrs_of(call)
         top, left, bottom, right = conv.padding
         if not conv.is_plain or left or right:
             return None
@@ -77,7 +68,6 @@ class _Rewriter(Mutator):
         if not all(_has_dims(x) for x in call.args):
             return None
         conv: Any = attrs_of(call)
-        self.changed += 1
         made = make_call(
             Conv2d,
             self.row_of(data),
@@ -99,14 +89,10 @@ class _Rewriter(Mutator):
 
     def visit_call(self, call: Call, var: Var) -> Any:
         """A convolution, or an elementwise operator on what one of them made."""
-        operator = called(call)
-        if operator is Conv1d:
-            return self.conv1d(call, var)
-        if operator is Conv2d:
-            return self.column(call, var)
-        if operator.elementwise and any(a in self.rows for a in call.args if isinstance(a, Var)):
+        known = any(a in self.rows for a in call.args if isinstance(a, Var))
+        if known and called(call).elementwise:
             return self.elementwise(call, var)
-        return None
+        return super().visit_call(call, var)
 
     @rule("ConvAlongRows", "elementwise")
     def elementwise(self, call: Call, var: Var) -> Any:
@@ -167,4 +153,4 @@ def _has_dims(x: Any) -> bool:
 
 def _same_dims(x: Any, y: Any) -> bool:
     a, b = x.struct_info.dims, y.struct_info.dims
-    return a is not None and b is not None and len(a) == len(b) and all(map(same_dim, a, b))
+    return a is not None and b is not None and same_dims(a, b)

@@ -16,23 +16,22 @@ import math
 from typing import Any
 
 from mlcnb.core.node import replace
-from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op._dims import tidy
 from mlcnb.op.nn.conv import Conv2d, Conv3d
 from mlcnb.op.nn.pool import MaxPool2d, MaxPool3d
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Function, Var
-from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, called, make_call
+from mlcnb.relax.operator import make_call
+from mlcnb.relax.transform.written_out import (
+    CallPass,
+    Reader,
+)
 
 #: planes that a window's padding, reach or stride may take
 FARTHEST = 1 << 12
 
 
-class ConvByPlanes(FunctionPass):
+class ConvByPlanes(CallPass, says="operators by planes", says_one="operator by planes"):
     """Turn 3-D convolutions and max pooling into 2-D ones.
 
     Of layouts NCDHW and OIDHW, float32, with kernels of known shape and channels of known number;
@@ -40,27 +39,11 @@ class ConvByPlanes(FunctionPass):
     refused.
     """
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with such convolutions rewritten."""
-        rewriter = _Rewriter(mod.functions)
-        result = rewriter.rewrite(func)
-        ctx.note(f"{plural(rewriter.changed, 'operator')} by planes")
-        return result
 
-
-class _Rewriter(Mutator):
-    changed = 0
-
-    def visit_call(self, call: Call, var: Var) -> Any:
-        """A 3-D convolution, or max pooling."""
-        if called(call) is MaxPool3d:
-            return self.max_pool3d(call, var)
-        return self.conv3d(call, var) if called(call) is Conv3d else None
-
-    @rule("ConvByPlanes", "max_pool3d")
-    def max_pool3d(self, call: Call, var: Var) -> Any:
+class _Rewriter(Reader, of=ConvByPlanes):
+    @ConvByPlanes.rewrites(MaxPool3d)
+    def max_pool3d(self, call: Any, pool: Any) -> Any:
         """The largest of the planes that a window looks at, then of its places in them."""
-        pool: Any = attrs_of(call)
         (x,) = call.args
         dims, kind = x.struct_info.dims, x.struct_info.dtype
         layouts = (pool.layout, pool.out_layout or pool.layout)
@@ -68,8 +51,7 @@ class _Rewriter(Mutator):
             return None
         if _is_far(pool, pool.pool_size[0]):
             return None
-        self.changed += 1
-        result: Any = var.struct_info
+        result: Any = self.var.struct_info
         n, channels, depth, *_ = result.dims
         most = None
         for part in self.planes(x, pool, pool.pool_size[0], depth, -math.inf):
@@ -86,10 +68,9 @@ class _Rewriter(Mutator):
         )
         return replace(op.reshape(self.emit(pooled), list(result.dims)), span=call.span)
 
-    @rule("ConvByPlanes", "conv3d")
-    def conv3d(self, call: Call, var: Var) -> Any:
+    @ConvByPlanes.rewrites(Conv3d)
+    def conv3d(self, call: Any, conv: Any) -> Any:
         """A 3-D convolution is a 2-D one of as many images as it makes planes."""
-        conv: Any = attrs_of(call)
         x, weight = call.args
         dims, kernel = x.struct_info.dims, [as_int(d) for d in weight.struct_info.dims or ()]
         if not _is_plain(conv, x) or dims is None or None in kernel or as_int(dims[1]) is None:
@@ -97,8 +78,7 @@ class _Rewriter(Mutator):
         outer, inner, deep, *window = (int(size or 0) for size in kernel)
         if _is_far(conv, deep):
             return None
-        self.changed += 1
-        result: Any = var.struct_info
+        result: Any = self.var.struct_info
         depth = result.dims[2]
         parts = self.planes(x, conv, deep, depth)
         made = {

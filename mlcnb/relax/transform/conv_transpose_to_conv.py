@@ -25,31 +25,22 @@ import numpy as np
 
 from mlcnb.core.node import replace
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.nn.conv import BY_RANK
 from mlcnb.op.nn.conv_transpose import ConvTranspose
 from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim
-from mlcnb.relax.expr import Call, Constant, Expr, Function, Var
-from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, called, make_call
+from mlcnb.relax.expr import Call, Constant, Expr
+from mlcnb.relax.operator import make_call
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 
-class ConvTransposeToConv(FunctionPass):
+class ConvTransposeToConv(CallPass, says="transposed convolutions became convolutions"):
     """Turn transposed convolutions into convolutions and a reordering of their results.
 
     Of layouts NC and IO with the spatial dimensions behind them, kernels of known size that are no
     smaller than the stride, dilation 1; any dtype, any sizes of the data. Others stay, none is
     refused.
     """
-
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with such convolutions rewritten."""
-        rewriter = _Rewriter(mod.functions)
-        result = rewriter.rewrite(func)
-        ctx.note(f"{rewriter.changed} transposed convolutions became convolutions")
-        return result
 
 
 class _Dim(NamedTuple):
@@ -85,15 +76,10 @@ class _Dim(NamedTuple):
         return taken, (taps - 1 - begin, rounds - 1 + begin)
 
 
-class _Rewriter(Mutator):
-    changed = 0
-
-    @rule("ConvTransposeToConv", "phases")
-    def visit_call(self, call: Call, var: Var) -> Any:
+class _Rewriter(Reader, of=ConvTransposeToConv):
+    @ConvTransposeToConv.rewrites(ConvTranspose)
+    def phases(self, call: Any, conv: Any) -> Any:
         """All phases as channels of one convolution, or a convolution for each of them."""
-        if not issubclass(called(call), ConvTranspose):
-            return None
-        conv: Any = attrs_of(call)
         dims = _dims_of(conv, call.args[1])
         if dims is None or call.args[0].struct_info.dims is None:
             return None
@@ -101,7 +87,6 @@ class _Rewriter(Mutator):
         pads = [[d.joint()] if joint else [d.phase(i)[1] for i in range(d.stride)] for d in dims]
         if min(side for found in pads for pad in found for side in pad) < 0:
             return None
-        self.changed += 1
         x, weight = call.args
         rank = len(dims)
         phases = [d.stride for d in dims]
@@ -124,17 +109,15 @@ class _Rewriter(Mutator):
                 parts.append(self.emit(convolved(kernel, padding)))
             found = op.concat(parts, axis=1)
             order = [0, rank + 1, *(1 + i for i in range(rank))]
-        return self.interleaved(found, var, dims, order, joint)
+        return self.interleaved(found, dims, order, joint)
 
-    def interleaved(
-        self, found: Call, var: Var, dims: list[_Dim], order: list[int], joint: bool
-    ) -> Call:
+    def interleaved(self, found: Call, dims: list[_Dim], order: list[int], joint: bool) -> Call:
         """Phases that are channels, side by side in the dimensions that they are of.
 
         order: where the sample, the channel and each phase stand before the spatial dimensions.
         """
         rank, phases = len(dims), [d.stride for d in dims]
-        wanted: Any = var.struct_info
+        wanted: Any = self.var.struct_info
         outer, *ends = wanted.dims[1:]
         begins = [d.before % d.stride if joint else 0 for d in dims]
         if any(phase > 1 for phase in phases):

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, groupby
 from typing import Any
 
+from mlcnb.core.node import identical
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax import expr as rx
@@ -108,9 +109,7 @@ class _Converter(Renamer):
         blocks: list[rx.BindingBlock] = []
         for block in made.blocks:
             blocks.extend([block] if block_is_dataflow(block) else self.cut(block))
-        same = len(blocks) == len(made.blocks)
-        same = same and all(a is b for a, b in zip(blocks, made.blocks, strict=True))
-        return made if same else rx.SeqExpr(tuple(blocks), made.body)
+        return made if identical(blocks, made.blocks) else rx.SeqExpr(tuple(blocks), made.body)
 
     def cut(self, block: rx.BindingBlock) -> list[rx.BindingBlock]:
         """A plain block as its runs."""

@@ -43,14 +43,10 @@ class DataflowUseInplaceCalls(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All dataflow blocks; the loops that write in place are added to the module."""
         table = FunctionTable(mod.functions)
-        count = 0
-        for key, func in mod.items():
-            if isinstance(func, rx.Function) and "Codegen" not in func.attrs:
-                writer = _Writer(table)
-                table.set(key, writer.rewrite(func))
-                count += writer.found
-        if count:
-            ctx.note(f"{count} operators write in place")
+        writer = _Writer(table)
+        table.rewrite(writer.rewrite, "Codegen")
+        if writer.found:
+            ctx.note(f"{writer.found} operators write in place")
         return table.module(mod)
 
 

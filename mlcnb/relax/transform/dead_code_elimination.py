@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from mlcnb.core.node import replace, walk
+from mlcnb.core.node import identical, replace, walk
 from mlcnb.core.text import plural
 from mlcnb.ir.expr import Call as PrimCall
 from mlcnb.ir.expr import GlobalVar
@@ -68,10 +68,7 @@ class _Sweep:
                 self.mention(leaf)
         blocks = tuple(reversed([self.block(b) for b in reversed(seq.blocks)]))
         kept = tuple(b for b in blocks if b.bindings)
-        same = len(kept) == len(seq.blocks) and all(
-            a is b for a, b in zip(kept, seq.blocks, strict=True)
-        )
-        return seq if same else rx.SeqExpr(kept, seq.body)
+        return seq if identical(kept, seq.blocks) else rx.SeqExpr(kept, seq.body)
 
     def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         kept = []
@@ -174,7 +171,7 @@ class DeadCodeElimination(ModulePass):
                 if new is not func:
                     changed[key] = new
                     removed += _count(func) - _count(new)
-        result = mod.with_functions(changed) if changed else mod
+        result = mod.with_functions(changed)
         result = remove_unused_functions(result, self.entry_functions or ())
         if result is not mod or len(result) != before:
             functions = plural(before - len(result), "function")

@@ -14,7 +14,7 @@ from typing import Any
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op import load_all
-from mlcnb.relax.expr import Call, Function, Tuple, TupleGetItem, Var
+from mlcnb.relax.expr import Call, Function, Var
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, called
@@ -73,10 +73,7 @@ class _Decomposer(Mutator):
         """What the operator is made of; None where it stays."""
         raise NotImplementedError
 
-    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
-        """A field of a tuple that a rule made."""
-        value = self.value_of(item.tuple_value)
-        return value.fields[item.index] if isinstance(value, Tuple) else None
+    visit_item = Mutator.made_field
 
 
 class _Training(_Decomposer):

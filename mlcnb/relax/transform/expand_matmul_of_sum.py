@@ -12,47 +12,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.ir.module import IRModule
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op.binary import Add
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.permute import PermuteDims
 from mlcnb.relax import op
-from mlcnb.relax.analysis.compile_time import computable_at_compile_time
 from mlcnb.relax.analysis.struct_info import same_dims
-from mlcnb.relax.expr import Call, Constant, Function, Var
-from mlcnb.relax.operator import called
-from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
+from mlcnb.relax.expr import Call
+from mlcnb.relax.transform.written_out import CallPass, Reader, order_of
 
 
-class ExpandMatmulOfSum(FunctionPass):
+class ExpandMatmulOfSum(CallPass, says="products of sums written out", quiet=True, prunes=True):
     """x (a + b) becomes x a + x b, where a + b is not known before the model runs.
 
     Sums that broadcast, to another shape than both parts have, stay; so does a sum of weights.
     Floats are then rounded in another order. Nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """Every product whose right operand is a sum, or a sum transposed."""
-        known = set(computable_at_compile_time(func, mod.functions))
-        return rewritten(func, _Expander(mod.functions, known), ctx, "products of sums written out")
 
-
-class _Expander(Reader):
-    def __init__(self, functions: Any, known: set[Var]) -> None:
-        super().__init__(functions)
-        self.known = known
-
-    @rule("ExpandMatmulOfSum", "distribute")
-    def visit_call(self, call: Call, var: Var) -> Any:
-        """x a + x b in place of x (a + b)."""
-        if called(call) is not Matmul:
-            return None
+class _Expander(Reader, of=ExpandMatmulOfSum):
+    @ExpandMatmulOfSum.rewrites(Matmul)
+    def distribute(self, call: Any, _attrs: Any) -> Any:
+        """x a + x b in place of x (a + b), or of x with a sum transposed."""
         x, parts = call.args[0], self.summands(call.args[1])
         if parts is None:
             return None
-        self.found += 1
         products = [Call(call.op, (x, part), call.attrs) for part in parts]
         return op.add(*products)
 
@@ -69,6 +52,3 @@ class _Expander(Reader):
             return list(total.args)
         axes = order_of(moved)
         return [op.permute_dims(a, axes=axes) for a in total.args]
-
-    def is_known(self, x: Any) -> bool:
-        return isinstance(x, Constant) or x in self.known

@@ -11,23 +11,26 @@ infinity comes from one group to another.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from mlcnb.core.node import replace
-from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.nn.conv import Conv2d
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Function, Var
-from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, called
 from mlcnb.relax.transform.convert_layout import groups_lie_in
+from mlcnb.relax.transform.written_out import (
+    CallPass,
+    Reader,
+)
 from mlcnb.target import Target
 
 
-class FillGroups(FunctionPass):
+class FillGroups(
+    CallPass,
+    says="convolutions with groups that are filled up",
+    says_one="convolution with groups that are filled up",
+):
     """Fill up the groups of 2-D convolutions so that ConvertLayout takes them in blocks.
 
     Of layouts NCHW and OIHW, float32, with more than one channel a group and weights of known
@@ -39,27 +42,19 @@ class FillGroups(FunctionPass):
 
     block: int = 0
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with such convolutions rewritten."""
+
+class _Rewriter(Reader, of=FillGroups):
+    @cached_property
+    def block(self) -> int:
+        """Channels of a block; 0 where groups stay as they are."""
         target = Target.current() or Target("llvm")
-        block = self.block or (target.lanes("float32") if target.is_cpu else 0)
-        rewriter = _Rewriter(mod.functions, block)
-        result = rewriter.rewrite(func) if block > 1 else func
-        ctx.note(f"{plural(rewriter.changed, 'convolution')} with groups that are filled up")
-        return result
+        return int(self.options.block or (target.lanes("float32") if target.is_cpu else 0))
 
-
-class _Rewriter(Mutator):
-    def __init__(self, functions: Any, block: int) -> None:
-        super().__init__(functions)
-        self.block, self.changed = block, 0
-
-    @rule("FillGroups", "groups")
-    def visit_call(self, call: Call, var: Var) -> Any:
+    @FillGroups.rewrites(Conv2d)
+    def groups(self, call: Any, conv: Any) -> Any:
         """A grouped convolution with more channels in each group, and groups if need be."""
-        if called(call) is not Conv2d:
+        if self.block <= 1:
             return None
-        conv: Any = attrs_of(call)
         x, weight = call.args
         shape = [as_int(d) for d in weight.struct_info.dims or ()]
         if conv.groups == 1 or None in shape or not shape or not _is_plain(conv, x):
@@ -72,7 +67,6 @@ class _Rewriter(Mutator):
         wide = _filled(max(inner, each), self.block)
         more = -groups % max(1, self.block // wide)
         n, _, *image = x.struct_info.dims
-        self.changed += 1
         apart = self.emit(op.reshape(x, [n, groups, inner, *image]))
         fill = (0, 0, 0, more, 0, wide - inner)
         apart = self.emit(op.nn.pad(apart, pad_width=(*fill, *[0] * (2 * len(image)))))

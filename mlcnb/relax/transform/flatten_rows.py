@@ -14,48 +14,32 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op._dims import product
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Constant, Function, Var
-from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, called
+from mlcnb.relax.expr import Constant
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 
-class FlattenRows(FunctionPass):
+class FlattenRows(CallPass, says="products whose rows are one axis"):
     """Make one axis of the rows of products with a constant matrix, where the last of them is open.
 
     Tensors of three and more dimensions, known or symbolic, of any dtype, times a matrix of two.
     Other products stay, none is refused.
     """
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with such products of two dimensions."""
-        flattener = _Flattener(mod.functions)
-        result = flattener.rewrite(func)
-        ctx.note(f"{flattener.changed} products whose rows are one axis")
-        return result
 
-
-class _Flattener(Mutator):
-    changed = 0
-
-    @rule("FlattenRows", "open rows")
-    def visit_call(self, call: Call, var: Var) -> Any:
-        """A product of two dimensions between reshapes."""
-        if called(call) is not Matmul:
-            return None
-        x, weight = call.args
-        dims: Any = x.struct_info.dims  # type: ignore[union-attr]
-        if not isinstance(weight, Constant) or weight.data.ndim != 2 or dims is None:
-            return None
-        *rows, depth = dims
-        if len(rows) < 2 or as_int(rows[-1]) is not None or all(as_int(d) == 1 for d in rows[:-1]):
-            return None
-        self.changed += 1
-        flat = self.emit(op.reshape(x, [product(rows), depth]))
-        kind = getattr(attrs_of(call), "out_dtype", None)
-        made = self.emit(op.matmul(flat, weight, out_dtype=kind))
-        return op.reshape(made, [*rows, weight.data.shape[1]])
+@FlattenRows.rewrites(Matmul, name="open rows")
+def _open_rows(r: Reader, call: Any, attrs: Any) -> Any:
+    """A product of two dimensions between reshapes."""
+    x, weight = call.args
+    dims = x.struct_info.dims
+    if not isinstance(weight, Constant) or weight.data.ndim != 2 or dims is None:
+        return None
+    *rows, depth = dims
+    if len(rows) < 2 or as_int(rows[-1]) is not None or all(as_int(d) == 1 for d in rows[:-1]):
+        return None
+    flat = r.emit(op.reshape(x, [product(rows), depth]))
+    kind = getattr(attrs, "out_dtype", None)
+    made = r.emit(op.matmul(flat, weight, out_dtype=kind))
+    return op.reshape(made, [*rows, weight.data.shape[1]])

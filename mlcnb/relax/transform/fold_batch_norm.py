@@ -67,10 +67,7 @@ class _Folding(Mutator):
             return self.batch_norm(call)
         return self.arithmetic(call, operator) if operator.line is not None else None
 
-    def visit_item(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
-        """The result of a batch_norm that was folded."""
-        value = self.value_of(item.tuple_value)
-        return value.fields[item.index] if isinstance(value, rx.Tuple) else None
+    visit_item = Mutator.made_field
 
     def batch_norm(self, call: rx.Call) -> Any:
         """scale and shift of constant statistics: into the convolution before, or as they are."""

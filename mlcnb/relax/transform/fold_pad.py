@@ -9,48 +9,35 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from mlcnb.core.text import plural
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.manipulate.pad import Pad
 from mlcnb.op.nn.conv import Conv2d
-from mlcnb.relax.expr import Call, Constant, Function, Var
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.expr import Call, Constant
 from mlcnb.relax.operator import attrs_of, call_arguments, called
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 
-class FoldPad(FunctionPass):
+class FoldPad(
+    CallPass, says="pads folded into convolutions", says_one="pad folded into convolutions"
+):
     """Fold constant zero padding into the convolution that reads the padded tensor.
 
     Images of shape (N, C, H, W) in any dtype, zeros around H and W alone; other pads stay, none is
     refused.
     """
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with padding folded; a pad that nothing reads any more is left for DCE."""
-        folder = _Folder(mod.functions)
-        result = folder.rewrite(func)
-        ctx.note(f"{plural(folder.folded, 'pad')} folded into convolutions")
-        return result
 
-
-class _Folder(Mutator):
-    folded = 0
-
-    @rule("FoldPad", "padding")
-    def visit_call(self, call: Call, var: Var) -> Any:
-        """Zeros around the image that a convolution reads become its padding."""
-        if called(call) is not Conv2d:
-            return None
-        conv: Any = attrs_of(call)
-        source = self.value_of(call.args[0])
-        around = _zeros_around(source)
-        if conv.data_layout != "NCHW" or around is None:
-            return None
-        self.folded += 1
-        padding = tuple(a + b for a, b in zip(conv.padding, around, strict=True))
-        attrs = dataclasses.replace(conv, padding=padding)
-        return Call(call.op, (source.args[0], *call.args[1:]), attrs)
+@FoldPad.rewrites(Conv2d)
+def _padding(r: Reader, call: Any, conv: Any) -> Any:
+    """Zeros around the image that a convolution reads become its padding; a pad that nothing reads
+    any more is left for DeadCodeElimination.
+    """
+    source = r.value_of(call.args[0])
+    around = _zeros_around(source)
+    if conv.data_layout != "NCHW" or around is None:
+        return None
+    padding = tuple(a + b for a, b in zip(conv.padding, around, strict=True))
+    attrs = dataclasses.replace(conv, padding=padding)
+    return Call(call.op, (source.args[0], *call.args[1:]), attrs)
 
 
 def _zeros_around(value: Any) -> tuple[int, int, int, int] | None:

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.binary import Add, Divide, Multiply
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.permute import PermuteDims
 from mlcnb.op.nn.softmax import Softmax
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Function, Var
-from mlcnb.relax.operator import OpDecl, attrs_of, called
-from mlcnb.relax.transform.written_out import Reader, dims_of, order_of, same_shape
+from mlcnb.relax.expr import Call
+from mlcnb.relax.operator import OpDecl, attrs_of
+from mlcnb.relax.transform.written_out import CallPass, Reader, dims_of, order_of, same_shape
 
 #: from (b, n, i, h) to (b, i, n, h), and back
 HEADS = (0, 2, 1, 3)
@@ -31,24 +29,18 @@ HEADS = (0, 2, 1, 3)
 KEYS = (0, 3, 1, 2)
 
 
-class FuseAttention(FunctionPass):
+class FuseAttention(CallPass, says="attentions", prunes=True):
     """Put nn.attention where two products with a softmax between them stand.
 
     Queries, keys and values of four dimensions (b, n, i, h), shapes known and maybe symbolic; masks
     are added. What departs from the formula stays, nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with its attentions named."""
-        return _Reader(mod.functions).named(func, ctx, "attentions")
 
-
-class _Reader(Reader):
-    @rule("FuseAttention", "attention")
-    def visit_call(self, call: Call, var: Var) -> Any:
+class _Reader(Reader, of=FuseAttention):
+    @FuseAttention.rewrites(Matmul)
+    def attention(self, call: Any, _attrs: Any) -> Any:
         """The second product."""
-        if called(call) is not Matmul:
-            return None
         weights, value = call.args
         scores = self.softmaxed(weights)
         if scores is None or not _same_batches(weights, value):
@@ -58,10 +50,9 @@ class _Reader(Reader):
         product = self.once(scores, Matmul)
         if product is None or not _same_batches(*product.args):
             return None
-        self.found += 1
         query, key = product.args
         if self.call_of(query, PermuteDims) is None and self.is_alone(bias):
-            return self.of_single_heads(query, key, value, bias, scale, var)
+            return self.of_single_heads(query, key, value, bias, scale)
         parts = [self.turned(query, HEADS), self.turned(key, KEYS), self.turned(value, HEADS)]
         made = op.nn.attention(*parts, bias, scale=scale)
         return op.permute_dims(self.emit(made), axes=HEADS)
@@ -70,9 +61,7 @@ class _Reader(Reader):
         """True if a bias, where there is one, is the same for all samples and heads."""
         return bias is None or all(d == 1 for d in (dims_of(bias) or [])[:-2])
 
-    def of_single_heads(
-        self, query: Any, key: Any, value: Any, bias: Any, scale: float, var: Var
-    ) -> Call:
+    def of_single_heads(self, query: Any, key: Any, value: Any, bias: Any, scale: float) -> Call:
         """Attention over (b * n, i, 1, h)."""
         turned = self.turned(key, (0, 1, 3, 2))
         parts = []
@@ -80,7 +69,7 @@ class _Reader(Reader):
             b, n, length, dim = dims_of(x)  # type: ignore[misc]
             parts.append(self.emit(op.reshape(x, [b * n, length, 1, dim])))
         made = self.emit(op.nn.attention(*parts, bias, scale=scale))
-        return op.reshape(made, dims_of(var))
+        return op.reshape(made, dims_of(self.var))
 
     def once(self, x: Any, operator: type[OpDecl]) -> Any:
         """The call of that operator whose result nobody else uses."""

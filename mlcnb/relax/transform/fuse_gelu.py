@@ -12,41 +12,31 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.binary import Add, Divide, Multiply
 from mlcnb.op.nn.activation import Gelu, GeluTanh
 from mlcnb.op.unary import Erf, Tanh
-from mlcnb.relax.expr import Call, Function, Var
 from mlcnb.relax.operator import OpDecl, called, make_call
-from mlcnb.relax.transform.written_out import Reader, same_shape
+from mlcnb.relax.transform.written_out import CallPass, Reader, same_shape
 
 
-class FuseGelu(FunctionPass):
+class FuseGelu(CallPass, says="gelus", prunes=True):
     """Put nn.gelu and nn.gelu_tanh where their formulas are written out.
 
     Of any shape and float dtype; the numbers may be rounded as exporters do. What departs from the
     formula stays, nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with its gelus named."""
-        return _Reader(mod.functions).named(func, ctx, "gelus")
 
-
-class _Reader(Reader):
-    @rule("FuseGelu", "gelu")
-    def visit_call(self, call: Call, var: Var) -> Any:
+class _Reader(Reader, of=FuseGelu):
+    @FuseGelu.rewrites(Multiply, Divide)
+    def gelu(self, call: Any, _attrs: Any) -> Any:
         """0.5 * x * (1 + …), where it is complete."""
-        if called(call) not in (Multiply, Divide):
-            return None
         half, parts = self.factors_of(call)
         if half != 0.5 or len(parts) != 2:
             return None
         for x, bell in (parts, parts[::-1]):
-            gelu = self.bell(x, bell) if same_shape(x, var) else None
+            gelu = self.bell(x, bell) if same_shape(x, self.var) else None
             if gelu is not None:
-                self.found += 1
                 return make_call(gelu, x)
         return None
 

@@ -17,32 +17,33 @@ from typing import Any
 import numpy as np
 
 from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.binary import Add, Divide, Multiply, Subtract
 from mlcnb.op.nn.layer_norm import LayerNorm, RmsNorm
 from mlcnb.op.reduction import Mean
 from mlcnb.op.unary import Rsqrt, Sqrt, Square
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Function, Var, const
+from mlcnb.relax.expr import Call, Var, const
 from mlcnb.relax.operator import OpDecl, attrs_of, called
-from mlcnb.relax.transform.written_out import Reader, dims_of, same_shape, shape_of
+from mlcnb.relax.transform.written_out import (
+    CallPass,
+    Reader,
+    dims_of,
+    same_shape,
+    shape_of,
+)
 
 
-class FuseLayerNorm(FunctionPass):
+class FuseLayerNorm(CallPass, says="normalisations", prunes=True):
     """Put nn.layer_norm and nn.rms_norm where their formulas are written out.
 
     Over the last dimension of a known shape, with weights of shape (C,). What departs from the
     formula stays, nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with its normalisations named."""
-        return _Reader(mod.functions).named(func, ctx, "normalisations")
 
-
-class _Reader(Reader):
-    def __init__(self, functions: Any) -> None:
-        super().__init__(functions)
+class _Reader(Reader, of=FuseLayerNorm):
+    def __init__(self, functions: Any, options: Any) -> None:
+        super().__init__(functions, options)
         #: results of rms_norm whose weights are all ones
         self.unweighted: set[Var] = set()
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.node import FrozenDict, identical, replace
 from mlcnb.core.text import plural
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
@@ -61,9 +61,7 @@ class FuseOps(ModulePass):
             return mod
         depth = self.max_depth or ctx.get_config("relax.FuseOps.max_depth")
         fuser = _Fuser(FunctionTable(mod.functions), depth, self.short_names)
-        for key, func in mod.items():
-            if isinstance(func, rx.Function) and not func.attrs.keys() & {"Primitive", "Codegen"}:
-                fuser.table.set(key, fuser.function(func))
+        fuser.table.rewrite(fuser.function, "Primitive", "Codegen")
         if fuser.groups:
             new = len(fuser.table.functions) - len(mod)
             groups = plural(fuser.groups, "group")
@@ -84,9 +82,7 @@ class _Fuser:
     def sequence(self, seq: rx.SeqExpr) -> rx.SeqExpr:
         """A sequence with its dataflow blocks fused, and those inside of its values."""
         blocks = tuple(self.block(b) if block_is_dataflow(b) else self.plain(b) for b in seq.blocks)
-        if all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
-            return seq
-        return rx.SeqExpr(blocks, seq.body)
+        return seq if identical(blocks, seq.blocks) else rx.SeqExpr(blocks, seq.body)
 
     def plain(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """A plain block: what is inside of its values."""

@@ -61,9 +61,7 @@ class FuseTIR(ModulePass):
         for key, group in fused.items():
             renamed[key] = table.add_shared(fuse_tir(group, mod), key.name_hint)
         caller = _Caller(mod, fused, renamed)
-        for key, func in mod.items():
-            if isinstance(func, Function) and key not in fused:
-                table.set(key, caller.rewrite(func))
+        table.rewrite(caller.rewrite)
         made = len(set(renamed.values()))
         ctx.note(f"{plural(len(fused), 'group')} became {plural(made, 'loop function')}")
         return remove_unused_functions(table.module(mod))

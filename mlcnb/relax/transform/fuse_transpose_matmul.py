@@ -10,25 +10,22 @@ The loop function is named as TVM's; schedules know it by its accesses.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from mlcnb import te
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int, cast
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.ir.transform import PassContext
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.permute import PermuteDims
 from mlcnb.relax.analysis.struct_info import same_dims
-from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, Var, call_tir
+from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, call_tir
 from mlcnb.relax.function_table import FunctionTable
-from mlcnb.relax.operator import called
 from mlcnb.relax.te_call import te_call
-from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
+from mlcnb.relax.transform.written_out import CallPass, Reader, order_of
 
 
-class FuseTransposeMatmul(ModulePass):
+class FuseTransposeMatmul(CallPass, says="transpositions fused", quiet=True, prunes=True):
     """Put one loop function where a matrix is transposed to be multiplied with.
 
     Known shapes; the matrix has two dimensions or the batch dimensions of the left operand; the
@@ -43,31 +40,28 @@ class FuseTransposeMatmul(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All graph functions, with one table of loop functions."""
-        table, most = FunctionTable(mod.functions), 2 if self.matrices_only else sys.maxsize
+        table = FunctionTable(mod.functions)
         for key, func in mod.items():
             if isinstance(func, Function):
-                table.set(key, rewritten(func, _Fuser(table, most), ctx, "transpositions fused"))
+                fuser = _Fuser(table.functions, self)
+                fuser.table = table
+                table.set(key, self.rewritten(func, fuser, ctx))
         return table.module(mod)
 
 
 class _Fuser(Reader):
-    def __init__(self, table: FunctionTable, most_ndim: int) -> None:
-        super().__init__(table.functions)
-        self.table, self.most_ndim = table, most_ndim
+    table: FunctionTable
 
-    @rule("FuseTransposeMatmul", "transposed")
-    def visit_call(self, call: Call, var: Var) -> Any:
+    @FuseTransposeMatmul.rewrites(Matmul)
+    def transposed(self, call: Any, _attrs: Any) -> Any:
         """The call of a product that reads its right operand by rows."""
-        if called(call) is not Matmul:
-            return None
         x, moved = call.args[0], self.call_of(call.args[1], PermuteDims)
         if moved is None or not _swaps_last_two(moved) or not _fits(x, moved.args[0], call):
             return None
-        is_row = as_int(x.struct_info.dims[-2]) == 1  # type: ignore[union-attr]
-        if moved.struct_info.ndim > self.most_ndim and not is_row:  # type: ignore[union-attr]
+        is_row = as_int(x.struct_info.dims[-2]) == 1
+        if self.options.matrices_only and moved.struct_info.ndim > 2 and not is_row:
             return None
-        self.found += 1
-        kind = call.struct_info.dtype  # type: ignore[union-attr]
+        kind = call.struct_info.dtype
         made = te_call(_nt_matmul, (x, moved.args[0], kind), {})
         key = self.table.add_shared(made.func.without_attr("global_symbol"), "NT_matmul")
         scalars = ShapeExpr(made.tir_vars) if made.tir_vars else None

@@ -10,52 +10,34 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.nn.conv import Conv2d
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Function, Var
-from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, called
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 
-class GroupConvToMatmul(FunctionPass):
+class GroupConvToMatmul(CallPass, says="grouped convolutions became products"):
     """Turn grouped 1 x 1 convolutions (not depthwise ones) into batched products.
 
     Of layout NCHW, stride 1, no padding, weights of shape (O, I, 1, 1) with I above 1, float32
     results. Others stay, none is refused.
     """
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with such convolutions rewritten."""
-        rewriter = _Rewriter(mod.functions)
-        result = rewriter.rewrite(func)
-        ctx.note(f"{rewriter.changed} grouped convolutions became products")
-        return result
 
-
-class _Rewriter(Mutator):
-    changed = 0
-
-    @rule("GroupConvToMatmul", "pointwise")
-    def visit_call(self, call: Call, var: Var) -> Any:
-        """A grouped 1 x 1 convolution is a product for each group."""
-        if called(call) is not Conv2d:
-            return None
-        conv: Any = attrs_of(call)
-        x, weight = call.args
-        shape = [as_int(d) for d in weight.struct_info.dims or ()]
-        if not _is_grouped_pointwise(conv, shape) or x.struct_info.dims is None:
-            return None
-        self.changed += 1
-        outer, inner = shape[0], shape[1]
-        assert outer is not None and inner is not None
-        n, _, h, w = x.struct_info.dims
-        groups = conv.groups
-        flat = self.emit(op.reshape(x, [n, groups, inner, h * w]))
-        matrix = self.emit(op.reshape(weight, [groups, outer // groups, inner]))
-        result = self.emit(op.matmul(matrix, flat))
-        return op.reshape(result, [n, outer, h, w])
+@GroupConvToMatmul.rewrites(Conv2d)
+def _pointwise(r: Reader, call: Any, conv: Any) -> Any:
+    """A grouped 1 x 1 convolution is a product for each group."""
+    x, weight = call.args
+    shape = [as_int(d) for d in weight.struct_info.dims or ()]
+    if not _is_grouped_pointwise(conv, shape) or x.struct_info.dims is None:
+        return None
+    outer, inner = shape[0], shape[1]
+    assert outer is not None and inner is not None
+    n, _, h, w = x.struct_info.dims
+    groups = conv.groups
+    flat = r.emit(op.reshape(x, [n, groups, inner, h * w]))
+    matrix = r.emit(op.reshape(weight, [groups, outer // groups, inner]))
+    result = r.emit(op.matmul(matrix, flat))
+    return op.reshape(result, [n, outer, h, w])
 
 
 def _is_grouped_pointwise(conv: Any, shape: list[int | None]) -> bool:

@@ -63,7 +63,7 @@ class LazyTransformParams(ModulePass):
             if named and isinstance(func, rx.Function) and _takes_a_tuple(func):
                 changed[key] = self._lazy(func, mod.functions)
         ctx.note(f"{len(changed)} functions read weights one at a time")
-        return mod.with_functions(changed) if changed else mod
+        return mod.with_functions(changed)
 
     def _lazy(self, func: rx.Function, functions: Functions) -> rx.Function:
         flat = to_non_dataflow(func)

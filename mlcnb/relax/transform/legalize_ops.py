@@ -74,9 +74,7 @@ class LegalizeOps(ModulePass):
         skipped = frozenset(self.skip_ops or ())
         custom = self.customize_legalize_map or {}
         legalizer = _Legalizer(table, custom, skipped, self.index_dtype)
-        for key, func in mod.items():
-            if isinstance(func, rx.Function) and "Codegen" not in func.attrs:
-                table.set(key, legalizer.rewrite(func))
+        table.rewrite(legalizer.rewrite, "Codegen")
         made = len(table.functions) - len(mod)
         if legalizer.count:
             functions = plural(made, "loop function")

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const as prim_const
-from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op.memory import (
     AllocStorage,
     AllocTensor,
@@ -23,26 +21,22 @@ from mlcnb.op.memory import (
     KillTensor,
 )
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Function, PrimValue, ShapeExpr, Var
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.expr import Call, PrimValue, ShapeExpr, Var
 from mlcnb.relax.operator import called
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 
-class LowerAllocTensor(FunctionPass):
+class LowerAllocTensor(CallPass):
     """Put every tensor that is allocated into a storage of its own.
 
     A storage has shape (bytes,) and dtype uint8, its size may be symbolic. A tensor whose shape is
     a variable stays as it is, nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """Every `R.builtin.alloc_tensor`; one of unknown size stays."""
-        return _Storages(mod.functions).rewrite(func)
 
-
-class _Storages(Mutator):
+class _Storages(Reader, of=LowerAllocTensor):
     def visit_call(self, call: Call, var: Var) -> Any:
-        """A storage of as many bytes, and the tensor at its start."""
+        """A storage of as many bytes, and the tensor at its start; one of unknown size stays."""
         if called(call) is not AllocTensor:
             return None
         shape, kind, device, scope = call.args
@@ -57,21 +51,17 @@ class _Storages(Mutator):
         return op.memory.alloc_tensor(place, zero, shape, kind)
 
 
-class LowerRuntimeBuiltin(FunctionPass):
+class LowerRuntimeBuiltin(CallPass):
     """Put the virtual machine's operators in place of those of memory.
 
     Shapes and dtypes are handed over as they are; `R.builtin.alloc_tensor` stays (LowerAllocTensor
     goes before). Nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """Allocations in a storage, tensors in it, and kills."""
-        return _Builtins(mod.functions).rewrite(func)
 
-
-class _Builtins(Mutator):
+class _Builtins(Reader, of=LowerRuntimeBuiltin):
     def visit_call(self, call: Call, var: Var) -> Any:
-        """By the operator."""
+        """Allocations in a storage, tensors in it, and kills, by the operator."""
         operator = called(call)
         if operator in (KillTensor, KillStorage):
             return op.vm.kill_object(*call.args)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.node import FrozenDict, identical, replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import merge
@@ -44,9 +44,7 @@ class MergeCompositeFunctions(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every dataflow block of the functions that are not composite themselves."""
         merger = _Merger(FunctionTable(mod.functions))
-        for key, func in mod.items():
-            if isinstance(func, rx.Function) and not func.attrs.keys() & {"Composite", "Codegen"}:
-                merger.table.set(key, merger.function(func))
+        merger.table.rewrite(merger.function, "Composite", "Codegen")
         if not merger.count:
             return mod
         ctx.note(f"{merger.calls} calls became {merger.count}")
@@ -75,7 +73,7 @@ class _Merger:
                 others = [b for j, o in enumerate(blocks) if j != i for b in o.bindings]
                 kept = {n for b in others for n in uses(b.value)} | set(leaves(func.body.body))
                 blocks[i] = self.block(block, kept, names)
-        same = all(a is b for a, b in zip(blocks, func.body.blocks, strict=True))
+        same = identical(blocks, func.body.blocks)
         return func if same else replace(func, body=rx.SeqExpr(tuple(blocks), func.body.body))
 
     def block(self, block: rx.BindingBlock, kept: set[Any], names: Names) -> rx.BindingBlock:

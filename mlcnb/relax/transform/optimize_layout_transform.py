@@ -13,36 +13,26 @@ from typing import Any
 
 from mlcnb.arith import Analyzer
 from mlcnb.ir.expr import Range
-from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op.manipulate.layout import LayoutTransform
 from mlcnb.relax.analysis.struct_info import same_known
-from mlcnb.relax.expr import Call, Function, Var
-from mlcnb.relax.operator import attrs_of, called
-from mlcnb.relax.transform.written_out import Reader, rewritten
+from mlcnb.relax.expr import Call
+from mlcnb.relax.operator import attrs_of
+from mlcnb.relax.transform.written_out import CallPass, Reader
 from mlcnb.tir.index_map import IndexMap
 
 
-class OptimizeLayoutTransform(FunctionPass):
+class OptimizeLayoutTransform(CallPass, says="changes of layout undone", quiet=True, prunes=True):
     """Drop changes of layout that undo each other, and those to the layout that is there.
 
     Both tensors have the same known shape and dtype; two that pad stay. Nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """Every layout_transform."""
-        return rewritten(func, _Layouts(mod.functions), ctx, "changes of layout undone")
 
-
-class _Layouts(Reader):
-    @rule("OptimizeLayoutTransform", "undone")
-    def visit_call(self, call: Call, var: Var) -> Any:
+class _Layouts(Reader, of=OptimizeLayoutTransform):
+    @OptimizeLayoutTransform.rewrites(LayoutTransform)
+    def undone(self, call: Any, attrs: Any) -> Any:
         """What was there before, where shape and layout are the same again."""
-        if called(call) is not LayoutTransform:
-            return None
-        attrs: Any = attrs_of(call)
         if attrs.index_map is not None:
             return self.mapped_back(call)
         source: Any = call.args[0]
@@ -52,7 +42,6 @@ class _Layouts(Reader):
             source, layout = before.args[0], attrs_of(before).src  # type: ignore[attr-defined]
         if layout != attrs.dst or not same_known(source.struct_info, call.struct_info):
             return None
-        self.found += 1
         return source
 
     def mapped_back(self, call: Call) -> Any:

@@ -10,19 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Constant, Function, Var
-from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, called
-from mlcnb.target import Target
+from mlcnb.relax.expr import Constant
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 
-class PackMatmul(FunctionPass):
+class PackMatmul(CallPass, says="constant matrices packed", says_one="constant matrix packed"):
     """Pack the constant matrices of matmuls into blocks of columns.
 
     float32 matrices of shape (K, N), N above 1, times tensors of two or more dimensions; other
@@ -33,42 +28,27 @@ class PackMatmul(FunctionPass):
 
     lanes: int = 0
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with packed products."""
-        packer = _Packer(mod.functions)
-        packer.lanes = self.lanes or (Target.current() or Target("llvm")).lanes("float32")
-        result = packer.rewrite(func)
-        ctx.note(f"{plural(packer.packed, 'constant matrix', 'constant matrices')} packed")
-        return result
+
+@PackMatmul.rewrites(Matmul)
+def _matrix(r: Reader, call: Any, attrs: Any) -> Any:
+    """A constant matrix lies in blocks of columns."""
+    if not _is_packable(call, attrs):
+        return None
+    x, weight = call.args
+    rows = [as_int(d) for d in x.struct_info.dims[:-1]]
+    # a row alone is read with four vectors at once, several rows with two
+    block = r.lanes("float32") * (4 if all(d == 1 for d in rows) else 2)
+    packed = r.emit(op.layout_transform(weight, src="KN", dst=f"NK{block}n"))
+    columns = weight.data.shape[1]
+    return op.nn.matmul_packed(x, packed, columns=columns)
 
 
-class _Packer(Mutator):
-    lanes = 16
-    packed = 0
-
-    @rule("PackMatmul", "matrix")
-    def visit_call(self, call: Call, var: Var) -> Any:
-        """A constant matrix lies in blocks of columns."""
-        if not _is_packable(call):
-            return None
-        self.packed += 1
-        x, weight = call.args
-        rows = [as_int(d) for d in x.struct_info.dims[:-1]]
-        # a row alone is read with four vectors at once, several rows with two
-        block = self.lanes * (4 if all(r == 1 for r in rows) else 2)
-        packed = self.emit(op.layout_transform(weight, src="KN", dst=f"NK{block}n"))
-        columns = weight.data.shape[1]  # type: ignore[attr-defined]
-        return op.nn.matmul_packed(x, packed, columns=columns)
-
-
-def _is_packable(call: Call) -> bool:
-    if called(call) is not Matmul:
-        return False
+def _is_packable(call: Any, attrs: Any) -> bool:
     x, weight = call.args
     info: Any = x.struct_info
     if not isinstance(weight, Constant) or weight.data.ndim != 2 or info.dims is None:
         return False
     if weight.data.shape[1] == 1:
         return False
-    plain = getattr(attrs_of(call), "out_dtype", None) in (None, "float32")
+    plain = getattr(attrs, "out_dtype", None) in (None, "float32")
     return plain and weight.data.dtype == "float32" == info.dtype and info.ndim >= 2

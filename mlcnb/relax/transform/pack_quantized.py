@@ -13,19 +13,15 @@ from typing import Any
 import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.qnn.matmul import QuantizedMatmul
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Constant, Function, Var, const
-from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import called
-from mlcnb.target import Target
+from mlcnb.relax.expr import Call, Constant, const
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 DOT = 4
 
 
-class PackQuantizedMatmul(FunctionPass):
+class PackQuantizedMatmul(CallPass, says="constant matrices of bytes packed", quiet=True):
     """Pack the constant matrices of products of bytes.
 
     int8 matrices of shape (K, N), K a multiple of 4, times int8 or uint8 tensors of two or more
@@ -36,44 +32,28 @@ class PackQuantizedMatmul(FunctionPass):
 
     lanes: int = 0
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with packed products."""
-        packer = _Packer(mod.functions)
-        packer.lanes = self.lanes or (Target.current() or Target("llvm")).lanes("int32")
-        result = packer.rewrite(func)
-        if packer.packed:
-            ctx.note(f"{packer.packed} constant matrices of bytes packed")
-        return result
 
-
-class _Packer(Mutator):
-    lanes = 16
-    packed = 0
-
-    @rule("PackQuantizedMatmul", "matrix")
-    def visit_call(self, call: Call, var: Var) -> Any:
-        """A constant matrix of bytes lies in blocks of columns, four rows together."""
-        if called(call) is not QuantizedMatmul:
-            return None
-        x, weight = call.args
-        info: Any = x.struct_info
-        if not isinstance(weight, Constant) or weight.data.dtype != np.int8 or info.dims is None:
-            return None
-        matrix, inner = weight.data, as_int(info.dims[-1])
-        if inner is None or inner % DOT or info.ndim < 2:
-            return None
-        self.packed += 1
-        share = None
-        if info.dtype == "int8":
-            x, share = self.emit(unsigned(x)), signed_share(matrix.T)
-        # a row alone (a batch of unknown size is taken for one) is read with four vectors at once
-        rows = [as_int(d) for d in info.dims[:-1]]
-        block = self.lanes * (4 if all(r in (1, None) for r in rows) else 2)
-        packed = const(pack_matrix(matrix, block))
-        made = op.qnn.matmul_packed(x, packed, columns=matrix.shape[1])
-        if share is None:
-            return made
-        return op.add(self.emit(made), const(share))
+@PackQuantizedMatmul.rewrites(QuantizedMatmul)
+def _matrix(r: Reader, call: Any, _attrs: Any) -> Any:
+    """A constant matrix of bytes lies in blocks of columns, four rows together."""
+    x, weight = call.args
+    info: Any = x.struct_info
+    if not isinstance(weight, Constant) or weight.data.dtype != np.int8 or info.dims is None:
+        return None
+    matrix, inner = weight.data, as_int(info.dims[-1])
+    if inner is None or inner % DOT or info.ndim < 2:
+        return None
+    share = None
+    if info.dtype == "int8":
+        x, share = r.emit(unsigned(x)), signed_share(matrix.T)
+    # a row alone (a batch of unknown size is taken for one) is read with four vectors at once
+    rows = [as_int(d) for d in info.dims[:-1]]
+    block = r.lanes("int32") * (4 if all(d in (1, None) for d in rows) else 2)
+    packed = const(pack_matrix(matrix, block))
+    made = op.qnn.matmul_packed(x, packed, columns=matrix.shape[1])
+    if share is None:
+        return made
+    return op.add(r.emit(made), const(share))
 
 
 def pack_matrix(matrix: np.ndarray, block: int) -> np.ndarray:

@@ -15,52 +15,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.ir.module import IRModule
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op.indexing.take import Take
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim
-from mlcnb.relax.expr import Call, Function, Var, shape_expr
-from mlcnb.relax.operator import attrs_of, called, make_call
-from mlcnb.relax.transform.written_out import Reader, rewritten
+from mlcnb.relax.expr import Call, shape_expr
+from mlcnb.relax.operator import attrs_of, make_call
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 
-class ReorderTakeAfterMatmul(FunctionPass):
+class ReorderTakeAfterMatmul(CallPass, says="takes after their product", quiet=True, prunes=True):
     """Multiply with the whole table of weights, and take from the results.
 
     Known shapes; indices of one dimension that choose columns of a table (axis -1), or matrices of
     a table (T, K, N) for as many samples. Others stay, nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """Every product whose right operand is a take of columns, or of a matrix a sample."""
-        return rewritten(func, _Reorderer(mod.functions), ctx, "takes after their product")
 
-
-class _Reorderer(Reader):
-    @rule("ReorderTakeAfterMatmul", "take_results")
-    def visit_call(self, call: Call, var: Var) -> Any:
-        """By the axis that is taken along: the table's columns, or its matrices."""
-        if called(call) is not Matmul:
-            return None
-        x, take = call.args[0], self.call_of(call.args[1], Take)
-        if take is None or take.args[1].struct_info.ndim != 1:
-            return None
-        infos = (x.struct_info, take.args[0].struct_info)
-        axis = attrs_of(take).axis  # type: ignore[attr-defined]
-        if axis is None or any(i.dims is None or i.ndim < 2 for i in infos):
-            return None
-        ndim = infos[1].ndim
-        if axis % ndim == ndim - 1:
-            made: Any = _columns(call, x, take)
-        elif axis % ndim == 0 and ndim == 3 and infos[0].ndim == 3:
-            made = _matrices(call, x, take)
-        else:
-            return None
-        self.found += made is not None
-        return made
+@ReorderTakeAfterMatmul.rewrites(Matmul)
+def _take_results(r: Reader, call: Any, _attrs: Any) -> Any:
+    """By the axis that is taken along: the table's columns, or its matrices."""
+    x, take = call.args[0], r.call_of(call.args[1], Take)
+    if take is None or take.args[1].struct_info.ndim != 1:
+        return None
+    infos = (x.struct_info, take.args[0].struct_info)
+    axis = attrs_of(take).axis  # type: ignore[attr-defined]
+    if axis is None or any(i.dims is None or i.ndim < 2 for i in infos):
+        return None
+    ndim = infos[1].ndim
+    if axis % ndim == ndim - 1:
+        return _columns(call, x, take)
+    if axis % ndim == 0 and ndim == 3 and infos[0].ndim == 3:
+        return _matrices(call, x, take)
+    return None
 
 
 def _columns(call: Call, x: Any, take: Call) -> Call:

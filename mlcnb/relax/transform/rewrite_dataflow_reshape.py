@@ -9,46 +9,39 @@ from typing import Any
 
 from mlcnb.arith import simplify
 from mlcnb.core.node import walk
-from mlcnb.core.text import plural
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import GlobalVar, PrimExpr
-from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.structural import structural_equal
-from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax import op
 from mlcnb.relax.analysis.calls import is_open
-from mlcnb.relax.expr import Call, Function, Op, ShapeExpr, Var
+from mlcnb.relax.expr import Call, Op, ShapeExpr, Var
 from mlcnb.relax.infer import Functions
-from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.transform.written_out import (
+    CallPass,
+    Reader,
+)
 from mlcnb.tir.analysis.made import is_declared
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block, BufferStore
 
 
-class RewriteDataflowReshape(FunctionPass):
+class RewriteDataflowReshape(
+    CallPass, says="copies became views", says_one="copy became a view", quiet=True
+):
     """Turn calls of loop functions that keep the order of all elements into R.reshape.
 
     One input of the result's dtype, in row-major order, its shape known and maybe symbolic. Other
     calls stay, none is refused.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """Every call_tir of one tensor whose function has the pattern of a reshape."""
-        rewriter = _Reshaper(mod.functions)
-        made = rewriter.rewrite(func)
-        if rewriter.count:
-            ctx.note(f"{plural(rewriter.count, 'copy became a view', 'copies became views')}")
-        return made
 
-
-class _Reshaper(Mutator):
-    def __init__(self, functions: Functions) -> None:
-        super().__init__(functions)
+class _Reshaper(Reader, of=RewriteDataflowReshape):
+    def __init__(self, functions: Functions, options: Any) -> None:
+        super().__init__(functions, options)
         self.known: dict[GlobalVar, bool] = {}
-        self.count = 0
 
     @rule("RewriteDataflowReshape", "copy")
     def visit_call(self, call: Call, var: Var) -> Any:
@@ -69,7 +62,7 @@ class _Reshaper(Mutator):
         func: Any = self.functions.get(key)
         if not is_declared(func) and is_open(call, func):
             return None  # what has to be equal is checked where it is called
-        self.count += 1
+        self.found += 1
         return op.reshape(args[0], ShapeExpr(info.dims))
 
 

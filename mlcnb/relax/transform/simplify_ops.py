@@ -16,44 +16,35 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.core.text import plural
-from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.structural import structural_equal
-from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op import load_all
 from mlcnb.relax.analysis.struct_info import same_known
-from mlcnb.relax.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.expr import Call, Constant, Var
 from mlcnb.relax.operator import OpDecl, attrs_of, called, with_operand
-from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 
-class SimplifyOps(FunctionPass):
+class SimplifyOps(
+    CallPass,
+    says="operators simplified",
+    says_one="operator simplified",
+    quiet=True,
+    prunes=True,
+):
     """Remove operators that do nothing, and pairs that undo each other.
 
     The result has the shape and dtype that were there: `x * 1` of another shape, or of an integer
     and a float, stays. Nothing is refused.
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """All rules, once, in the order of the bindings."""
-        simplifier = _Simplifier(mod.functions)
-        made = simplifier.rewrite(func)
-        if made is func:
-            return func
-        ctx.note(f"{plural(simplifier.count, 'operator')} simplified")
-        return remove_unused_bindings(made, mod.functions)
-
 
 load_all()  # the rules of declarations are known with those that stand here
 
 
-class _Simplifier(Mutator):
-    count = 0
-
+class _Simplifier(Reader, of=SimplifyOps):
     def visit_call(self, call: Call, var: Var) -> Any:
-        """By the operator's declaration, then by its traits."""
+        """By the operator's declaration, then by its traits; once, in the order of the bindings."""
         operator = called(call)
         if operator is OpDecl:
             return None
@@ -64,13 +55,10 @@ class _Simplifier(Mutator):
             new = _neutral(call, operator)
         if new is None and operator.idempotent:
             new = _idempotent(self, call)
-        self.count += new is not None
+        self.found += new is not None
         return new
 
-    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
-        """A field of a tuple that a rule made."""
-        value = self.value_of(item.tuple_value)
-        return value.fields[item.index] if isinstance(value, Tuple) else None
+    visit_item = Reader.made_field
 
 
 @rule("SimplifyOps")

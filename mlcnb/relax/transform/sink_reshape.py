@@ -18,39 +18,33 @@ import numpy as np
 from mlcnb.core.node import replace
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.relax import op
-from mlcnb.relax.analysis.struct_info import same_dim
-from mlcnb.relax.expr import Call, Constant, Function, Var, const
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.analysis.struct_info import same_dim, same_dims
+from mlcnb.relax.expr import Call, Constant, Var, const
 from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.transform.written_out import (
+    CallPass,
+    Reader,
+)
 
 #: a constant of more elements than this is not written out to find its new shape
 MAX_CONSTANT = 1 << 22
 
 
-class SinkReshape(FunctionPass):
+class SinkReshape(CallPass, says="reshapes moved behind elementwise operators"):
     """Move reshapes of products behind the elementwise operators that follow.
 
     Known shapes; the other operand has the reshaped shape and dtype, or is a constant that can be
     written in the shape of the product. Others stay, none is refused.
     """
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with reshapes of products as late as possible."""
-        sinker = _Sinker(mod.functions)
-        result = sinker.rewrite(func)
-        ctx.note(f"{sinker.moved} reshapes moved behind elementwise operators")
-        return result
 
-
-class _Sinker(Mutator):
-    def __init__(self, functions: Any) -> None:
-        super().__init__(functions)
-        self.moved = 0
+class _Sinker(Reader, of=SinkReshape):
+    def __init__(self, functions: Any, options: Any) -> None:
+        super().__init__(functions, options)
         #: products, and what was done to the elements of products
         self.products: set[Var] = set()
 
@@ -105,7 +99,7 @@ class _Sinker(Mutator):
             args[1 - place] = others[0]
         result = self.emit(replace(call, args=tuple(args), struct_info=None))
         self.products.add(result)
-        self.moved += 1
+        self.found += 1
         return _reshape(result, x.struct_info.dims)
 
 
@@ -119,9 +113,7 @@ def _reshape(x: Any, dims: Any) -> Call:
 
 def _same_dims(x: Any, y: Any) -> bool:
     a, b = (getattr(v.struct_info, "dims", None) for v in (x, y))
-    if a is None or b is None or len(a) != len(b):
-        return False
-    return all(same_dim(m, n) for m, n in zip(a, b, strict=True))
+    return a is not None and b is not None and same_dims(a, b)
 
 
 def _constant_in_shape(given: Constant, dims: Any, wanted: Any) -> Constant | None:

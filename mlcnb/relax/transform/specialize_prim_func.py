@@ -58,9 +58,7 @@ class SpecializePrimFuncBasedOnCallSite(ModulePass):
         for key in [k for k, made in ways.items() if len(made) == 1 and _is_own(k, mod)]:
             table.set(key, ways.pop(key)[0])
         caller = _Caller(table, mod, set(ways))
-        for key, func in mod.items():
-            if isinstance(func, Function):
-                table.set(key, caller.rewrite(func))
+        table.rewrite(caller.rewrite)
         after = table.module(mod)
         if after is mod:
             return mod

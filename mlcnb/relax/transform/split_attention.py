@@ -14,37 +14,28 @@ import math
 from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.nn.attention import Attention
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Function, Var, const
-from mlcnb.relax.operator import attrs_of, called, is_null
-from mlcnb.relax.transform.written_out import Reader, rewritten, shape_of
+from mlcnb.relax.expr import const
+from mlcnb.relax.operator import is_null
+from mlcnb.relax.transform.written_out import CallPass, Reader, shape_of
 
 #: from (b, i, n, h) to (b, n, i, h), and from that to (b, n, h, i)
 HEADS, TURNED = (0, 2, 1, 3), (0, 1, 3, 2)
 
 
-class SplitAttention(FunctionPass):
+class SplitAttention(CallPass, says="attentions of one query split", quiet=True, prunes=True):
     """Write the attention of one query for each head as products of a row.
 
     float32, a known number of values in a head, without a mask that hides keys of that query; any
     bias. Other attentions stay, none is refused.
     """
 
-    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with such attentions written out."""
-        return rewritten(func, _Splitter(mod.functions), ctx, "attentions of one query split")
 
-
-class _Splitter(Reader):
-    @rule("SplitAttention", "one query")
-    def visit_call(self, call: Call, var: Var) -> Any:
+class _Splitter(Reader, of=SplitAttention):
+    @SplitAttention.rewrites(Attention, name="one query")
+    def one_query(self, call: Any, attrs: Any) -> Any:
         """Two products with a softmax between them."""
-        if called(call) is not Attention:
-            return None
-        attrs: Any = attrs_of(call)
         query, key, value, *bias = call.args
         shapes = [shape_of(x) for x in (query, key, value)]
         if any(shape is None for shape in shapes) or not _sees_all(attrs, shapes[1]):
@@ -52,7 +43,6 @@ class _Splitter(Reader):
         one, dim = shapes[0][1], shapes[0][3]  # type: ignore[index]
         if one != 1 or not isinstance(dim, int):
             return None
-        self.found += 1
         b, _, n, h = query.struct_info.dims  # type: ignore[union-attr]
         row = self.emit(op.reshape(query, [b, n, 1, h]))
         scale = 1 / math.sqrt(dim) if attrs.scale is None else attrs.scale

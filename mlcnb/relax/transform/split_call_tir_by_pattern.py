@@ -21,7 +21,7 @@ from mlcnb.ir.expr import GlobalVar, PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.expr import Call, ExternFunc, Function, Op, Tuple, call_dps_packed, tensor_info
+from mlcnb.relax.expr import Call, ExternFunc, Op, Tuple, call_dps_packed, tensor_info
 from mlcnb.relax.expr import Var as GraphVar
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
@@ -70,9 +70,7 @@ class SplitCallTIRByPattern(ModulePass):
         """Every call_tir of a function that begins with a pattern that `fcodegen` takes."""
         table = FunctionTable(mod.functions)
         splitter = _Splitter(table, self.patterns, self.fcodegen)
-        for key, func in mod.items():
-            if isinstance(func, Function):
-                table.set(key, splitter.rewrite(func))
+        table.rewrite(splitter.rewrite)
         if splitter.count:
             ctx.note(f"{splitter.count} calls begin in a library")
         return table.module(mod)

@@ -21,7 +21,7 @@ from mlcnb.ir.expr import GlobalVar, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.expr import Call, Function, Op, Tuple, TupleGetItem, tensor_info
+from mlcnb.relax.expr import Call, Op, Tuple, TupleGetItem, tensor_info
 from mlcnb.relax.expr import Var as GraphVar
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
@@ -55,9 +55,7 @@ class SplitLayoutRewritePreproc(ModulePass):
         if not parts:
             return mod
         splitter = _Splitter(table, parts)
-        for key, func in mod.items():
-            if isinstance(func, Function):
-                table.set(key, splitter.rewrite(func))
+        table.rewrite(splitter.rewrite)
         ctx.note(f"{splitter.count} calls with their weights packed before")
         return remove_unused_functions(table.module(mod))
 

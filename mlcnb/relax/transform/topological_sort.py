@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import replace
+from mlcnb.core.node import identical, replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
@@ -51,7 +51,7 @@ class TopologicalSort(FunctionPass):
                 )
         wanted = _outputs_of(func)
         blocks = tuple(self._block(func, b, wanted) for b in func.body.blocks)
-        if all(a is b for a, b in zip(blocks, func.body.blocks, strict=True)):
+        if identical(blocks, func.body.blocks):
             return func
         return replace(func, body=SeqExpr(blocks, func.body.body))
 

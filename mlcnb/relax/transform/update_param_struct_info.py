@@ -45,9 +45,7 @@ class UpdateParamStructInfo(ModulePass):
         functions: dict[GlobalVar, Any] = dict(mod.functions)
         for key in topological_functions(mod):
             functions[key] = self._updated(functions[key], functions)
-        return (
-            mod if all(functions[k] is f for k, f in mod.items()) else mod.with_functions(functions)
-        )
+        return mod.with_functions(functions)
 
     def _updated(self, func: Function, functions: dict[GlobalVar, Any]) -> Function:
         new = {p: self._param(p) for p in func.params}

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import FrozenDict, replace, rewrite
+from mlcnb.core.node import FrozenDict, identical, replace, rewrite
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import GlobalVar, IntImm, PrimExpr
@@ -302,7 +302,7 @@ class _Lowerer(Mutator):
     def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         """The call on shapes and scalars that are made before it."""
         args = tuple(map(self.argument, call.args))
-        if all(a is b for a, b in zip(args, call.args, strict=True)):
+        if identical(args, call.args):
             return None
         return rx.Call(call.op, args, call.attrs, call.sinfo_args, call.struct_info, call.span)
 
@@ -315,8 +315,7 @@ class _Lowerer(Mutator):
         """An argument; what is made for it is bound to a variable."""
         if isinstance(x, rx.Tuple):
             fields = tuple(map(self.argument, x.fields))
-            same = all(a is b for a, b in zip(fields, x.fields, strict=True))
-            return x if same else rx.Tuple(fields)
+            return x if identical(fields, x.fields) else rx.Tuple(fields)
         return self.emit(self.made(x)) if _is_open(x) else x
 
     def made(self, x: Any) -> rx.Call:

@@ -1,4 +1,13 @@
-"""Reading what an exporter wrote out in small operators: `Reader` is a Mutator that sees formulas.
+"""Passes that put something in place of calls of certain operators: each is its rules.
+
+    class FlattenRows(CallPass, says="products of one axis of rows"):
+        '''Make one axis of the rows of products.'''
+
+    @FlattenRows.rewrites(Matmul)
+    def _rows(r: Reader, call, attrs):
+        '''What is new, or None.'''
+
+The `Reader` that a rule is given is a Mutator that sees formulas written out in small operators:
 
 x * 0.5 * (1 + erf(x / 1.414))      reader.factors(…)  ->  (0.5, [x, add(erf(…), 1)])
 add(c, mean(…))                     reader.with_scalar(…, Add)  ->  (mean(…), value of c)
@@ -6,32 +15,140 @@ add(c, mean(…))                     reader.with_scalar(…, Add)  ->  (mean(�
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
+from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import Rule, declare
+from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op.binary import Divide, Multiply, Power
+from mlcnb.relax.analysis.compile_time import computable_at_compile_time
 from mlcnb.relax.analysis.struct_info import same_dims
-from mlcnb.relax.expr import Call, Constant, Function
+from mlcnb.relax.expr import Call, Constant, Function, Var
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, called
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
+from mlcnb.target import Target
+
+
+class CallPass(FunctionPass):
+    """Base of passes whose rules rewrite calls, one operator or several by one rule.
+
+    Options are the pass's fields, `reader.options`. A Reader with state or methods of its own says
+    whose it is: `class _Reader(Reader, of=FuseGelu)`; rules may be methods of it. Of the functions'
+    shapes and dtypes nothing is asked; what no rule takes stays, nothing is refused.
+    """
+
+    #: what was done, behind the number: "gelus"; and where it was done once; "": nothing is told
+    says: ClassVar[str] = ""
+    says_one: ClassVar[str] = ""
+    #: nothing is said where nothing was done
+    quiet: ClassVar[bool] = False
+    #: what nothing uses then goes; else it is left for DeadCodeElimination
+    prunes: ClassVar[bool] = False
+    reader: ClassVar[type[Reader]]
+    #: operator -> the rule for its calls, and the function; and those that were looked for
+    _rules: ClassVar[dict[Any, tuple[Rule, Any]]] = {}
+    _found: ClassVar[dict[Any, tuple[Rule, Any] | None]]
+
+    def __init_subclass__(
+        cls,
+        says: str | None = None,
+        says_one: str = "",
+        quiet: bool | None = None,
+        prunes: bool | None = None,
+    ) -> None:
+        """What is not said is as in the class that it is derived from, whose rules it has."""
+        super().__init_subclass__()
+        if says is not None or says_one:
+            cls.says, cls.says_one = cls.says if says is None else says, says_one
+        cls.quiet = cls.quiet if quiet is None else quiet
+        cls.prunes = cls.prunes if prunes is None else prunes
+        cls._rules, cls._found = dict(cls._rules), {}
+
+    @classmethod
+    def rewrites(cls, *operators: type[OpDecl], name: str = "") -> Callable[[Any], Any]:
+        """Decorator of a rule for calls of the operators, and of those derived from them.
+
+        name: of the rule; the function's, without `_` in front, if not given.
+        """
+
+        def keep(function: Any) -> Any:
+            found = declare(f"{cls.__name__}.{name or function.__name__.strip('_')}", function)
+            cls._rules.update(dict.fromkeys(operators, (found, function)))
+            cls._found.clear()
+            return function
+
+        return keep
+
+    @classmethod
+    def rule_for(cls, operator: type[OpDecl]) -> tuple[Rule, Any] | None:
+        """The rule for calls of an operator, and its function."""
+        if operator not in cls._found:
+            found = (cls._rules[k] for k in operator.__mro__ if k in cls._rules)
+            cls._found[operator] = next(found, None)
+        return cls._found[operator]
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """Every call that a rule of the pass takes."""
+        return self.rewritten(func, self.reader(mod.functions, self), ctx)
+
+    def rewritten(self, func: Function, reader: Reader, ctx: PassContext) -> Function:
+        """`func` as the reader makes it; tells the context what was done."""
+        made = reader.rewrite(func)
+        if self.says and (reader.found or not self.quiet):
+            says = (reader.found == 1 and self.says_one) or self.says
+            ctx.note(f"{reader.found} {says}")
+        if made is func or not self.prunes:
+            return made
+        return remove_unused_bindings(made, reader.functions)
 
 
 class Reader(Mutator):
-    """Base of passes that put one operator where a formula stands. found: how many there were."""
+    """What a rule sees of a function. found: how often a rule applied; var: what is bound."""
 
     found = 0
+    var: Var
 
-    def named(self, func: Function, ctx: Any, what: str) -> Function:
-        """The function with what is found named, and without what nothing uses then."""
-        made = self.rewrite(func)
-        ctx.note(f"{self.found} {what}")
-        return func if made is func else remove_unused_bindings(made, self.functions)
+    def __init__(self, functions: Any, options: Any = None) -> None:
+        super().__init__(functions)
+        self.options: Any = options
+        self._known: set[Any] | None = None
+
+    def __init_subclass__(cls, of: type[CallPass] | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if of is not None:
+            of.reader = cls
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """By the rule for its operator."""
+        known = self.options.rule_for(called(call))
+        if known is None or not known[0].is_on:
+            return None
+        self.var = var
+        made = known[1](self, call, attrs_of(call))
+        if made is not None:
+            self.found += 1
+            known[0].fire(call, var)
+        return made
 
     def call_of(self, x: Any, *operators: type[OpDecl]) -> Any:
         """The call that `x` is bound to, if it is of one of the operators; else None."""
         value = self.value_of(x)
         return value if called(value) in operators else None
+
+    def lanes(self, kind: str) -> int:
+        """Elements in a vector: as the pass's option says, or 0 there, as the target's."""
+        return int(self.options.lanes or (Target.current() or Target("llvm")).lanes(kind))
+
+    def is_known(self, x: Any) -> bool:
+        """Whether `x` (or what it is a permutation of) can be computed before the model runs."""
+        if isinstance(x, Call):
+            return self.is_known(x.args[0])
+        if self._known is None:
+            self._known = set(computable_at_compile_time(self.func, self.functions))
+        return isinstance(x, Constant) or x in self._known
 
     def with_scalar(self, x: Any, operator: type[OpDecl]) -> tuple[Any, float] | None:
         """(operand, number) where `x` is the operator on an operand and a constant number."""
@@ -62,6 +179,9 @@ class Reader(Mutator):
             return (top / count, rest) if count else (1.0, [])
         parts = [(n, []) if (n := number(v)) is not None else self.factors(v) for v in (a, b)]
         return parts[0][0] * parts[1][0], [*parts[0][1], *parts[1][1]]
+
+
+CallPass.reader = Reader
 
 
 def number(x: Any) -> float | None:
@@ -95,14 +215,3 @@ def order_of(call: Call) -> tuple[int, ...]:
     """The permutation of a permute_dims."""
     ndim = call.args[0].struct_info.ndim  # type: ignore[union-attr]
     return tuple(attrs_of(call).order(ndim))  # type: ignore[attr-defined]
-
-
-def rewritten(func: Function, reader: Reader, ctx: Any, what: str) -> Function:
-    """`func` as the reader makes it, without what nothing uses any more; tells the context.
-
-    what: what it counts in `found`, such as "products in another order".
-    """
-    made = reader.rewrite(func)
-    if reader.found:
-        ctx.note(f"{reader.found} {what}")
-    return func if made is func else remove_unused_bindings(made, reader.functions)

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.core.node import Node, identical, replace, rewrite
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Var
 from mlcnb.ir.global_info import VDevice, find_vdevice
@@ -73,8 +73,7 @@ def _all(read: Callable[..., Any], ev: Evaluator, given: tuple, place: ast.expr)
     for x in given:
         if type(x) not in PLAIN:
             made = tuple([read(ev, x, place) for x in given])
-            same = all(a is b for a, b in zip(made, given, strict=True))
-            return given if same else made
+            return given if identical(made, given) else made
     return given
 
 

@@ -39,7 +39,7 @@ class DefaultGPUSchedule(ModulePass):
         for key, func in mod.items():
             if isinstance(func, PrimFunc) and not func.attrs.get(IS_SCHEDULED):
                 changed[key] = scheduled(key, func).with_attr(IS_SCHEDULED, True)
-        return mod.with_functions(changed) if changed else mod
+        return mod.with_functions(changed)
 
 
 def scheduled(key: GlobalVar, func: PrimFunc) -> PrimFunc:

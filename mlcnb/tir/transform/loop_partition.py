@@ -33,7 +33,7 @@ pads is left to the short parts, and the long one in the middle has no test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -47,53 +47,42 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.edges import Bounds, Edge, conjuncts, edge_of, range_of
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import rewrite_statements, substitute, taken
+from mlcnb.tir.functor import map_bodies, rewrite_statements, substitute, taken
 from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
-from mlcnb.tir.transform.partition_as_asked import Wanted, is_marked, partition_as_asked
+from mlcnb.tir.transform.partition_as_asked import (
+    HINT,
+    PLAIN,
+    Wanted,
+    is_marked,
+    partition_as_asked,
+)
 
 #: loops that leave copies of their body behind
 WRITTEN_OUT = (ForKind.UNROLLED, ForKind.VECTORIZED)
-#: the annotation of a loop that is to be cut at both ends
-HINT = "pragma_loop_partition_hint"
 #: axes by which the body of one loop is branched: each of them may triple it
 MOST_AXES = 2
 
 
-class Asked(NamedTuple):
-    """Options of the pass.
-
-    keep_single: a part of one iteration stays a loop; unroll_uncut: a loop with the hint that has
-    no cut is unrolled.
-    """
-
-    keep_single: bool = False
-    unroll_uncut: bool = False
-
-
-#: nothing is asked for
-PLAIN = Asked()
-
-
-def partition_loops(func: PrimFunc, asked: Asked = PLAIN) -> PrimFunc:
+def partition_loops(func: PrimFunc, asked: Wanted = PLAIN) -> PrimFunc:
     """`func` with loops cut where a condition on their variable changes from certain to not."""
     return func.with_body(_partition(func.body, {}, asked))
 
 
-def _partition(n: Stmt, outer: Bounds, asked: Asked) -> Stmt:
+def _partition(n: Stmt, outer: Bounds, asked: Wanted) -> Stmt:
     """From the outside in: below the end of an outer loop, more is known of the inner ones."""
     if not isinstance(n, For):
-        made = _mapped(n, lambda s: _partition(s, outer, asked))
+        made = map_bodies(n, lambda s: _partition(s, outer, asked))
         return taken(made) or made
     ends = range_of(n) if n.kind in (ForKind.SERIAL, ForKind.PARALLEL) else None
     if ends is None or ends[0] == ends[1] or is_left_early(n.body):
-        return _mapped(n, lambda s: _partition(s, outer, asked))
+        return map_bodies(n, lambda s: _partition(s, outer, asked))
     if n.kind is ForKind.PARALLEL:
         return _inside(n, outer, asked)
     made = seq(*(_inside(part, outer, asked) for part in _cut(n, *ends, asked)))
     return taken(made) or made
 
 
-def _inside(n: For, outer: Bounds, asked: Asked) -> Stmt:
+def _inside(n: For, outer: Bounds, asked: Wanted) -> Stmt:
     """A loop that is not cut (again): what is in it is."""
     if p.as_int(n.extent) == 1 and not asked.keep_single:
         body = substitute(n.body, {n.loop_var: p.cast(n.loop_var.dtype, n.min)})
@@ -102,20 +91,6 @@ def _inside(n: For, outer: Bounds, asked: Asked) -> Stmt:
     body = _branched(n.body, _by_axis(n), outer, asked)
     made = n if body is n.body else replace(n, body=body)
     return taken(made) or made
-
-
-def _mapped(n: Any, change: Callable[[Stmt], Stmt]) -> Any:
-    """`n` with the statements directly below it changed."""
-    changes: dict[str, Any] = {}
-    for name in n.child_fields:
-        value = getattr(n, name)
-        if isinstance(value, Stmt):
-            changes[name] = change(value)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Stmt):
-            changed = tuple(change(s) for s in value)
-            same = all(a is b for a, b in zip(changed, value, strict=True))
-            changes[name] = value if same else changed
-    return replace(n, **changes) if any(v is not getattr(n, k) for k, v in changes.items()) else n
 
 
 class _Test(NamedTuple):
@@ -166,7 +141,7 @@ def _pieces(edges: list[Edge], low: int, high: int) -> list[tuple[int, int]]:
 # a serial loop becomes several, one after the other
 
 
-def _cut(n: For, low: int, high: int, asked: Asked) -> list[For]:
+def _cut(n: For, low: int, high: int, asked: Wanted) -> list[For]:
     """The parts of a serial loop: in the longest one, tests on its variable alone are decided."""
     hinted = HINT in n.annotations
     if hinted:
@@ -237,7 +212,7 @@ def _is_spatial(loop: For) -> bool:
     return any(x is loop.loop_var for s in stores for index in s.indices for x in walk(index))
 
 
-def _branched(body: Stmt, tests: list[list[Edge]], outer: Bounds, asked: Asked) -> Stmt:
+def _branched(body: Stmt, tests: list[list[Edge]], outer: Bounds, asked: Wanted) -> Stmt:
     """The body for each piece of the first axis, and in each piece for those of the next one."""
     if not tests:
         return _partition(body, outer, asked)
@@ -280,7 +255,7 @@ class _Decided:
             left = [self.test(part, inner) for part in parts]
             if any(a is not b for a, b in zip(left, parts, strict=True)):
                 n = replace(n, condition=p.all_of(*left))
-        return _mapped(n, lambda s: self.stmt(s, inner))
+        return map_bodies(n, lambda s: self.stmt(s, inner))
 
     def test(self, condition: e.PrimExpr, inner: Bounds) -> e.PrimExpr:
         """True, false, or what is left of one of the parts of a condition."""
@@ -304,9 +279,11 @@ class LoopPartition(PrimFuncPass):
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `partition_loops` and `partition_as_asked`."""
         given = ctx.get_config("tir.LoopPartition")
-        keep = given["no_unroll_loop_with_extent_one"]
-        uncut = given["unroll_loop_with_partition_hint_no_interval"]
-        if not given["partition_const_loop"] and not is_marked(func.body):
-            return partition_loops(func, Asked(keep, uncut))
-        wanted = Wanted(given["partition_const_loop"], keep, uncut)
+        wanted = Wanted(
+            given["partition_const_loop"],
+            given["no_unroll_loop_with_extent_one"],
+            given["unroll_loop_with_partition_hint_no_interval"],
+        )
+        if not wanted.constant and not is_marked(func.body):
+            return partition_loops(func, wanted)
         return func.with_body(partition_as_asked(func.body, wanted))

@@ -34,7 +34,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import bodies, substitute
 from mlcnb.tir.op.calls import tvm_thread_allreduce
 from mlcnb.tir.reducers import Reducer, matched_update
 
@@ -105,11 +105,8 @@ def _blocks_in(n: Node) -> Iterator[s.BlockRealize]:
     if isinstance(n, s.BlockRealize):
         yield n
         return
-    for name in n.child_fields:
-        value = getattr(n, name)
-        for part in value if isinstance(value, tuple) else (value,):
-            if isinstance(part, s.Stmt):
-                yield from _blocks_in(part)
+    for part in bodies(n):
+        yield from _blocks_in(part)
 
 
 def _uses(x: Node, variables: set[Var]) -> bool:

@@ -73,9 +73,8 @@ class LowerDeviceKernelLaunch(ModulePass):
             func = kernel.func.with_body(body) if body is not kernel.func.body else kernel.func
             if key.name_hint in called:
                 func = func.with_attr(_marks(kernel, called[key.name_hint]))
-            if func is not kernel.func:
-                changed[key] = func
-        return mod.with_functions(changed) if changed else mod
+            changed[key] = func
+        return mod.with_functions(changed)
 
 
 def _read(key: GlobalVar, func: PrimFunc) -> _Kernel | None:

@@ -63,11 +63,8 @@ class MakePackedAPI(ModulePass):
             if not isinstance(func, PrimFunc):
                 continue
             called = func.with_body(_by_symbol(func, symbols))
-            if target is not None:
-                changed[key] = _packed(called, target)
-            elif called.body is not func.body:
-                changed[key] = called
-        return mod.with_functions(changed) if changed else mod
+            changed[key] = called if target is None else _packed(called, target)
+        return mod.with_functions(changed)
 
 
 def _by_symbol(func: PrimFunc, symbols: dict[str, str]) -> Stmt:

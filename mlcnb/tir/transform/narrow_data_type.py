@@ -96,9 +96,7 @@ class _Narrower(PyStmtExprMutator):
 
     def access(self, n: Any) -> Any:
         """A load or store: its indices, and the value that is stored."""
-        indices = tuple(self.index(i) for i in n.indices)
-        same = all(a is b for a, b in zip(indices, n.indices, strict=True))
-        changes = {"indices": n.indices if same else indices}
+        changes: dict[str, Any] = {"indices": tuple(map(self.index, n.indices))}
         for name in ("value", "predicate"):
             if getattr(n, name, None) is not None:
                 changes[name] = self.visit(getattr(n, name))
@@ -130,14 +128,10 @@ class _Narrower(PyStmtExprMutator):
             values.append(self.forced(value))
             bounds = Range(self.forced(dom.min), self.forced(dom.extent))
             axes.append(replace(axis, dom=bounds, var=fresh))
-        block = n.block
-        if any(a is not b for a, b in zip(axes, block.iter_vars, strict=True)):
-            block = replace(block, iter_vars=tuple(axes))
-        same = all(a is b for a, b in zip(values, n.iter_values, strict=True))
-        kept = n.iter_values if same else tuple(values)
+        block = replace(n.block, iter_vars=tuple(axes))
         predicate = self.visit(n.predicate)
         inside = map_children(block, lambda x: x if x in axes else self.visit(x))
-        return replace(n, iter_values=kept, predicate=predicate, block=inside)
+        return replace(n, iter_values=tuple(values), predicate=predicate, block=inside)
 
     def visit_attr_stmt_(self, n: AttrStmt) -> Stmt:
         """A thread axis: one variable in the whole function."""

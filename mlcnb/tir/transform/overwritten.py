@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from mlcnb.arith import Analyzer
-from mlcnb.core.node import Node, replace, walk
+from mlcnb.core.node import Node, identical, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
@@ -59,8 +59,7 @@ def _remove(n: Node) -> Node | None:
     for stmt in kept:
         if not _is_there(stmt, left):
             left.append(stmt)
-    same = len(left) == len(n.seq) and all(a is b for a, b in zip(left, n.seq, strict=True))
-    return None if same else seq(*left)
+    return None if identical(left, n.seq) else seq(*left)
 
 
 def _nest(n: Stmt) -> _Nest | None:

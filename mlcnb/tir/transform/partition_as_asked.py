@@ -30,7 +30,7 @@ from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.functor import map_bodies, substitute
 from mlcnb.tir.stmt import For, ForKind, IfThenElse, LetStmt, Stmt, seq
 
-#: the annotation of a loop that is to be cut at any test
+#: the annotation of a loop that is to be cut at any test, at both ends
 HINT = "pragma_loop_partition_hint"
 
 
@@ -44,6 +44,10 @@ class Wanted(NamedTuple):
     constant: bool = False
     keep_single: bool = False
     unroll_uncut: bool = False
+
+
+#: nothing is asked for
+PLAIN = Wanted()
 
 
 def is_marked(n: Stmt) -> bool:

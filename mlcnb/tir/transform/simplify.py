@@ -11,7 +11,7 @@ from typing import Any
 
 from mlcnb.arith import Analyzer, ModularSet
 from mlcnb.arith.sum import is_index
-from mlcnb.core.node import Node, map_children, replace, rewrite, walk
+from mlcnb.core.node import Node, identical, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
@@ -54,8 +54,7 @@ class Simplifier(PyStmtExprMutator):
     def visit_seq_stmt_(self, n: SeqStmt) -> Stmt | None:
         """What is left of the statements, in order."""
         parts = [part for part in map(self.visit_stmt, n.seq) if part is not None]
-        same = len(parts) == len(n.seq) and all(a is b for a, b in zip(parts, n.seq, strict=True))
-        return n if same else (seq(*parts) if parts else None)
+        return n if identical(parts, n.seq) else (seq(*parts) if parts else None)
 
     def visit_evaluate_(self, n: Evaluate) -> Stmt | None:
         """A constant does nothing."""

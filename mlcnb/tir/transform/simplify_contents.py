@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from dataclasses import replace as changed
 from typing import Any
 
-from mlcnb.core.node import Node, map_children, rewrite, walk
+from mlcnb.core.node import Node, identical, map_children, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
@@ -103,7 +103,7 @@ class ContentsSimplifier(KnowingSimplifier):
                     parts.append(part)
                     for condition in facts.assumed(part):
                         stack.enter_context(self.given(condition))
-        if len(parts) == len(n.seq) and all(a is b for a, b in zip(parts, n.seq, strict=True)):
+        if identical(parts, n.seq):
             return n
         return s.seq(*parts) if parts else None
 

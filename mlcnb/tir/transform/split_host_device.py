@@ -134,4 +134,4 @@ class SplitHostDevice(ModulePass):
             if kernels:
                 changed[key] = host
                 changed.update((e.GlobalVar(name), kernel) for name, kernel in kernels.items())
-        return mod.with_functions(changed) if changed else mod
+        return mod.with_functions(changed)

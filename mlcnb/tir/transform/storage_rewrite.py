@@ -79,17 +79,15 @@ def _visit(n: Any, at_least: int) -> Any:
 
 def _below(n: s.Stmt, at_least: int) -> s.Stmt:
     """`n`, with the bodies of what stands in its innermost sequence visited."""
-    changes = {}
+    changes: dict[str, Any] = {}
     for name in n.child_fields:
         value = getattr(n, name)
         if isinstance(value, s.Stmt):
             visit = _below if isinstance(n, _AROUND) else _visit
             changes[name] = visit(value, at_least)
         elif isinstance(value, tuple) and value and isinstance(value[0], s.Stmt):
-            new = tuple(_visit(x, at_least) for x in value)
-            same = all(a is b for a, b in zip(new, value, strict=True))
-            changes[name] = value if same else new
-    return replace(n, **changes) if changes else n
+            changes[name] = tuple(_visit(x, at_least) for x in value)
+    return replace(n, **changes)
 
 
 def _peeled(n: s.Stmt) -> tuple[list[s.Stmt], s.Stmt]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mlcnb.arith import simplify
-from mlcnb.core.node import Node, map_children, replace, rewrite, walk
+from mlcnb.core.node import Node, identical, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
@@ -224,7 +224,7 @@ class Widen:
     def call(self, n: e.Call) -> e.PrimExpr:
         """A call that works lane by lane."""
         args = tuple(self.expr(a) for a in n.args)
-        if all(a is b for a, b in zip(args, n.args, strict=True)):
+        if identical(args, n.args):
             if n.op not in REPEATABLE:  # each lane calls it
                 raise NoVectorForm
             return n

@@ -16,12 +16,13 @@ from mlcnb.relax.frontend.onnx.load import Source
 from mlcnb.relax.frontend.onnx.protos import node_name, operator_text, plain_domain
 from mlcnb.relax.frontend.onnx.tensors import to_array, to_dense
 from mlcnb.relax.frontend.shared.errors import UnknownValueError
-from mlcnb.relax.frontend.shared.limits import MAX_KNOWN_ELEMENTS, MAX_NDIM
+from mlcnb.relax.frontend.shared.limits import MAX_NDIM
+from mlcnb.relax.frontend.shared.node import GraphNode
 from mlcnb.relax.frontend.shared.values import Values
 from mlcnb.relax.struct_info import ShapeStructInfo
 
 
-class Node:
+class Node(GraphNode):
     """A NodeProto with its attributes read, and the importer's means to build.
 
     Args:
@@ -32,6 +33,8 @@ class Node:
         attributes: those of the function that the node stands in, which its own may refer to.
         path: names of the nodes whose functions are being written out, ending in "/".
     """
+
+    advice = "see the operator at https://onnx.ai/onnx/operators"
 
     def __init__(
         self,
@@ -113,10 +116,6 @@ class Node:
                     f"{place} is of a kind that mlcnb does not read", hint="see the ONNX operator"
                 )
 
-    def emit(self, value: Any) -> Expr:
-        """Bind an expression; a call on constants becomes a constant."""
-        return self.values.emit(value)
-
     def assume(self, condition: Any, holds: bool) -> None:
         """Check, as the model runs, that a condition on sizes holds, or that it does not."""
         one, zero = (p.const(n, "int64") for n in (1, 0))
@@ -125,23 +124,6 @@ class Node:
         var = Var(emitter.names.fresh("condition"), info, self.span)
         value = ShapeExpr((p.select(condition, one, zero),))
         emitter.bindings.append(MatchCast(var, value, info))
-
-    def constant(self, x: Expr | None, what: str) -> np.ndarray:
-        """The value of an input that must be known.
-
-        Raises:
-            UnknownValueError: it is computed as the model runs.
-        """
-        found = self.known(x)
-        if found is None or found.dtype == object:
-            self.unknown(x, f"{what} is not known before the model runs")
-        if found.size > MAX_KNOWN_ELEMENTS:
-            self.refuse(f"{what} has {found.size} elements, more than {MAX_KNOWN_ELEMENTS}")
-        return found
-
-    def known(self, x: Expr | None) -> np.ndarray | None:
-        """The value of an input where it is known; an object array of PrimExprs where symbolic."""
-        return self.values.known(x)
 
     def sizes(self, x: Expr | None) -> np.ndarray | None:
         """As `known`, with floats that are computed from sizes: casts, or quotients of casts."""
@@ -163,28 +145,9 @@ class Node:
             self.unknown(x, f"{what} is not known before the model runs")
         return self.values.lengths(x, count)
 
-    def dims(self, x: Expr) -> tuple[Any, ...]:
-        """The dimensions of a tensor: ints, or PrimExprs.
-
-        Raises:
-            UnknownValueError: they are not known.
-        """
-        dims = getattr(x.struct_info, "dims", None)
-        if dims is None:
-            self.unknown(x, "the shape of an operand is not known before the model runs")
-        return tuple(d if as_int(d) is None else as_int(d) for d in dims)
-
-    def dtype(self, x: Expr) -> str:
-        """The dtype of a tensor."""
-        kind = getattr(x.struct_info, "dtype", None)
-        return str(kind) if kind else self.refuse("the dtype of an operand is not known")
-
-    def refuse(self, why: str, hint: str | None = None) -> NoReturn:
-        """Raise an UnsupportedOpError that names operator, node and opset."""
-        raise UnsupportedOpError(
-            f"{self.where}: {why}",
-            hint=hint or "see the operator at https://onnx.ai/onnx/operators",
-        )
+    def missing(self, x: Any, why: str, hint: str | None = None) -> NoReturn:
+        """As `unknown`."""
+        self.unknown(x, why)
 
     def unknown(self, x: Any, why: str) -> NoReturn:
         """Raise an UnknownValueError that names the inputs that `x` is computed from."""

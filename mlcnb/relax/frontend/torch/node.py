@@ -9,15 +9,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
-import numpy as np
-
-from mlcnb.core.errors import UnsupportedDtypeError, UnsupportedOpError
+from mlcnb.core.errors import UnsupportedDtypeError
+from mlcnb.core.node import identical
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.span import Span
 from mlcnb.relax.expr import Expr, const, tensor_info
-from mlcnb.relax.frontend.shared.limits import MAX_KNOWN_ELEMENTS
+from mlcnb.relax.frontend.shared.node import GraphNode
 from mlcnb.relax.frontend.shared.values import Values
 from mlcnb.relax.frontend.torch.symbols import Symbols
 from mlcnb.relax.operator import declaration, make_call
@@ -60,7 +58,7 @@ def _is_users(file: str) -> bool:
     return not file.startswith(own)
 
 
-class Node:
+class Node(GraphNode):
     """An fx.Node of an ATen operator, with the importer's means to build.
 
     Args:
@@ -69,6 +67,8 @@ class Node:
         symbols: makes symbolic sizes.
         source: what the model is called.
     """
+
+    advice = "write that part of the model with other operators"
 
     def __init__(self, fx_node: Any, values: Values, symbols: Symbols, source: str) -> None:
         self.fx = fx_node
@@ -91,10 +91,6 @@ class Node:
     def span(self) -> Span:
         """Where calls that are made for this node come from."""
         return origin_of(self.fx, self.target.removeprefix("aten.").partition(".")[0])
-
-    def emit(self, value: Any) -> Any:
-        """Bind an expression; a call on constants becomes a constant."""
-        return self.values.emit(value)
 
     def attr(self, name: str, default: Any = None) -> Any:
         """The default: ATen's arguments are given to the spelling."""
@@ -144,7 +140,7 @@ class Node:
         for size, dim in zip(fake.shape, have, strict=True):
             self.symbols.learn(size, dim)
         want = self.symbols.learned_dims(fake.shape, have)
-        if all(a is b for a, b in zip(want, have, strict=True)):
+        if identical(want, have):
             return value
         return self.values.cast(value, tensor_info(want, value.struct_info.dtype))
 
@@ -184,23 +180,6 @@ class Node:
                 found = kind
         return dtype_of(found, self.where)
 
-    def constant(self, x: Any, what: str) -> np.ndarray:
-        """The value of a tensor that must be known at import.
-
-        Raises:
-            UnsupportedOpError: it is computed as the model runs.
-        """
-        found = self.known(x)
-        if found is None or found.dtype == object:
-            self.refuse(f"{what} is not known before the model runs", "make it a constant")
-        if found.size > MAX_KNOWN_ELEMENTS:
-            self.refuse(f"{what} has {found.size} elements, more than {MAX_KNOWN_ELEMENTS}")
-        return found
-
-    def known(self, x: Any) -> np.ndarray | None:
-        """The value of a tensor where it is known."""
-        return self.values.known(x)
-
     def size(self, x: Any) -> Any:
         """The only element of an integer tensor as a size, which is found as the model runs."""
         known = self.known(x)
@@ -208,21 +187,9 @@ class Node:
             return known.item()
         return self.values.lengths(x, 1)[0]
 
-    def dims(self, x: Any) -> tuple[Any, ...]:
-        """The dimensions of a tensor: ints, or PrimExprs."""
-        dims = getattr(x.struct_info, "dims", None)
-        if dims is None:
-            self.refuse("the shape of an operand is not known before the model runs")
-        return tuple(d if as_int(d) is None else as_int(d) for d in dims)
-
     def rank(self, x: Any) -> int:
         """How many dimensions a tensor has."""
         return len(self.dims(x))
-
-    def dtype(self, x: Any) -> str:
-        """The dtype of a tensor."""
-        kind = getattr(x.struct_info, "dtype", None)
-        return str(kind) if kind else self.refuse("the dtype of an operand is not known")
 
     @property
     def outputs(self) -> tuple[Any, ...]:
@@ -232,13 +199,6 @@ class Node:
     def unknown(self, x: Any, why: str) -> NoReturn:
         """Refuse what is computed as the model runs."""
         self.refuse(why, "carry tensors of a fixed number of dimensions")
-
-    def refuse(self, why: str, hint: str | None = None) -> NoReturn:
-        """Raise an UnsupportedOpError that names the model, the node and its line."""
-        raise UnsupportedOpError(
-            f"{self.where}: {why}",
-            hint=hint or "write that part of the model with other operators",
-        )
 
 
 def target_name(target: Any) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlcnb.arith.reading import Context, simplified
-from mlcnb.core.node import EMPTY, Node, replace, rewrite
+from mlcnb.core.node import EMPTY, Node, identical, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -42,15 +42,11 @@ class Rebuilder:
 
     def exprs(self, values: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
         """A tuple of expressions."""
-        new = tuple(map(self.expr, values))
-        return values if all(a is b for a, b in zip(new, values, strict=True)) else new
+        return tuple(map(self.expr, values))
 
     def region(self, r: BufferRegion) -> BufferRegion:
         """The box of a buffer."""
-        ranges = tuple(self.range(x) for x in r.region)
-        if all(a is b for a, b in zip(ranges, r.region, strict=True)):
-            return r
-        return BufferRegion(r.buffer, ranges)
+        return replace(r, region=tuple(map(self.range, r.region)))
 
     def range(self, r: e.Range) -> e.Range:
         """One side of a box, or the domain of an axis."""
@@ -58,8 +54,7 @@ class Rebuilder:
 
     def regions(self, given: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
         """All boxes of a block's reads or writes."""
-        new = tuple(map(self.region, given))
-        return given if all(a is b for a, b in zip(new, given, strict=True)) else new
+        return tuple(map(self.region, given))
 
     def on_For(self, n: s.For) -> Any:
         """A loop."""
@@ -87,13 +82,12 @@ class Rebuilder:
 
     def matches(self, given: tuple[MatchBufferRegion, ...]) -> tuple[MatchBufferRegion, ...]:
         """The sub-buffers of a block."""
-        new = tuple(replace(m, source=self.region(m.source)) for m in given)
-        return given if all(a is b for a, b in zip(new, given, strict=True)) else new
+        return tuple(replace(m, source=self.region(m.source)) for m in given)
 
     def on_SeqStmt(self, n: s.SeqStmt) -> Any:
         """A sequence."""
         new = tuple(map(self.stmt, n.seq))
-        return n if all(a is b for a, b in zip(new, n.seq, strict=True)) else s.seq(*new)
+        return n if identical(new, n.seq) else s.seq(*new)
 
     def on_BufferStore(self, n: s.BufferStore) -> Any:
         """A store."""
@@ -140,8 +134,7 @@ class Substitution(Rebuilder):
         if not n.iter_vars:
             return super().on_Block(n)
         axes = tuple(replace(v, dom=self.range(v.dom)) for v in n.iter_vars)
-        same = all(a is b for a, b in zip(axes, n.iter_vars, strict=True))
-        return n if same else replace(n, iter_vars=axes)
+        return replace(n, iter_vars=axes)
 
 
 class AxisSubstitution(Substitution):
@@ -150,9 +143,7 @@ class AxisSubstitution(Substitution):
     def on_Block(self, n: s.Block) -> Any:
         """The block is entered, axes or not."""
         axes = tuple(replace(v, dom=self.range(v.dom)) for v in n.iter_vars)
-        same = all(a is b for a, b in zip(axes, n.iter_vars, strict=True))
-        new = Rebuilder.on_Block(self, n)
-        return new if same else replace(new, iter_vars=axes)
+        return replace(Rebuilder.on_Block(self, n), iter_vars=axes)
 
 
 class Guard(Rebuilder):

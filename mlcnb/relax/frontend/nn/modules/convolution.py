@@ -26,6 +26,8 @@ class _Convolution(Module):
 
     rank = 0
     transposed = False
+    #: what the operator is told beside the tensors
+    options: tuple[str, ...] = ("stride", "padding", "dilation", "groups")
 
     def __init__(
         self,
@@ -70,20 +72,22 @@ class _Convolution(Module):
             )
         return dim // self.groups
 
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, in_channels, …) -> (N, out_channels, …), in the layout of the class."""
+        apply = getattr(op, f"conv{self.rank}d{'_transpose' if self.transposed else ''}")
+        named = {name: getattr(self, name) for name in self.options}
+        return apply(x, self.weight, self.bias, **named)
+
 
 class Conv1D(_Convolution):
     """Convolution of signals (N, C, W); the weight is (out, in / groups, w)."""
 
     rank = 1
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(N, in_channels, W) -> (N, out_channels, W')."""
-        attrs = (self.stride, self.padding, self.dilation, self.groups)
-        return op.conv1d(x, self.weight, self.bias, *attrs)
-
 
 class _ImageConvolution(_Convolution):
     layout = ""
+    options = (*_Convolution.options, "data_layout")
 
     def __init__(self, *args: Any, data_layout: str | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -95,25 +99,16 @@ class Conv2D(_ImageConvolution):
 
     rank, layout = 2, "NCHW"
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(N, in_channels, H, W) -> (N, out_channels, H', W')."""
-        attrs = (self.stride, self.padding, self.dilation, self.groups, self.data_layout)
-        return op.conv2d(x, self.weight, self.bias, *attrs)
-
 
 class Conv3D(_ImageConvolution):
     """Convolution of volumes in `data_layout`; the weight is (out, in / groups, d, h, w)."""
 
     rank, layout = 3, "NCDHW"
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(N, in_channels, D, H, W) -> (N, out_channels, D', H', W')."""
-        attrs = (self.stride, self.padding, self.dilation, self.groups, self.data_layout)
-        return op.conv3d(x, self.weight, self.bias, *attrs)
-
 
 class _Transposed(_Convolution):
     transposed = True
+    options = (*_Convolution.options, "output_padding")
 
     def __init__(
         self,
@@ -138,18 +133,8 @@ class ConvTranspose1D(_Transposed):
 
     rank = 1
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(N, in_channels, W) -> (N, out_channels, W')."""
-        attrs = (self.stride, self.padding, self.output_padding, self.dilation, self.groups)
-        return op.conv1d_transpose(x, self.weight, self.bias, *attrs)
-
 
 class ConvTranspose2D(_Transposed):
     """Transposed convolution of images (N, C, H, W); the weight is (in, out / groups, h, w)."""
 
     rank = 2
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(N, in_channels, H, W) -> (N, out_channels, H', W')."""
-        attrs = (self.stride, self.padding, self.output_padding, self.dilation, self.groups)
-        return op.conv2d_transpose(x, self.weight, self.bias, *attrs)

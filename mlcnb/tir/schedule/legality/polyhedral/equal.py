@@ -21,6 +21,7 @@ from typing import Any
 from mlcnb.arith.isl import Undecided, is_identity
 from mlcnb.arith.presburger import NotAffine
 from mlcnb.core import display
+from mlcnb.core.node import children
 from mlcnb.ir import expr as e
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule.legality.polyhedral.flow import Flow, Source, kind_of
@@ -282,12 +283,7 @@ def _operator(x: e.PrimExpr) -> Any:
 
 
 def _operands(x: e.PrimExpr) -> list[e.PrimExpr]:
-    found: list[e.PrimExpr] = []
-    for name in x.child_fields:
-        value = getattr(x, name)
-        items = value if isinstance(value, tuple) else (value,)
-        found += [item for item in items if isinstance(item, e.PrimExpr)]
-    return found
+    return [part for part in children(x) if isinstance(part, e.PrimExpr)]
 
 
 def _same_shape(a: tuple[e.PrimExpr, ...], b: tuple[e.PrimExpr, ...]) -> bool:
