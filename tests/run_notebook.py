@@ -25,10 +25,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
+from mlcnb.cli._saved import VIEW, made_of, put_away, states, take_back
 from mlcnb.cli.lab import JUPYTER
-
-VIEW = "application/vnd.jupyter.widget-view+json"
-STATE = "application/vnd.jupyter.widget-state+json"
 
 
 @dataclass(frozen=True)
@@ -123,12 +121,12 @@ def without_dead_widgets(notebook: nbformat.NotebookNode) -> nbformat.NotebookNo
     """The notebook, changed in place: progress bars are gone, and so are widgets' states, but for
     those that a cell shows and what these are made of.
     """
-    held = notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
+    held = states(take_back(notebook))
     for cell in notebook.cells:
         if "outputs" in cell:
             cell.outputs = _joined([o for o in cell.outputs if not _is_progress(o, held)])
     outputs = [o for c in notebook.cells for o in c.get("outputs", ())]
-    live = _made_of(
+    live = made_of(
         [o["data"][VIEW]["model_id"] for o in outputs if VIEW in o.get("data", {})], held
     )
     for name in set(held) - live:
@@ -150,19 +148,6 @@ def _joined(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]
     return joined
 
 
-def _made_of(names: list[str], held: dict[str, Any]) -> set[str]:
-    """These widgets and all those in them."""
-    found: set[str] = set()
-    names = list(names)
-    while names:
-        name = names.pop()
-        if name in held and name not in found:
-            found.add(name)
-            parts = re.findall(r'IPY_MODEL_(\w+)|"model_id": "(\w+)"', json.dumps(held[name]))
-            names += [first or second for first, second in parts]
-    return found
-
-
 def _is_progress(output: nbformat.NotebookNode, held: dict[str, Any]) -> bool:
     """Whether this is a progress bar: a widget, text that stopped on its way, or what is left."""
     if output.get("name") == "stderr":
@@ -172,7 +157,7 @@ def _is_progress(output: nbformat.NotebookNode, held: dict[str, Any]) -> bool:
         return True  # mlcnb's own, which is done
     if VIEW not in data or "text/html" in data:
         return False
-    parts = _made_of([data[VIEW]["model_id"]], held)
+    parts = made_of([data[VIEW]["model_id"]], held)
     return any(held[name]["model_name"] == "FloatProgressModel" for name in parts) or (
         re.search(r"\d%\|", data.get("text/plain", "")) is not None
     )
@@ -192,7 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{args.notebook}: {error}", file=sys.stderr)
         return 1
     if args.keep:
-        nbformat.write(without_dead_widgets(run.notebook), args.notebook)
+        nbformat.write(put_away(without_dead_widgets(run.notebook)), args.notebook)
     if args.html:
         write_html(run.notebook, args.notebook, args.html)
     for line in text_lines(run.notebook):

@@ -26,7 +26,8 @@ RECORD = ".mlcnb-files.json"
 #: settings for JupyterLab: no news, no question about a newer version, so that nothing is fetched
 SETTINGS = Path(__file__).with_name("jupyterlab")
 #: settings for all programs of Jupyter: a notebook that is saved as HTML shows the static form of a
-#: page before its live one, which is blank without scripts from the network
+#: page before its live one, which is blank without scripts from the network; and for its server,
+#: which saves notebooks so that they are read like that elsewhere
 JUPYTER = Path(__file__).with_name("settings")
 
 

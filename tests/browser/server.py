@@ -20,7 +20,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from mlcnb.cli.lab import SETTINGS, is_root
+from mlcnb.cli.lab import SETTINGS, is_root, with_settings
 
 ROOT = Path(__file__).parents[2]
 #: seconds
@@ -103,7 +103,7 @@ class Server:
 
 def environment(folder: Path) -> dict[str, str]:
     """The process's own, with every folder of Jupyter's under `folder`."""
-    own = {
+    folders = {
         "JUPYTER_CONFIG_DIR": "config",
         "JUPYTER_DATA_DIR": "data",
         "JUPYTER_RUNTIME_DIR": "runtime",
@@ -111,8 +111,9 @@ def environment(folder: Path) -> dict[str, str]:
         "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
         "IPYTHONDIR": "ipython",
     }
-    paths = {name: str(folder / part) for name, part in own.items()}
-    return {**os.environ, **paths, "PYTHONPATH": str(ROOT), "JUPYTER_PREFER_ENV_PATH": "1"}
+    paths = {name: str(folder / part) for name, part in folders.items()}
+    own = {**os.environ, **paths, "PYTHONPATH": str(ROOT), "JUPYTER_PREFER_ENV_PATH": "1"}
+    return with_settings(own)
 
 
 def free_port() -> int:

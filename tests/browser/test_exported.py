@@ -13,6 +13,8 @@ import pytest
 from mlcnb.cli.lab import with_settings
 from tests.browser.server import ROOT
 
+expect = pytest.importorskip("playwright.sync_api").expect
+
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 #: with pages, and quick to write
 ALWAYS = "07_pages"
@@ -22,13 +24,13 @@ SHOWN = """() => [...document.querySelectorAll('.jp-OutputArea-output')].map(o =
 ])"""
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        pytest.param(p, id=p.stem, marks=() if p.stem == ALWAYS else pytest.mark.slow)
-        for p in NOTEBOOKS
-    ],
-)
+CASES = [
+    pytest.param(p, id=p.stem, marks=() if p.stem == ALWAYS else pytest.mark.slow)
+    for p in NOTEBOOKS
+]
+
+
+@pytest.mark.parametrize("source", CASES)
 def test_a_notebook_as_html(idle, tmp_path: Path, source: Path) -> None:
     command = [sys.executable, "-m", "nbconvert", "--to", "html", "--output-dir", str(tmp_path)]
     env = with_settings(os.environ)
@@ -37,16 +39,34 @@ def test_a_notebook_as_html(idle, tmp_path: Path, source: Path) -> None:
     check(idle, tmp_path / f"{source.stem}.html", sum(len(c.get("outputs", ())) for c in cells))
 
 
-def test_pages_without_state_are_static_wherever_html_is_made(idle, tmp_path: Path) -> None:
-    """A renderer that knows nothing of mlcnb, nbviewer say, of a notebook saved without widgets."""
+@pytest.mark.parametrize("source", CASES)
+def test_a_notebook_as_html_by_a_program_that_knows_nothing_of_mlcnb(idle, tmp_path, source):
+    """nbviewer, say: no setting of ours, the notebook as it is."""
+    plain(idle, tmp_path, source)
+
+
+def test_what_a_reader_saves_is_static_there_too_and_live_when_it_is_opened_again(
+    lab, idle, tmp_path
+):
+    nb = lab.open(["from tests.browser.kit import Kit; Kit()", "1 + 1"], trusted=True)
+    nb.run()
+    page = nb.output(0).locator(".mlcnb")
+    expect(page).to_be_visible()
+    nb.save()
+    plain(idle, tmp_path, nb.path)
+    again = nb.reopen()
+    expect(again.output(0).locator(".mlcnb")).to_be_visible()
+
+
+def plain(idle, folder: Path, source: Path) -> None:
+    """The notebook by nbconvert as it comes; each output shows something."""
     from nbconvert import HTMLExporter
 
-    notebook = nbformat.read(ROOT / "notebooks" / f"{ALWAYS}.ipynb", 4)
-    assert notebook.metadata.pop("widgets")
+    notebook = nbformat.read(source, 4)
     body, _ = HTMLExporter().from_notebook_node(notebook)
-    (tmp_path / "plain.html").write_text(body, encoding="utf-8")
+    (folder / "plain.html").write_text(body, encoding="utf-8")
     count = sum(len(cell.get("outputs", ())) for cell in notebook.cells)
-    check(idle, tmp_path / "plain.html", count)
+    check(idle, folder / "plain.html", count)
 
 
 def check(idle, path: Path, count: int) -> None:
