@@ -34,7 +34,7 @@ class Tiles:
     Attributes:
         extents: of all axes.
         tile: how far a tile goes along each axis; all of it, where it is summed up.
-        touches: of what is read and written.
+        touches: of what is read, and, last, of what is written.
         nbytes: of an element of each.
     """
 
@@ -46,15 +46,22 @@ class Tiles:
     def best(self, axes: Sequence[int], target: Target) -> tuple[tuple[int, ...], float]:
         """The best order of loops over the tiles of `axes`, and the cycles that it leaves in sight.
 
-        Of equal ones the first, in the order of the axes.
+        Of equal ones the first, in the order of the axes. The outermost one, whose tiles threads
+        share, is none along the rows of the result if there is another.
         """
         trips = {a: -(-self.extents[a] // self.tile[a]) for a in axes}
         moved = sorted((a for a in axes if trips[a] > 1), key=lambda a: -trips[a])[:MOST_LOOPS]
         rest = tuple(a for a in axes if a not in moved)
-        orders = itertools.permutations(sorted(moved))
-        found = {order: self.cycles((*rest, *order), target) for order in orders}
+        orders = [*itertools.permutations(sorted(moved))]
+        apart = [order for order in orders if not (order and self.shares_lines(order[0]))]
+        found = {order: self.cycles((*rest, *order), target) for order in apart or orders}
         order = min(found, key=lambda x: found[x])
         return (*rest, *order), found[order]
+
+    def shares_lines(self, axis: int) -> bool:
+        """Whether tiles that lie beside each other along an axis write to the same lines."""
+        result = self.touches[-1]
+        return any(dimension == result.rank - 1 for dimension, _ in result.moves[axis])
 
     def cycles(self, order: Sequence[int], target: Target) -> float:
         """Cycles to bring what is touched, in sight."""

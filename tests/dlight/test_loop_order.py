@@ -70,3 +70,13 @@ def test_large_weights_pass_by_once():
 def test_all_orders_of_equal_cost_leave_the_axes_in_order():
     tiles = tiles_of(einsum("ik,kj->ij", i=8, k=4, j=32), (4, 16, 0))
     assert tiles.best((1, 0), ZEN)[0] == (0, 1)
+
+
+def test_threads_do_not_share_lines():
+    """Tiles of 14 columns end inside lines: threads take rows or channels, never columns."""
+    tiles = tiles_of(convolution(1, 64, 64, (56, 56)), (1, 32, 1, 14, 0, 0, 0))
+    order, _ = tiles.best((1, 0, 2, 3), ZEN)
+    first = next(a for a in order if tiles.extents[a] > tiles.tile[a])
+    assert first != 3
+    alone = tiles_of(einsum("ik,kj->ij", i=4, k=8, j=64), (4, 16, 0))
+    assert alone.best((1, 0), ZEN)[0] == (0, 1)
