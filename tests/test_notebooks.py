@@ -13,6 +13,7 @@ import pytest
 from nbformat import v4
 
 import mlcnb as mlc
+from mlcnb.cli._saved import put_away
 from mlcnb.target import Target
 from tests.run_notebook import (
     Run,
@@ -167,7 +168,7 @@ def test_outputs_are_committed(name):
     assert not [o for cell in cells for o in cell.outputs if o.output_type == "error"]
     assert len(text) < 1_500_000
     kept, alive = (nbformat.reads(text, as_version=4) for _ in range(2))
-    assert kept == without_dead_widgets(alive), (
+    assert kept == put_away(without_dead_widgets(alive)), (
         f"python tests/run_notebook.py notebooks/{name} --keep"
     )
 
