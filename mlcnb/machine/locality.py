@@ -66,23 +66,39 @@ class _Toucher(ThroughIndices):
         self.arrays = dict(layout)
         self.numbers = {data: n for n, data in enumerate(self.arrays)}
         self.reading: dict[int, bool] = {}
+        self.turn, self.only = 0, -1
+
+    def one(self, which: int, n: Any, frame: Frame, mask: Any) -> Touched:
+        """One of the accesses of a store or value: no others are looked at."""
+        self.only = which
+        try:
+            return self.all(n, frame, mask)[which]
+        finally:
+            self.only = -1
 
     def all(self, n: Any, frame: Frame, mask: Any) -> list[Touched]:
-        """The accesses of a store or value, in the iterations of `mask`."""
+        """The accesses to cached memory of a store or value, in the iterations of `mask`."""
+        self.turn = 0
         parts = [n.value] if isinstance(n, s.Evaluate) else [n]
         if isinstance(n, s.BufferStore):
             parts = [*n.indices, n.value]
         try:
             found = [x for part in parts for x in self.value(part, frame, mask)]
         except Unknown:  # which of them are made depends on memory: all
+            self.turn = 0
             loads = [x for x in walk(n) if isinstance(x, BufferLoad)]
             found = [self.access(x.buffer, x.indices, None, frame, mask) for x in loads]
         if isinstance(n, s.BufferStore):
             found.append(self.access(n.buffer, n.indices, n.predicate, frame, mask))
-        return found
+        return [x for x in found if x[0].scope in CACHED]
 
     def access(self, buffer: Any, indices: Any, predicate: Any, frame: Frame, mask: Any) -> Any:
         """One load or store, wherever it is: (buffer, addresses, mask)."""
+        if buffer.scope not in CACHED:
+            return buffer, ANYWHERE, mask
+        self.turn += 1
+        if self.only not in (-1, self.turn - 1):
+            return buffer, ANYWHERE, mask
         try:
             position, kept = self.position(buffer, indices, predicate, frame, mask)
         except Unknown:
@@ -115,15 +131,25 @@ class _Place:
     def touched(self, n: Any, points: np.ndarray) -> list[Touched]:
         """The accesses of a statement or value in these iterations."""
         with np.errstate(all="ignore"):
-            frame, held = self.frame(points), None
-            for condition in self.conditions:
-                if not self.toucher.reads(condition):
-                    held = both(held, evaluate(condition, frame, None))
-            return [
-                (buffer, self._anywhere(buffer, points) if at is ANYWHERE else at, mask)
-                for buffer, at, mask in self.toucher.all(n, frame, held)
-                if buffer.scope in CACHED
-            ]
+            found = self.toucher.all(n, *self._around(points))
+            return [self._placed(x, points) for x in found]
+
+    def one(self, which: int, n: Any, points: np.ndarray) -> Touched:
+        """One of the accesses that `touched` finds."""
+        with np.errstate(all="ignore"):
+            return self._placed(self.toucher.one(which, n, *self._around(points)), points)
+
+    def _around(self, points: np.ndarray) -> tuple[Frame, Any]:
+        """The variables, and the iterations in which the conditions hold."""
+        frame, held = self.frame(points), None
+        for condition in self.conditions:
+            if not self.toucher.reads(condition):
+                held = both(held, evaluate(condition, frame, None))
+        return frame, held
+
+    def _placed(self, touched: Touched, points: np.ndarray) -> Touched:
+        buffer, at, mask = touched
+        return buffer, self._anywhere(buffer, points) if at is ANYWHERE else at, mask
 
     def _anywhere(self, buffer: Buffer, points: np.ndarray) -> np.ndarray:
         """Addresses all over the array, the same each time."""
@@ -140,6 +166,7 @@ class _Reader:
         self.layout = layout
         self.place = _Place(_Toucher(layout))
         self.tick = 0
+        self.divisors: dict[e.Var, set[int]] = {}
 
     def region(self, n: Any) -> Nest:
         """A statement as one nest."""
@@ -204,7 +231,7 @@ class _Reader:
         extent = p.as_int(n.extent)
         trips = self.most(n.extent) if extent is None else extent
         limits = () if extent is not None else (p.less(p.subtract(n.loop_var, n.min), n.extent),)
-        levels = [Level(n, some, unit, next(_NUMBERS)) for some, unit in _pieces(n, trips)]
+        levels = [Level(n, some, unit, next(_NUMBERS)) for some, unit in self.pieces(n, trips)]
         begin = self.tick
         inner = self.inside(n.body, levels=levels, conditions=limits)
         self.tick = begin + (self.tick - begin) * trips
@@ -216,6 +243,20 @@ class _Reader:
             inner = [self.nest(levels[at], (body,) if body.inside else (), body.inside)]
         self.place = outer
         return inner[0]
+
+    def pieces(self, n: s.For, trips: int) -> list[tuple[int, int]]:
+        """(trips, unit) of the loops that a fused one was made of, outermost first.
+
+        They are read from the numbers by which indices divide it.
+        """
+        if n.loop_var not in self.divisors:
+            self.divisors |= _divisors(n)
+        pieces, left, below = [], trips, 1
+        for divisor in sorted(self.divisors[n.loop_var]):
+            if below < divisor < trips and divisor % below == 0 and trips % divisor == 0:
+                pieces.append((divisor // below, below))
+                below, left = divisor, trips // divisor
+        return [(left, below), *pieces[::-1]]
 
     def most(self, extent: Any) -> int:
         """The largest value of an extent."""
@@ -263,7 +304,7 @@ class _Reader:
         many = len(points)
 
         def exact(points: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-            _, at, mask = place.touched(n, points)[which]
+            _, at, mask = place.one(which, n, points)
             return _column(at, lane, len(points)), _mask(mask, lane, len(points))
 
         address, held = _column(at, lane, many), _mask(mask, lane, many)
@@ -287,11 +328,16 @@ class _Reader:
         Where the first iteration makes the access, those that move it are enough: that others
         leave it out in some iterations changes no line that it touches in all.
         """
-        seen = {v for x in (n, *self.place.conditions) for v in walk(x) if isinstance(v, e.Var)}
+        seen = frozenset[e.Var]().union(*map(_variables, (n, *self.place.conditions)))
         for var, value in reversed(self.place.lets):
             if var in seen:
-                seen |= {v for v in walk(value) if isinstance(v, e.Var)}
+                seen |= _variables(value)
         return tuple(level.loop.loop_var in seen for level in access.around)
+
+
+@lru_cache(1024)
+def _variables(n: Any) -> frozenset[e.Var]:
+    return frozenset(v for v in walk(n) if isinstance(v, e.Var))
 
 
 def _lanes(at: Any) -> tuple[int, ...]:
@@ -326,16 +372,14 @@ def _adds_up(access: Addressed, points: np.ndarray, address: np.ndarray) -> bool
     return bool(np.array_equal(np.broadcast_to(total, address.shape), address))
 
 
-def _pieces(n: s.For, trips: int) -> list[tuple[int, int]]:
-    """(trips, unit) of the loops that a fused one was made of, outermost first.
-
-    They are read from the numbers by which indices divide it.
-    """
-    found = (x for x in walk(n.body) if isinstance(x, e.FloorDiv | e.FloorMod))
-    named = (x for x in found if any(v is n.loop_var for v in walk(x.a)))
-    pieces, left, below = [], trips, 1
-    for divisor in sorted({p.as_int(x.b) or 1 for x in named}):
-        if below < divisor < trips and divisor % below == 0 and trips % divisor == 0:
-            pieces.append((divisor // below, below))
-            below, left = divisor, trips // divisor
-    return [(left, below), *pieces[::-1]]
+def _divisors(n: s.For) -> dict[e.Var, set[int]]:
+    """Of a loop and those inside: the numbers by which what is within divides each variable."""
+    found: dict[e.Var, set[int]] = {}
+    for x in walk(n):
+        if isinstance(x, s.For):
+            found.setdefault(x.loop_var, set())
+        elif isinstance(x, e.FloorDiv | e.FloorMod):
+            for v in walk(x.a):
+                if isinstance(v, e.Var):
+                    found.setdefault(v, set()).add(p.as_int(x.b) or 1)
+    return found

@@ -25,10 +25,11 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.machine.addresses import Placed
-from mlcnb.machine.touching import Toucher, matrix, reads_memory
+from mlcnb.machine.touching import Toucher, matrix
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.analysis.structure import work
+from mlcnb.tir.buffer import reads_memory
 from mlcnb.tir.functor import RUN_THROUGH, StmtFunctor, bodies
 
 #: accesses that are made at once

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.arith.evaluate import Frame, Unknown, evaluate
-from mlcnb.core.node import walk
+from mlcnb.core.node import children
 from mlcnb.ir import expr as e
 from mlcnb.machine.addresses import Placed
 from mlcnb.tir import stmt as s
@@ -21,11 +21,6 @@ from mlcnb.tir.buffer import Buffer, BufferLoad
 
 #: what is touched (the number of a site), addresses, mask
 Touched = tuple[Any, Any, Any]
-
-
-def reads_memory(x: Any) -> bool:
-    """Whether there is a load in an expression."""
-    return any(isinstance(n, BufferLoad) for n in walk(x))
 
 
 class Toucher:
@@ -36,10 +31,12 @@ class Toucher:
         self.reading: dict[int, bool] = {}
 
     def reads(self, x: Any) -> bool:
-        """`reads_memory`, asked once for each expression of the program."""
-        if id(x) not in self.reading:
-            self.reading[id(x)] = reads_memory(x)
-        return self.reading[id(x)]
+        """Whether there is a load in an expression of the program: asked once for each part."""
+        found = self.reading.get(id(x))
+        if found is None:
+            found = isinstance(x, BufferLoad) or any(map(self.reads, children(x)))
+            self.reading[id(x)] = found
+        return found
 
     def store(self, n: s.BufferStore, frame: Frame, mask: Any = None) -> Iterator[Touched]:
         """A store: its value first, both in the iterations of `mask` (None: all)."""

@@ -10,7 +10,9 @@ Counts are logarithms, log2(1 + x). TVM's columns that are always zero are left 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,7 @@ _OPERATIONS: tuple[tuple[str, Any], ...] = (
     ("call", e.Call),
     ("load", BufferLoad),
 )
+_COUNTED = tuple(kind for _, some in _OPERATIONS for kind in getattr(some, "__args__", (some,)))
 #: the part of the cycles for misses that is not hidden behind work
 IN_SIGHT = 0.25
 #: places that are looked at for misses: so many times fewer than where one program is shown
@@ -95,10 +98,13 @@ class PerStoreFeature(FeatureExtractor):
 
     def rows(self, func: PrimFunc, target: Any) -> np.ndarray:
         """The features of one function: float64 of shape (1 + stores, len(names))."""
+        return _rows(self, func, target)
+
+    def _made(self, func: PrimFunc, target: Any) -> np.ndarray:
         found = predict(func, target, coarse=COARSE)
         body = body_cycles(func, target) / max(1, min(found.tasks, target.num_cores))
         counts = [_log(x) for x in (body + IN_SIGHT * found.cycles, body, *found.misses)]
-        counts += [_log(work(func.body, 64, count)) for count in _COUNTS]
+        counts += [_log(x) for x in work(func.body, 64, _operations)]
         width = len(PLACE) + self.buffers_per_store * len(BUFFER)
         made = [[*counts, *[0.0] * width]]
         for around in places(nest_of(func)):
@@ -154,13 +160,19 @@ def _log(x: float) -> float:
     return math.log2(1 + max(x, 0.0))
 
 
-def _counter(kind: str, operation: Any) -> Any:
-    def count(n: Any) -> float:
-        inside = walk(n.value) if isinstance(n, BufferStore) else walk(n)
-        found = (x for x in inside if isinstance(x, operation))
-        return sum(1 for x in found if x.dtype.is_float is (kind == "float"))
-
-    return count
+@lru_cache(512)
+def _rows(extractor: PerStoreFeature, func: PrimFunc, target: Any) -> np.ndarray:
+    """Asked before a candidate is measured, and again to learn from it."""
+    return extractor._made(func, target)
 
 
-_COUNTS = [_counter(kind, op) for kind in ("float", "int") for _, op in _OPERATIONS]
+def _operations(n: Any) -> np.ndarray:
+    """How many operations of each kind a statement has: those of floats, then those of integers."""
+    kinds = Counter[tuple[bool, type]]()
+    for x in walk(n.value) if isinstance(n, BufferStore) else walk(n):
+        if isinstance(x, _COUNTED):
+            kinds[x.dtype.is_float, type(x)] += 1
+    found = np.zeros((2, len(_OPERATIONS)))
+    for (is_float, kind), many in kinds.items():
+        found[0 if is_float else 1] += [many * issubclass(kind, x) for _, x in _OPERATIONS]
+    return found.ravel()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlcnb.core.node import walk
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc
+from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For
 
@@ -19,5 +19,5 @@ class DisallowDynamicLoop(Postproc):
 
     def apply(self, sch: Schedule) -> bool:
         """Whether it is so."""
-        loops = (n for n in walk(sch.mod[sch.func_working_on].body) if isinstance(n, For))
+        loops = (n for n in statements(sch.mod[sch.func_working_on].body) if isinstance(n, For))
         return all(as_int(n.extent) is not None for n in loops)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any, TypeGuard
 
+import numpy as np
+
 from mlcnb.arith import simplify
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node, children, walk
@@ -48,7 +50,7 @@ def work(
     Args:
         n: the program.
         unknown: the rounds of a loop whose length is not known.
-        of: what a store or a call counts.
+        of: what a store or a call counts; an array where several things are counted at once.
         rounds: of a loop, a number or an expression; None where they are not known.
     """
     below = [work(x, unknown, of, rounds) for x in bodies(n)]
@@ -61,6 +63,8 @@ def work(
 
 
 def _dearer(a: Any, b: Any) -> Any:
+    if isinstance(a, np.ndarray):
+        return np.maximum(a, b)
     return maximum(a, b) if isinstance(a, PrimExpr) or isinstance(b, PrimExpr) else max(a, b)
 
 
