@@ -6,6 +6,7 @@ python -m tests.benchmarks all --json build/bench.json everything, written after
 python -m tests.benchmarks models resnet50 --peers onnxruntime tvm
 python -m tests.benchmarks models --avx2               without AVX-512, as far as one can ask
 python -m tests.benchmarks memory                      peak memory of the models
+python -m tests.benchmarks starts                      from the file to the first answer
 python -m tests.benchmarks threads                     what a fork and join of the pool costs
 python -m tests.benchmarks assembly --cpus cortex-a72  what they compile to elsewhere, counted
 python -m tests.benchmarks narrow                      bfloat16, float16 and int8
