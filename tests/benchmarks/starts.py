@@ -6,7 +6,7 @@
 
 Seconds by the clock from the start of the process (Python and imports count) until the first
 answer is there, and seconds of CPU in all processes that took part. Python's own bytecode is kept,
-as it is for whoever installs a package. Medians. The weights are drawn at random, as for the timings.
+as it is for whoever installs a package. Medians. The weights are drawn at random, as for timings.
 """
 
 from __future__ import annotations
