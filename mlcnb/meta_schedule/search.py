@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from threading import Event
 from typing import Any
 
@@ -29,7 +29,7 @@ from mlcnb.ir.json import save_json
 from mlcnb.meta_schedule.child import do_job
 from mlcnb.meta_schedule.database import Database, TuningRecord, Workload
 from mlcnb.meta_schedule.found import Refused, Round, Trial, Tuning, interval
-from mlcnb.meta_schedule.space import Candidate, DecisionModel, DefaultSpace, FunctionSpace
+from mlcnb.meta_schedule.space import RULE, Candidate, DecisionModel, DefaultSpace, FunctionSpace
 from mlcnb.meta_schedule.tape import Tape
 from mlcnb.runtime.threads import default_num_threads, get_num_threads
 from mlcnb.target import Target
@@ -39,7 +39,8 @@ from mlcnb.tir.function import PrimFunc
 BATCH, BY_LOT = 8, 1
 #: seconds of a race for each candidate in it, and of one in the last race
 HEAT, FINAL = 0.03, 0.25
-#: the part of the time for the last race, how many run in it, and how many rounds at least
+#: the part of the time for the last race, how many run in it, and how many rounds at least, which
+#: are shorter where the time is
 LAST, FINALISTS, ROUNDS = 0.25, 3, 5
 #: what a try of a decision makes the next try of the same one seem to cost: others come before it
 SEEN = 0.01
@@ -57,6 +58,15 @@ class _Waiting:
     choices: dict[str, str]
     cost: float
     predicted: float
+
+
+@dataclass
+class Hint:
+    """What made another kernel of one rule faster: it is tried first."""
+
+    rule: str
+    choices: dict[str, str]
+    ratio: float
 
 
 @dataclass
@@ -81,6 +91,7 @@ class Search:
     tape: Tape = field(default_factory=Tape)
     stop: Event = field(default_factory=Event)
     listeners: list[Callable[[], Any]] = field(default_factory=list)
+    hints: Sequence[Hint] = ()
     name: str = ""
     found: Tuning | None = None
 
@@ -130,7 +141,15 @@ class Search:
             raise KeyboardInterrupt
         if self.most is not None and len(self.trials) > self.most:
             return True
-        return len(self.trials) > 1 and self._elapsed() >= self.budget * (1 - LAST)
+        last = LAST if self._promising() else 0.0
+        return len(self.trials) > 1 and self._elapsed() >= self.budget * (1 - last)
+
+    def _promising(self) -> list[Trial]:
+        """Trials that were faster than the default when they were tried, the fastest first."""
+        faster = [
+            t for t in self.trials[1:] if not t.reason and t.ratio is not None and t.ratio < 1
+        ]
+        return sorted(faster, key=lambda t: t.ratio or 1.0)
 
     def _elapsed(self) -> float:
         return self.tape.now(lambda: time.perf_counter() - self.start)
@@ -140,7 +159,7 @@ class Search:
         told = {
             "mod": workload.as_json()[0], "target": str(self.target), "budget": self.budget,
             "most": self.most, "seed": self.seed, "threads": self.threads or get_num_threads(),
-            "checked": save_json(self.func),
+            "checked": save_json(self.func), "hints": [asdict(h) for h in self.hints],
         }  # fmt: skip
         if not self.tape.is_playing:
             self.tape.head = told
@@ -157,21 +176,27 @@ class Search:
             raise MLCError(f"tune: the default schedule cannot be timed: {answer['error']}")
         first.seconds = statistics.median(answer["times"][0])
         self.cpu = answer.get("cpu")
+        for hint in self.hints:
+            if hint.rule == first.candidate.decisions.get(RULE):
+                self._await(hint.choices, 1.0, "hint", hint.ratio)
         self._expand(first.candidate)
         self._said(first)
 
     def _expand(self, candidate: Candidate) -> None:
         """What lies around a candidate waits to be tried."""
         for choices, cost in self.points.around(candidate):
-            key = str(sorted(choices.items()))
-            if key not in self.known:
-                self.known.add(key)
-                changed = {*choices.items()} ^ {*candidate.choices.items()}
-                name = min(changed)[0]
-                predicted = self.model.predict_choices(choices, cost)
-                self.waiting.append(_Waiting(name, choices, cost, predicted))
+            changed = {*choices.items()} ^ {*candidate.choices.items()}
+            predicted = self.model.predict_choices(choices, cost)
+            self._await(choices, cost, min(changed)[0], predicted)
         if len(self.waiting) > WAITING:
             self.waiting = sorted(self.waiting, key=lambda w: w.predicted)[: WAITING // 2]
+
+    def _await(self, choices: dict[str, str], cost: float, name: str, predicted: float) -> None:
+        """Choices that were not met before wait to be tried."""
+        key = str(sorted(choices.items()))
+        if key not in self.known:
+            self.known.add(key)
+            self.waiting.append(_Waiting(name, choices, cost, predicted))
 
     def _propose(self) -> list[Trial]:
         """The next candidates: the best by the model, and some by lot."""
@@ -242,12 +267,12 @@ class Search:
     def _last_race(self) -> tuple[Trial, float, tuple[float, float]]:
         """The best few against the default, until one is surely faster, or the time is up."""
         first = self.trials[0]
-        timed = [t for t in self.trials[1:] if t.ratio is not None and not t.reason]
-        left = sorted(timed, key=lambda t: t.ratio or 1.0)[:FINALISTS]
+        left = self._promising()[:FINALISTS]
+        seconds = min(FINAL, max(HEAT, self.budget * LAST / (ROUNDS * (FINALISTS + 1))))
         rounds: dict[int, list[float]] = {t.number: [] for t in left}
         end = self.budget if self.most is None and not self.stopped else 0.0
         while left and (self._elapsed() < end or min(map(len, rounds.values())) < ROUNDS):
-            raced = self._timed(left, FINAL)
+            raced = self._timed(left, seconds)
             for number, ratio in raced.items():
                 rounds[number].append(ratio)
             self._raced(True, raced)

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -83,20 +84,24 @@ class DefaultSpace:
         self._survey = Survey.of(self._fresh)
         self._rules = {rule.__name__: rule for rule in RULES}
         self._own: str | None = None
-        fits = (name for name in self._rules if isinstance(self._apply(name, {}), Candidate))
-        self._own = next(fits, None)
-        if self._own is None:
+        self._fits = (x for x in (self._apply(name, {}) for name in self._rules) if _is_made(x))
+        self._first = next(self._fits, None)
+        if self._first is None:
             raise ScheduleError(
                 "no default rule takes this function",
                 hint="is it scheduled already? tune(func, space=…) takes functions of your own",
             )
-        self._others = tuple(fits)
+        self._own = self._first.decisions[RULE]
+
+    @cached_property
+    def _others(self) -> tuple[str, ...]:
+        """The rules that take the function too, after the default one."""
+        return tuple(x.decisions[RULE] for x in self._fits)
 
     def first(self) -> Candidate:
         """The default schedule."""
-        made = self.make({})
-        assert isinstance(made, Candidate)
-        return made
+        assert self._first is not None
+        return self._first
 
     def make(self, choices: Choices) -> Candidate | str:
         """The schedule that these choices lead to, or why there is none."""
@@ -140,6 +145,10 @@ class DefaultSpace:
         if self._own not in (None, name):
             choices, cost = {RULE: name, **choices}, cost * OTHER_RULE
         return Candidate(choices, points, sch, cost, save_json(sch.mod))
+
+
+def _is_made(x: Candidate | str) -> TypeGuard[Candidate]:
+    return isinstance(x, Candidate)
 
 
 class FunctionSpace:

@@ -40,10 +40,11 @@ from mlcnb.meta_schedule.search import (
     COMPILE_TIMEOUT,
     HEAT,
     RACE_TIMEOUT,
+    Hint,
     Search,
     executor_of,
 )
-from mlcnb.meta_schedule.space import DefaultSpace
+from mlcnb.meta_schedule.space import RULE, DefaultSpace
 from mlcnb.meta_schedule.tape import read_tape
 from mlcnb.relax.analysis.variables import uses
 from mlcnb.relax.expr import Function
@@ -56,7 +57,7 @@ from mlcnb.tir.function import PrimFunc
 #: a kernel that takes less than this part of all kernels' time is left as it is
 WORTH = 0.01
 #: seconds that a kernel is searched, at least: less finds nothing
-LEAST = 3.0
+LEAST = 1.5
 
 
 @dataclass(repr=False)
@@ -177,12 +178,15 @@ def replay_tuning(
     try:
         func, mod = load_json(head["checked"]), load_json(head["mod"])
         options = {k: head[k] for k in ("most", "seed", "threads")}
+        hints = [Hint(**hint) for hint in head.get("hints", ())]
         search = Search(
             func, Target(head["target"]), head["budget"], space=space, on_trial=on_trial,
-            tape=tape, **options,
+            tape=tape, hints=hints, **options,
         )  # fmt: skip
     except KeyError as error:
         raise ModelError(f"no record of a search: {error} is missing") from error
+    except TypeError as error:
+        raise ModelError(f"no record of a search: {error}") from error
     return search.run(Workload.of(mod), database or MemoryDatabase())
 
 
@@ -214,7 +218,10 @@ def _tune_model(
     database: Database,
     options: dict[str, Any],
 ) -> ModelTuning:
-    """Each kernel for a part of the time that goes with its part of the model's."""
+    """Each kernel for a part of the time that goes with its part of the model's.
+
+    What made one faster is tried first for the next of the same rule.
+    """
     start = time.perf_counter()
     tasks = extract_tasks(mod, target)
     took = _time_defaults([w.func for w, _ in tasks], target, options)
@@ -223,6 +230,7 @@ def _tune_model(
     order = sorted(range(len(tasks)), key=lambda n: -shares[n])
     wanted = [n for n in order if shares[n] >= WORTH * whole]
     done: list[tuple[Tuning, int]] = []
+    hints: list[Hint] = []
     with _watched("tuning", len(wanted)) as begin:
         for place, n in enumerate(wanted):
             left = seconds - (time.perf_counter() - start)
@@ -231,11 +239,15 @@ def _tune_model(
             rest = sum(shares[m] for m in wanted[place:])
             budget = max(LEAST, left * shares[n] / rest)
             workload, calls = tasks[n]
-            search = Search(workload.func, target, budget, **options)
+            search = Search(workload.func, target, budget, hints=[*hints], **options)
             begin(search, workload.name, calls)
-            done.append((search.run(workload, database), calls))
-            if done[-1][0].stopped:
+            found = search.run(workload, database)
+            done.append((found, calls))
+            if found.stopped:
                 break
+            if found.best is not found.default:
+                best = found.best.candidate
+                hints.append(Hint(best.decisions[RULE], best.choices, found.ratio))
     names = {tuning.name for tuning, _ in done}
     rest_of_them = [w.name for w, _ in tasks if w.name not in names]
     return ModelTuning(done, rest_of_them, database, time.perf_counter() - start)

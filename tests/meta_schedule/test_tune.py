@@ -440,6 +440,20 @@ def test_a_search_is_played_again_without_measuring(runner, tmp_path, monkeypatc
         ms.replay_tuning({"head": {}})
 
 
+def test_what_made_one_kernel_faster_is_tried_first_for_the_next_of_its_rule(runner):
+    func = matmul(24, 40, 32)
+    space = DefaultSpace(func, LLVM)
+    first = space.first()
+    rule = first.decisions["rule"]
+    *_, last = (c for c, _ in space.around(first) if "rule" not in c)
+    other, _ = next(x for x in space.around(first) if "rule" not in x[0])
+    hints = [search.Hint("Transpose", other, 0.1), search.Hint(rule, last, 0.5)]
+    one = search.Search(func, LLVM, 30.0, most=1, threads=1, runner=runner, hints=hints)
+    found = one.run(ms.database.Workload.of(func), MemoryDatabase())
+    assert [t.candidate.choices for t in found.trials] == [{}, last]
+    assert told(ms.replay_tuning(found)) == told(found)
+
+
 def test_a_stopped_search_is_played_to_where_it_was_stopped(runner):
     def halt(trial):
         if trial.number == 3:
