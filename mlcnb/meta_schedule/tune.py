@@ -17,6 +17,7 @@ it is timed, and nothing else runs.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections import Counter
@@ -33,6 +34,7 @@ from mlcnb.core.progress import progress_bar
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.json import load_json
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.meta_schedule.child import do_job, end_all
 from mlcnb.meta_schedule.database import Database, MemoryDatabase, Workload
 from mlcnb.meta_schedule.found import Trial, Tuning
@@ -51,6 +53,7 @@ from mlcnb.relax.expr import Function
 from mlcnb.relax.transform.pipeline import get_pipeline
 from mlcnb.runtime.threads import get_num_threads
 from mlcnb.target import Target
+from mlcnb.tir.analysis import flops
 from mlcnb.tir.analysis.safety import secured
 from mlcnb.tir.function import PrimFunc
 
@@ -58,6 +61,11 @@ from mlcnb.tir.function import PrimFunc
 WORTH = 0.01
 #: seconds that a kernel is searched, at least: less finds nothing
 LEAST = 1.5
+#: the part of the time in which kernels are timed to see where the time goes, how many of them are
+#: compiled together, and how far the count of their work may be wrong
+FOR_DEFAULTS, AT_ONCE, UNSURE = 0.2, 16, 4.0
+#: multiply-adds in vectors, and bytes, of a cycle: only to tell which kernels are worth timing
+PER_CYCLE, PER_CYCLE_BYTES = 2.0, 8.0
 
 
 @dataclass(repr=False)
@@ -224,8 +232,9 @@ def _tune_model(
     """
     start = time.perf_counter()
     tasks = extract_tasks(mod, target)
-    took = _time_defaults([w.func for w, _ in tasks], target, options)
-    shares = [calls * (s or 0.0) for (_, calls), s in zip(tasks, took, strict=True)]
+    given = [(w.func, calls) for w, calls in tasks]
+    took = _time_defaults(given, target, seconds * FOR_DEFAULTS, options)
+    shares = [calls * s for (_, calls), s in zip(tasks, took, strict=True)]
     whole = sum(shares) or 1.0
     order = sorted(range(len(tasks)), key=lambda n: -shares[n])
     wanted = [n for n in order if shares[n] >= WORTH * whole]
@@ -254,26 +263,41 @@ def _tune_model(
 
 
 def _time_defaults(
-    funcs: Sequence[PrimFunc], target: Target, options: dict[str, Any]
-) -> list[float | None]:
-    """Seconds of one call of each function as the default rules schedule it; None: cannot be run.
+    tasks: Sequence[tuple[PrimFunc, int]], target: Target, seconds: float, options: dict[str, Any]
+) -> list[float]:
+    """Seconds of one call of each function as the default rules schedule it; 0.0 where it cannot be
+    run, or surely takes next to no time: the dearest by a count of their work are timed, as many as
+    the time allows.
 
+    tasks: functions, and how often each is called.
     options: as `Search` has them: threads, seed, runner.
     """
-    spaces = [DefaultSpace(func, target).first().text for func in funcs]
-    jobs = [
-        {
-            "do": "race", "mods": [text], "target": str(target), "seed": options["seed"],
-            "threads": options["threads"] or get_num_threads(), "seconds": HEAT,
-        }
-        for text in spaces
-    ]  # fmt: skip
-    builds = [{"do": "build", "mod": text, "target": str(target)} for text in spaces]
+    start, found = time.perf_counter(), [0.0] * len(tasks)
+    likely = [calls * _cycles(func, target) for func, calls in tasks]
+    least = WORTH / UNSURE * sum(likely)
+    order = [n for n in sorted(range(len(tasks)), key=lambda n: -likely[n]) if likely[n] >= least]
     with executor_of(options["runner"]) as executor:
-        for future in [executor.submit(do_job, job, COMPILE_TIMEOUT) for job in builds]:
-            future.result()
-        found = [executor.submit(do_job, job, RACE_TIMEOUT).result() for job in jobs]
-    return [statistics.median(f["times"][0]) if "times" in f else None for f in found]
+        while order and (not any(found) or time.perf_counter() - start < seconds):
+            now, order = order[:AT_ONCE], order[AT_ONCE:]
+            texts = {n: DefaultSpace(tasks[n][0], target).first().text for n in now}
+            builds = [{"do": "build", "mod": x, "target": str(target)} for x in texts.values()]
+            for future in [executor.submit(do_job, job, COMPILE_TIMEOUT) for job in builds]:
+                future.result()
+            for n, text in texts.items():
+                job = {
+                    "do": "race", "mods": [text], "target": str(target), "seed": options["seed"],
+                    "threads": options["threads"] or get_num_threads(), "seconds": HEAT,
+                }  # fmt: skip
+                said = executor.submit(do_job, job, RACE_TIMEOUT).result()
+                found[n] = statistics.median(said["times"][0]) if "times" in said else 0.0
+    return found
+
+
+def _cycles(func: PrimFunc, target: Target) -> float:
+    """About what a call takes: its arithmetic in vectors, and its arguments from a cache."""
+    operations = as_int(flops(func)) or 0
+    elements = (math.prod(as_int(n) or 1 for n in b.shape) * b.dtype.nbytes for b in func.buffers)
+    return operations / (2 * PER_CYCLE * target.lanes("float32")) + sum(elements) / PER_CYCLE_BYTES
 
 
 Begin = Callable[[Search, str, int], None]

@@ -18,11 +18,11 @@ import numpy as np
 from mlcnb.arith.evaluate import Frame, Unknown, evaluate
 from mlcnb.core.node import walk
 from mlcnb.machine import warp as rules
-from mlcnb.machine.touching import ThroughIndices, Touched, both, matrix, reads_memory
+from mlcnb.machine.touching import ThroughIndices, Touched, both, matrix
 from mlcnb.machine.warp import BANKS, LANES, LINE, SECTOR, WORD, Served
 from mlcnb.observe.warps.kernels import SHARED, Instruction, Kernel, Sizes
 from mlcnb.tir import stmt as s
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import Buffer, BufferLoad, reads_memory
 from mlcnb.tir.functor import bodies
 
 #: statements that no warp is followed into

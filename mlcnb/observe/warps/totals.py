@@ -29,13 +29,12 @@ from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.machine.touching import reads_memory
 from mlcnb.machine.warp import LANES, PERIOD
 from mlcnb.observe.warps.kernels import Instruction, Kernel, Sizes
 from mlcnb.observe.warps.requests import UNFOLLOWED, Reader, served
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.scope import ROOT, Scope, parts
-from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.buffer import BufferLoad, reads_memory
 from mlcnb.tir.functor import heads
 
 #: threads times iterations of one statement that are gone through at most, and at once

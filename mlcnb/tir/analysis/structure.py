@@ -40,7 +40,7 @@ def allocations(n: Node) -> list[s.Allocate]:
 def work(
     n: s.Stmt,
     unknown: float,
-    of: Callable[[s.Stmt], float] = lambda _n: 1,
+    of: Callable[[s.Stmt], Any] = lambda _n: 1,
     rounds: Callable[[s.For], Any] = lambda n: as_int(n.extent),
 ) -> Any:
     """How many statements run, about: each as often as the loops around it have rounds.
