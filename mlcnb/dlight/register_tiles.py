@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mlcnb.dlight.looking import (
@@ -43,6 +44,9 @@ IN_SIGHT = 0.25
 TURNED = 2.0
 #: what tests at the edges of tiles that do not divide an axis add
 UNEVEN = 1.05
+#: what a size that is not known counts as; lengths that it may well have; what is shorter than a
+#: tile has tests, and takes so many times longer
+UNKNOWN, OPEN, TESTED = 64, (7, 10, 14, 20, 28, 40, 56, 80, 160), 4.0
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class Tile:
 @dataclass(frozen=True)
 class Summed:
     """A block that sums up: the extents and letters of its axes, what it reads and writes; bytes of
-    an element of each.
+    an element of each; axes of open extent, which count as `UNKNOWN`.
     """
 
     extents: tuple[int, ...]
@@ -82,14 +86,15 @@ class Summed:
     reads: tuple[Touch, ...]
     result: Touch
     nbytes: tuple[int, ...]
+    open: frozenset[int] = frozenset()
 
     @staticmethod
     def of(node: Block) -> Summed | None:
-        """What a block sums up; None where it does something else, or a size is not known."""
+        """What a block sums up; None where it does something else."""
         extents = [as_int(v.dom.extent) for v in node.iter_vars]
         kinds = {IterType.SPATIAL: "S", IterType.REDUCE: "R"}
         letters = "".join(kinds.get(v.iter_type, "O") for v in node.iter_vars)
-        if node.init is None or len(node.writes) != 1 or None in extents or "O" in letters:
+        if node.init is None or len(node.writes) != 1 or "O" in letters:
             return None
         result = node.writes[0]
         axes = [v.var for v in node.iter_vars]
@@ -98,9 +103,10 @@ class Summed:
         if not reads or any(x is None for x in touches):
             return None
         *read, written = (x for x in touches if x is not None)
-        sizes = tuple(n for n in extents if n is not None)
+        sizes = tuple(UNKNOWN if n is None else n for n in extents)
+        is_open = frozenset(n for n, size in enumerate(extents) if size is None)
         nbytes = tuple(-(-r.buffer.dtype.bits // 8) for _, r in [*reads, (-1, result)])
-        return Summed(sizes, letters, tuple(read), written, nbytes)
+        return Summed(sizes, letters, tuple(read), written, nbytes, is_open)
 
     @property
     def steps(self) -> int:
@@ -134,6 +140,10 @@ class Summed:
         stored = self.result.lies_along(axis) or self.result.alone[axis]
         if not moved or not stored or any(not r.alone[axis] for r in must):
             return
+        if axis in self.open:  # its places are not cut into blocks that lie together
+            if must or not self.result.lies_along(axis):
+                return
+            may = []
         # half vectors where whole ones do not divide the axis
         widths = (lanes, lanes // 2) if self.extents[axis] % lanes else (lanes,)
         for packed in sorted({tuple(r.place for r in x) for x in (must, may)}):
@@ -161,7 +171,7 @@ class Summed:
                     continue
                 work = sums * part / adds
                 cycles = max(work, sum(loads) / LOADS, LATENCY) + IN_SIGHT * sum(loads) * part
-                cost = cycles * self._waste(rows) / (sums * lanes) + packing
+                cost = cycles * self._waste(axis, vectors * lanes, rows) / (sums * lanes) + packing
                 yield Tile(axis, lanes, vectors, rows, packed, turned, cost)
 
     def _rows(self, axis: int, most: int) -> Iterator[tuple[int, ...]]:
@@ -178,11 +188,13 @@ class Summed:
 
         return below(0, most)
 
-    def _waste(self, rows: Sequence[int]) -> float:
+    def _waste(self, axis: int, width: int, rows: Sequence[int]) -> float:
         """What is done in vain at the edges, and for their sake."""
         found = 1.0
-        for rows_, extent in zip(rows, self.extents, strict=True):
-            if extent % rows_:
+        for n, (rows_, extent) in enumerate(zip(rows, self.extents, strict=True)):
+            if n in self.open:
+                found *= _unsure(width if n == axis else rows_)
+            elif extent % rows_:
                 found *= UNEVEN * -(-extent // rows_) * rows_ / extent
         return found
 
@@ -195,6 +207,13 @@ class Summed:
             if r.place in packed
         )
         return TURNED * sum(sizes) / total
+
+
+@lru_cache
+def _unsure(places: int) -> float:
+    """What tiles of so many places do in vain along an axis of open length, which overlap."""
+    whole = (-(-n // places) * places / n if n >= places else TESTED for n in OPEN)
+    return sum(whole) / len(OPEN)
 
 
 class Laid(NamedTuple):
@@ -246,7 +265,7 @@ def tiled(
     for loop in inner[:-1]:
         sch.unroll(loop)
     sch.vectorize(inner[-1])
-    if summed.steps <= FEW_STEPS:
+    if summed.steps <= FEW_STEPS and all(as_int(sch.get(x).extent) is not None for x in reduce):
         for loop in reduce:
             sch.unroll(loop)
     return Laid(outer, copies)

@@ -9,13 +9,15 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mlcnb as mlc
-from mlcnb import relax
+from mlcnb import relax, te
 from mlcnb.core.errors import ExecutionError
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import FloorDiv, FloorMod, Max, Min, Ramp, Var
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.meta_schedule.space import DefaultSpace
 from mlcnb.observe.peers import onnxruntime_session
 from mlcnb.script import relax as R
+from mlcnb.target import Target
 from mlcnb.tir import SizeVar
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.stmt import Allocate, BufferStore, LetStmt
@@ -306,3 +308,139 @@ def test_open_pools_combine_rows_then_columns():
     assert {n.buffer_var.name for n in local} >= {"pool_max_h", "pad_temp"}
     body = next(f for f in kernel.llvm_ir.split("define ") if ".par1.body(" in f.splitlines()[0])
     assert body.rindex("@mlcnb_alloc(") < body.index("\nloop")
+
+
+def windows(x: np.ndarray, shape: tuple[int, ...], step: int = 1) -> np.ndarray:
+    """All windows over the last axes, an axis more for each."""
+    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    found = np.lib.stride_tricks.sliding_window_view(x.astype("float64"), shape, axes)
+    return found[(..., *[slice(None, None, step)] * len(shape), *[slice(None)] * len(shape))]
+
+
+def axes(**sizes: object) -> list[object]:
+    return [te.reduce_axis((0, size), name) for name, size in sizes.items()]
+
+
+def padded() -> object:
+    """Zeros around, a sum, a bias and a maximum."""
+    n, m = te.var("n"), te.var("m")
+    X, W = te.placeholder((n, 8, m, m), name="X"), te.placeholder((32, 8, 3, 3), name="W")
+    b = te.placeholder((32,), name="b")
+    zeros = te.compute(
+        (n, 8, m + 2, m + 2),
+        lambda i, c, y, x: te.if_then_else(
+            te.all(y >= 1, y < m + 1, x >= 1, x < m + 1), X[i, c, y - 1, x - 1], 0.0
+        ),
+        name="Z",
+    )
+    c, r, q = axes(c=8, r=3, q=3)
+    Y = te.compute(
+        (n, 32, m, m),
+        lambda i, f, y, x: te.sum(zeros[i, c, y + r, x + q] * W[f, c, r, q], axis=[c, r, q]),
+        name="Y",
+    )
+    last = te.compute(Y.shape, lambda i, f, y, x: Max(Y[i, f, y, x] + b[f], 0.0), name="O")
+    return te.create_prim_func([X, W, b, last])
+
+
+def channels_last() -> object:
+    n, m = te.var("n"), te.var("m")
+    X, W = te.placeholder((n, m, m, 16), name="X"), te.placeholder((3, 3, 16, 32), name="W")
+    c, r, q = axes(c=16, r=3, q=3)
+    Y = te.compute(
+        (n, m - 2, m - 2, 32),
+        lambda i, y, x, f: te.sum(X[i, y + r, x + q, c] * W[r, q, c, f], axis=[r, q, c]),
+        name="Y",
+    )
+    return te.create_prim_func([X, W, Y])
+
+
+def of_step_two() -> object:
+    n, m = te.var("n"), te.var("m")
+    X = te.placeholder((n, 8, 2 * m + 1, 2 * m + 1), name="X")
+    W = te.placeholder((16, 8, 3, 3), name="W")
+    c, r, q = axes(c=8, r=3, q=3)
+    Y = te.compute(
+        (n, 16, m, m),
+        lambda i, f, y, x: te.sum(X[i, c, 2 * y + r, 2 * x + q] * W[f, c, r, q], axis=[c, r, q]),
+        name="Y",
+    )
+    return te.create_prim_func([X, W, Y])
+
+
+def along_a_line() -> object:
+    n, m = te.var("n"), te.var("m")
+    X, W = te.placeholder((n, 16, m), name="X"), te.placeholder((24, 16, 5), name="W")
+    c, r = axes(c=16, r=5)
+    Y = te.compute(
+        (n, 24, m - 4), lambda i, f, x: te.sum(X[i, c, x + r] * W[f, c, r], axis=[c, r]), name="Y"
+    )
+    return te.create_prim_func([X, W, Y])
+
+
+def of_open_depth() -> object:
+    n, depth = te.var("n"), te.var("k")
+    A, B = te.placeholder((n, depth, 2, 8), name="A"), te.placeholder((depth, 2, 40), name="B")
+    k, r = axes(k=depth, r=2)
+    C = te.compute(
+        (n, 40, 8), lambda i, j, x: te.sum(A[i, k, r, x] * B[k, r, j], axis=[k, r]), name="C"
+    )
+    return te.create_prim_func([A, B, C])
+
+
+#: how a sum is written, shapes of what it reads and writes for n and m, NumPy's, the least m
+WRITTEN = {
+    "padded": (
+        padded,
+        lambda n, m: [(n, 8, m, m), (32, 8, 3, 3), (32,), (n, 32, m, m)],
+        lambda x, w, b: np.maximum(
+            np.einsum(
+                "icyxrq,fcrq->ifyx",
+                windows(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3)),
+                w,
+            )
+            + b[:, None, None],
+            0,
+        ),
+        1,
+    ),
+    "channels last": (
+        channels_last,
+        lambda n, m: [(n, m, m, 16), (3, 3, 16, 32), (n, m - 2, m - 2, 32)],
+        lambda x, w: np.einsum("icyxrq,rqcf->iyxf", windows(x.transpose(0, 3, 1, 2), (3, 3)), w),
+        3,
+    ),
+    "of step two": (
+        of_step_two,
+        lambda n, m: [(n, 8, 2 * m + 1, 2 * m + 1), (16, 8, 3, 3), (n, 16, m, m)],
+        lambda x, w: np.einsum("icyxrq,fcrq->ifyx", windows(x, (3, 3), 2), w),
+        1,
+    ),
+    "along a line": (
+        along_a_line,
+        lambda n, m: [(n, 16, m), (24, 16, 5), (n, 24, m - 4)],
+        lambda x, w: np.einsum("icxr,fcr->ifx", windows(x, (5,)), w),
+        5,
+    ),
+    "of open depth": (
+        of_open_depth,
+        lambda n, m: [(n, m, 2, 8), (m, 2, 40), (n, 40, 8)],
+        lambda a, b: np.einsum("ikrx,krj->ijx", a, b),
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_any_sum(name: str):
+    """No places, fewer than a tile has, as many, a few more."""
+    make, shapes, numpy, least = WRITTEN[name]
+    func = make()
+    assert DefaultSpace(func, Target("llvm")).first().decisions["rule"] == "sums"
+    ex = mlc.compile(func, schedule="default")
+    for n, m in itertools.product((0, 1, 2, 5), (least, least + 1, 7, 15, 16, 23, 70)):
+        *given, (*result,) = shapes(n, m)
+        args = [*(drawn(*x) if 0 not in x else np.zeros(x, np.float32) for x in given)]
+        found = np.full(result, 7.0, np.float32)
+        ex(*args, found)
+        np.testing.assert_allclose(found, numpy(*args), rtol=1e-4, atol=1e-5)

@@ -138,9 +138,22 @@ def innermost(asm):
     return max(bodies, key=lambda lines: sum("vfmadd" in x for x in lines))
 
 
+def of_any_size():
+    """A convolution of any height and width."""
+    h, w = te.var("h"), te.var("w")
+    X, W = te.placeholder((64, h, w), name="X"), te.placeholder((64, 64, 3, 3), name="W")
+    c, r, q = (te.reduce_axis((0, n), a) for n, a in ((64, "c"), (3, "r"), (3, "q")))
+
+    def element(f, y, x):
+        return te.sum(X[c, y + r, x + q] * W[f, c, r, q], axis=[c, r, q])
+
+    return te.create_prim_func([X, W, te.compute((64, h - 2, w - 2), element, name="Y")])
+
+
 @pytest.mark.parametrize(
     "func",
     [
+        of_any_size(),
         convolution(1, 64, 64, (56, 56)),
         convolution(1, 64, 64, (56, 56), image="nyxc", kernel="rqcf", result="nyxf"),
         einsum("bhqk,bkhd->bqhd", b=1, h=8, q=128, k=128, d=64),

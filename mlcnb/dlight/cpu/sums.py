@@ -22,11 +22,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.general import inline_chains, reduction
+from mlcnb.dlight.cpu.tiles import OVERLAP, overlap
 from mlcnb.dlight.cpu.transpose import turned
 from mlcnb.dlight.cpu.winograd_stages import may_be_tiles, winograd_stages
 from mlcnb.dlight.decide import decide
@@ -71,7 +73,7 @@ class Way:
 
 
 def sums(sch: Schedule, survey: Survey, target: Target) -> bool:
-    """Apply to functions with such a sum, of known sizes."""
+    """Apply to functions with such a sum."""
     if not any(_ways(sch, block, target) for block in survey.blocks):
         return False
     inline_chains(sch, survey)
@@ -109,6 +111,8 @@ def _ways_of(summed: Summed, target: Target, lanes: int) -> list[Way]:
     found = [_way(summed, tile, target) for tile in _varied(summed.tiles(target, lanes))]
     for axis, letter in enumerate(summed.letters):
         size = summed.extents[axis]
+        if summed.open:  # a copy of open size is not worth it
+            break
         for multiple in (lanes, lanes // 2):
             room = -(-size // multiple) * multiple
             if letter != "S" or room == size or (multiple < lanes and room % lanes == 0):
@@ -167,7 +171,8 @@ def _is_tiled(sch: Schedule, block: BlockInfo, target: Target) -> bool:
     laid = _laid(sch, block, way)
     for copy in laid.copies:
         turned(sch, copy, target)
-    spread(sch, laid.outer, block.work)
+    apart = takewhile(lambda x: OVERLAP not in sch.get(x).annotations, laid.outer)
+    spread(sch, [*apart] or laid.outer[:1], block.work)
     return True
 
 
@@ -190,4 +195,8 @@ def _laid(sch: Schedule, block: BlockInfo, way: Way) -> Laid:
         sch.pad_einsum(block.handle, [way.multiple if n == way.padded else 1 for n in axes])
     summed = Summed.of(sch.get(block.handle))
     assert summed is not None
-    return tiled(sch, block.handle, summed, way.tile, way.order)
+    laid = tiled(sch, block.handle, summed, way.tile, way.order)
+    for axis, loop in zip(way.order, laid.outer, strict=True):
+        if axis == way.tile.axis or way.tile.rows[axis] > 1:
+            overlap(sch, loop)
+    return laid

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mlcnb.dlight.decide import decide
+from mlcnb.dlight.register_tiles import OPEN
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -20,8 +21,6 @@ ENOUGH = 8
 #: what comes from L2 or L3 in a cycle, one behind the other: so many bytes, or this part of a
 #: vector if that is more
 NEXT_BYTES, NEXT_VECTOR = 12, 0.375
-#: rows of open length may be as long as these: their tiles should do well in all
-OPEN = (7, 10, 14, 20, 28, 40, 56, 80, 160)
 
 
 class Tile(NamedTuple):
