@@ -144,7 +144,7 @@ class AttentionVarLen(Attends):
 
     def flops(self, queries: Any, keys: Any, values: Any, *_: Any) -> Any:
         """Those of one attention of all tokens."""
-        return self.cost(queries, keys, values)
+        return self.work(queries, keys, values)
 
 
 def _numbers(tokens: np.ndarray, seqstart: np.ndarray) -> np.ndarray:

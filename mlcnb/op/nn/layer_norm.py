@@ -15,7 +15,7 @@ from mlcnb import te
 from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.ir.rules import rule
 from mlcnb.op._accumulate import accumulator, in_wide
-from mlcnb.op._dims import axes_at, axis_at, differ, product, refuse, size, tell, tidy
+from mlcnb.op._dims import axes_at, axis_at, differ, product, refuse, tell
 from mlcnb.op._elementwise import FLOATS, want_kinds
 from mlcnb.op._order import along_axes
 from mlcnb.op.nn._moments import (
@@ -41,6 +41,7 @@ class SampleNorm(OpDecl):
     """
 
     __slots__ = ()
+    cost = 8
     in_order = along_axes
     follows = True
 
@@ -106,10 +107,6 @@ class SampleNorm(OpDecl):
                 refuse(
                     self, f"{name} is {tell(info)}, not of the axes {tuple(axes)} of {tell(data)}"
                 )
-
-    def flops(self, data: Any, *_weights: Any) -> Any:
-        """Eight for each element."""
-        return None if data.dims is None else tidy(size(data) * 8)
 
 
 def _line(weights: np.ndarray, axes: Sequence[int], ndim: int) -> np.ndarray:
@@ -246,6 +243,7 @@ class RmsNorm(OpDecl):
     Source: Zhang and Sennrich 2019, arXiv 1910.07467.
     """
 
+    cost = 5
     follows = True
     in_order = along_axes
 
@@ -294,7 +292,3 @@ class RmsNorm(OpDecl):
             return cast(data.dtype, value * cast(kind, weight(*(index[a] for a in axes))))
 
         return te.compute(data.shape, element, name="rms_norm")
-
-    def flops(self, data: Any, weight: Any) -> Any:
-        """Five for each element."""
-        return None if data.dims is None else tidy(size(data) * 5)
