@@ -15,7 +15,7 @@ from mlcnb import te
 from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.ir.rules import rule
 from mlcnb.op._accumulate import accumulator, in_wide
-from mlcnb.op._dims import axes_at, axis_at, differ, product, refuse, tell
+from mlcnb.op._dims import axes_at, axis_at, product, refuse, tell, unfit
 from mlcnb.op._elementwise import FLOATS, want_kinds
 from mlcnb.op._order import along_axes
 from mlcnb.op.nn._moments import (
@@ -99,14 +99,13 @@ class SampleNorm(OpDecl):
         """Refuse weights that are not of data's dimensions `axes`, and what are no floats."""
         want_kinds(self, FLOATS, data=data, gamma=gamma, beta=beta)
         for name, info in (("gamma", gamma), ("beta", beta)):
-            if data.dims is None or info.dims is None:
-                continue
-            want = [data.dims[a] for a in axes]
-            fits = len(want) == info.ndim
-            if not fits or any(differ(a, b) for a, b in zip(want, info.dims, strict=True)):
-                refuse(
-                    self, f"{name} is {tell(info)}, not of the axes {tuple(axes)} of {tell(data)}"
-                )
+            _want_axes(self, data, axes, name, info)
+
+
+def _want_axes(op: OpDecl, data: Any, axes: Sequence[int], name: str, info: Any) -> None:
+    """Refuse a weight that is not of data's dimensions `axes`."""
+    if data.dims is not None and unfit([data.dims[a] for a in axes], info.dims):
+        refuse(op, f"{name} is {tell(info)}, not of the axes {tuple(axes)} of {tell(data)}")
 
 
 def _line(weights: np.ndarray, axes: Sequence[int], ndim: int) -> np.ndarray:
@@ -261,11 +260,7 @@ class RmsNorm(OpDecl):
         if data.ndim == -1:
             return data
         axes = axes_at(self, self.axes, data.ndim, data)
-        if data.dims is not None and weight.dims is not None:
-            want = [data.dims[a] for a in axes]
-            fits = len(want) == weight.ndim
-            if not fits or any(differ(a, b) for a, b in zip(want, weight.dims, strict=True)):
-                refuse(self, f"weight is {tell(weight)}, not of the axes {axes} of {tell(data)}")
+        _want_axes(self, data, axes, "weight", weight)
         return data
 
     @in_wide

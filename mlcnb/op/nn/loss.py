@@ -21,6 +21,7 @@ from mlcnb.op._dims import (
     refuse,
     tell,
     tensor,
+    unfit,
     want_same_dtype,
 )
 from mlcnb.op.nn.softmax import LogSoftmax
@@ -104,8 +105,7 @@ class NllLoss(OpDecl):
         if predictions.dims is None or targets.dims is None:
             return
         want = _without_classes(predictions.dims)
-        fits = len(want) == targets.ndim
-        if not fits or any(differ(a, b) for a, b in zip(want, targets.dims, strict=True)):
+        if unfit(want, targets.dims):
             refuse(self, f"targets are {tell(targets)}, which does not fit {tell(predictions)}")
         classes = _classes(predictions.dims)
         if weights is not None and weights.dims is not None:
