@@ -18,7 +18,7 @@ Semantics: https://tvm.apache.org/docs/reference/api/python/relax/expr_functor.h
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from mlcnb.core.node import children, identical, replace
 from mlcnb.core.text import kind_of
@@ -31,8 +31,9 @@ from mlcnb.relax.block_builder import BlockBuilder
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
 from mlcnb.relax.infer import infer
 from mlcnb.relax.struct_info import StructInfo
+from mlcnb.tir.functor import mutator, visitor
 
-C = TypeVar("C", bound=type)
+__all__ = ["ExprFunctor", "PyExprMutator", "PyExprVisitor", "mutator", "visitor"]
 
 #: class of an expression -> the method that visits it
 _METHODS: dict[type, str] = {
@@ -53,16 +54,6 @@ _METHODS: dict[type, str] = {
     rx.StringImm: "visit_string_imm_",
     rx.DataTypeImm: "visit_data_type_imm_",
 }
-
-
-def visitor(cls: C) -> C:
-    """TVM's decorator of visitors; a plain class is all that is needed here."""
-    return cls
-
-
-def mutator(cls: C) -> C:
-    """TVM's decorator of mutators; a plain class is all that is needed here."""
-    return cls
 
 
 def _leaf(self: Any, op: Any) -> Any:
