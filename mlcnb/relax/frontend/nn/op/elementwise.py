@@ -11,7 +11,8 @@ from mlcnb.relax.frontend.nn.tensor import Tensor, as_tensor, call
 Unary = Callable[..., Tensor]
 
 
-def _named(function: Any, name: str, text: str) -> Any:
+def named(function: Any, name: str, text: str) -> Any:
+    """The function under a name of its own, with what it does."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
     return function
@@ -22,7 +23,7 @@ def _unary(name: str, text: str, sugar: str = "", hint: str = "") -> Unary:
         return call(sugar or public, x, name=name)
 
     public = name
-    return _named(apply, name, text)
+    return named(apply, name, text)
 
 
 def _binary(name: str, text: str, hint: str = "") -> Callable[..., Tensor]:
@@ -30,7 +31,7 @@ def _binary(name: str, text: str, hint: str = "") -> Callable[..., Tensor]:
         return _two(public, a, b, name)
 
     public = name
-    return _named(apply, name, text)
+    return named(apply, name, text)
 
 
 def _two(sugar: str, a: Any, b: Any, name: str) -> Tensor:
