@@ -6,16 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError
-from mlcnb.relax.frontend.nn.tensor import Tensor, as_tensor, call
+from mlcnb.relax.frontend.nn.tensor import Tensor, as_tensor, call, named
 
 Unary = Callable[..., Tensor]
-
-
-def named(function: Any, name: str, text: str) -> Any:
-    """The function under a name of its own, with what it does."""
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = text
-    return function
 
 
 def _unary(name: str, text: str, sugar: str = "", hint: str = "") -> Unary:

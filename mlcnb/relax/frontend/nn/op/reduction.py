@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlcnb.relax.frontend.nn.op.elementwise import named
-from mlcnb.relax.frontend.nn.tensor import Tensor, call
+from mlcnb.relax.frontend.nn.tensor import Tensor, call, named
 
 
 def _reduction(name: str, what: str) -> Callable[..., Tensor]:
