@@ -49,7 +49,7 @@ def pytest_runtest_setup(item) -> None:
 
 @pytest.fixture
 def own_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes back the pipelines that a test registers: messages and pages name all that there are."""
+    """Takes back the pipelines that a test registers: messages name all that there are."""
     registry = importlib.import_module("mlcnb.relax.transform.pipeline")
     monkeypatch.setattr(registry, "_pipelines", dict(registry._pipelines))
 
