@@ -6,6 +6,7 @@ without it all run.
 
 from __future__ import annotations
 
+import importlib
 import os
 import tempfile
 import zlib
@@ -44,6 +45,13 @@ def pytest_runtest_setup(item) -> None:
     """Skips what needs a GPU where there is none."""
     if item.get_closest_marker("gpu") and not mlcnb.cuda(0).exist:
         pytest.skip("no CUDA GPU, or CuPy is not installed")
+
+
+@pytest.fixture
+def own_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes back the pipelines that a test registers: messages name all that there are."""
+    registry = importlib.import_module("mlcnb.relax.transform.pipeline")
+    monkeypatch.setattr(registry, "_pipelines", dict(registry._pipelines))
 
 
 def _drawn(name: str) -> bool:

@@ -50,8 +50,7 @@ def _functions(args: argparse.Namespace) -> dict[str, Any]:
     if args.model.suffix != ".onnx" and not args.model.is_dir():
         _model.check_model(args.model)
         return _model.read_script(args.model)
-    made = mlcnb.get_pipeline("default")(_model.load(args))
-    return {v.name_hint: f for v, f in made.items() if isinstance(f, mlcnb.tir.PrimFunc)}
+    return _model.loop_functions(mlcnb.get_pipeline("default")(_model.load(args)))
 
 
 def _read_json(path: Path) -> Any:

@@ -48,12 +48,17 @@ def give(shown: Any, args: argparse.Namespace, data: Any) -> None:
         print(json.dumps(data(), indent=1, allow_nan=False))
         return
     if args.export is None:
-        print(mlcnb.view.to_text(shown, colours=sys.stdout.isatty()))
+        print(text_of(shown))
         return
     from mlcnb.widgets.registry import page_of
 
     page = page_of(shown) if args.export.suffix != ".md" else None
     print(mlcnb.export(shown if page is None else page, args.export))
+
+
+def text_of(*shown: Any) -> str:
+    """Objects as text, coloured where a person reads it."""
+    return "\n\n".join(mlcnb.view.to_text(x, colours=sys.stdout.isatty()) for x in shown)
 
 
 def shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -137,11 +142,16 @@ def read_script(path: Path) -> dict[str, Any]:
     """The loop functions of a file of TVMScript, by name; it is read, not run."""
     read = mlcnb.script.parse(read_text(path), check_well_formed=False)
     mod = read if isinstance(read, mlcnb.IRModule) else {read.__name__: read}
-    named = {getattr(v, "name_hint", v): f for v, f in mod.items()}
-    found = {name: f for name, f in named.items() if isinstance(f, mlcnb.tir.PrimFunc)}
+    found = loop_functions(mod)
     if not found:
         raise MLCError(f"{path} has no loop function", hint="write one under @T.prim_func")
     return found
+
+
+def loop_functions(mod: Any) -> dict[str, Any]:
+    """The loop functions of a module, by name."""
+    named = {getattr(v, "name_hint", v): f for v, f in mod.items()}
+    return {name: f for name, f in named.items() if isinstance(f, mlcnb.tir.PrimFunc)}
 
 
 def check_file(path: Path) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import sys
 from typing import Any
 
 import mlcnb
@@ -47,11 +46,11 @@ def run(args: argparse.Namespace) -> int:
     except ScheduleError as error:
         if error.root is None:  # no step was tried: there is no such place, or argument
             raise
-        _tell(args, mlcnb.view.to_text(error, colours=sys.stdout.isatty()), refusal(error))
+        _tell(args, _model.text_of(error), refusal(error))
         return 1
     before, after = sch.steps[-2], sch.steps[-1]
     change = mlcnb.diff(before.mod, after.mod)
-    words = mlcnb.view.to_text(change, colours=sys.stdout.isatty())
+    words = _model.text_of(change)
     call = page.code.splitlines()[-1]
     data = {"legal": True, "proof": after.proof, "call": call, "change": change.summary}
     _tell(args, f"legal, {after.proof}: {call}\n{words}", data)

@@ -10,7 +10,6 @@ are proved to race, or an access to leave its buffer.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json or args.export is not None:
         _model.give(found[0], args, lambda: [x.to_data() for x in found])
     else:
-        print("\n\n".join(mlcnb.view.to_text(x, colours=sys.stdout.isatty()) for x in found))
+        print(_model.text_of(*found))
     return int(any(map(_is_wrong, found)))
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
 import mlcnb
-from mlcnb.cli import _loops
+from mlcnb.cli import _loops, _model
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([report(x) for x in found], indent=1))
     else:
-        print("\n\n".join(mlcnb.view.to_text(x, colours=sys.stdout.isatty()) for x in found))
+        print(_model.text_of(*found))
     return 0
 
 

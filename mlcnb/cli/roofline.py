@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -41,8 +40,7 @@ def run(args: argparse.Namespace) -> int:
         data = {**asdict(roof), "kernels": [_model.strip_data(x) for x in kernels]}
         print(json.dumps(data, indent=1))
     else:
-        shown = [roof, *([kernels] if kernels else [])]
-        print("\n\n".join(mlcnb.view.to_text(x, colours=sys.stdout.isatty()) for x in shown))
+        print(_model.text_of(roof, *([kernels] if kernels else [])))
     return 0
 
 

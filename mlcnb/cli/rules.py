@@ -35,5 +35,4 @@ def _functions(args: argparse.Namespace, target: Any) -> dict[str, Any]:
     if args.model.suffix != ".onnx":
         return _model.read_script(args.model)
     with target:
-        lowered = mlcnb.get_pipeline("default")(_model.load(args))
-    return {v.name_hint: f for v, f in lowered.items() if isinstance(f, mlcnb.tir.PrimFunc)}
+        return _model.loop_functions(mlcnb.get_pipeline("default")(_model.load(args)))

@@ -16,7 +16,6 @@ page, and needs no network) or page.md (for GitHub).
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -53,21 +52,17 @@ def run(args: argparse.Namespace) -> int:
 
 def summary(mod: Any, args: argparse.Namespace) -> str:
     """What a cell shows of the model, as text."""
-    return _text(mod)
+    return _model.text_of(mod)
 
 
 def passes(mod: Any, args: argparse.Namespace) -> str:
     """What each pass of the default pipeline did."""
-    return _text(traced(mod, args))
+    return _model.text_of(traced(mod, args))
 
 
 def kernels(mod: Any, args: argparse.Namespace) -> str:
     """What a cell shows of the compiled model, as text."""
-    return _text(mlcnb.compile(mod, target="llvm"))
-
-
-def _text(obj: Any) -> str:
-    return mlcnb.view.to_text(obj, colours=sys.stdout.isatty())
+    return _model.text_of(mlcnb.compile(mod, target="llvm"))
 
 
 def relax(mod: Any, args: argparse.Namespace) -> str:
@@ -132,8 +127,7 @@ def fast(mod: Any, args: argparse.Namespace) -> Any:
 
 def loop_functions(mod: Any, args: argparse.Namespace) -> Any:
     """The loop functions of a module, or one of them, as a module with their names."""
-    found = {v.name_hint: f for v, f in mod.items() if isinstance(f, mlcnb.tir.PrimFunc)}
-    return mlcnb.IRModule.make(_model.chosen(found, args.kernel))
+    return mlcnb.IRModule.make(_model.chosen(_model.loop_functions(mod), args.kernel))
 
 
 def compiled(mod: Any, args: argparse.Namespace) -> Any:

@@ -270,85 +270,45 @@ class Sequential(Pass):
         return f"Sequential([{inside}]{named})"
 
 
-def module_pass(
-    pass_func: Any = None,
-    opt_level: int = 0,
-    name: str | None = None,
-    required: Iterable[str] | None = None,
-    traceable: bool = False,
-) -> Any:
-    """Decorator: `f(mod, ctx) -> mod`, or a class with `transform_module`, becomes a pass."""
-    return class_decorator(
-        pass_func, ModulePass, "transform_module", opt_level, name, required, traceable
-    )
-
-
-def function_pass(
-    pass_func: Any = None,
-    opt_level: int = 0,
-    name: str | None = None,
-    required: Iterable[str] | None = None,
-    traceable: bool = False,
-) -> Any:
-    """Decorator: `f(func, mod, ctx) -> func` on graph functions, or a class, becomes a pass.
-
-    Raises:
-        PassError: what is decorated is no function and no class; or, in the run, gives no function.
-    """
-    return class_decorator(
-        pass_func, FunctionPass, "transform_function", opt_level, name, required, traceable
-    )
-
-
-def prim_func_pass(
-    pass_func: Any = None,
-    opt_level: int = 0,
-    name: str | None = None,
-    required: Iterable[str] | None = None,
-    traceable: bool = False,
-) -> Any:
-    """Decorator: `f(func, mod, ctx) -> func` on loop functions, or a class, becomes a pass."""
-    return class_decorator(
-        pass_func, PrimFuncPass, "transform_function", opt_level, name, required, traceable
-    )
-
-
-def class_decorator(
-    given: Any,
-    base: type[Pass],
-    method: str,
-    opt_level: int,
-    name: str | None,
-    required: Any,
-    traceable: bool = False,
-) -> Any:
-    """What decorators share: a function, or a class with `method`, becomes a `base` pass.
-
-    Raises:
-        PassError: what is decorated is no function and no class.
-    """
-
+def decorator_of(base: type[Pass], method: str, title: str, meaning: str) -> Callable[..., Any]:
+    """A decorator that makes a `base` pass of a function, or of a class with `method`."""
     apart = base is ModulePass
 
-    def make(target: Any) -> Any:
-        if not callable(target):
-            raise PassError(
-                f"a pass is made of a function or a class, not of {target!r}",
-                hint="@module_pass(opt_level=0) above `def f(mod, ctx)`",
-            )
-        made: dict[str, Any] = {
-            "__doc__": target.__doc__,
-            "__module__": target.__module__,
-            "opt_level": opt_level,
-            "required": tuple(required or ()),
-            "traceable": bool(traceable),
-        }
-        if inspect.isclass(target):
-            return _class_of_class(target, base, method, name, made, apart)
-        made[method] = _calls(_on_a_copy(target) if apart else target)
-        return type(name or target.__name__, (base,), made)()
+    def decorator(
+        pass_func: Any = None,
+        opt_level: int = 0,
+        name: str | None = None,
+        required: Iterable[str] | None = None,
+        traceable: bool = False,
+    ) -> Any:
+        def make(target: Any) -> Any:
+            if not callable(target):
+                raise PassError(
+                    f"a pass is made of a function or a class, not of {target!r}",
+                    hint="@module_pass(opt_level=0) above `def f(mod, ctx)`",
+                )
+            made: dict[str, Any] = {
+                "__doc__": target.__doc__,
+                "__module__": target.__module__,
+                "opt_level": opt_level,
+                "required": tuple(required or ()),
+                "traceable": bool(traceable),
+            }
+            if inspect.isclass(target):
+                return _class_of_class(target, base, method, name, made, apart)
+            made[method] = _calls(_on_a_copy(target) if apart else target)
+            return type(name or target.__name__, (base,), made)()
 
-    return make if given is None else make(given)
+        return make if pass_func is None else make(pass_func)
+
+    decorator.__name__ = decorator.__qualname__ = title
+    decorator.__doc__ = f"""Decorator: {meaning}
+
+    Raises:
+        PassError: what is decorated is no function and no class; or, in the run, gives something of
+            another kind.
+    """
+    return decorator
 
 
 def _calls(function: Callable) -> Callable:
@@ -397,3 +357,23 @@ def _class_of_class(
 
     made.update({"__init__": init, method: transform, "__repr__": show})
     return type(name or cls.__name__, (base,), made)
+
+
+module_pass = decorator_of(
+    ModulePass,
+    "transform_module",
+    "module_pass",
+    "`f(mod, ctx) -> mod`, or a class with `transform_module`, becomes a pass.",
+)
+function_pass = decorator_of(
+    FunctionPass,
+    "transform_function",
+    "function_pass",
+    "`f(func, mod, ctx) -> func` on graph functions, or a class, becomes a pass.",
+)
+prim_func_pass = decorator_of(
+    PrimFuncPass,
+    "transform_function",
+    "prim_func_pass",
+    "`f(func, mod, ctx) -> func` on loop functions, or a class, becomes a pass.",
+)

@@ -76,6 +76,13 @@ def differ(a: Any, b: Any) -> bool:
     return known not in (None, 0)
 
 
+def unfit(a: Sequence[Any] | None, b: Sequence[Any] | None) -> bool:
+    """True if two shapes are different in every run (see `differ`); False of one not known."""
+    if a is None or b is None:
+        return False
+    return len(a) != len(b) or any(map(differ, a, b))
+
+
 def unlike(a: Any, b: Any) -> bool:
     """As `differ`, where nothing follows from it that they may be equal."""
     return a is not b and as_int(tidy(gap(a, b))) not in (None, 0)

@@ -191,6 +191,25 @@ def _as_tensor(info: Any) -> TensorStructInfo:
     return tensor((), info.dtype) if isinstance(info, PrimStructInfo) else info
 
 
+class Unchanged(OpDecl):
+    """Base of operators whose result is their one argument; the loops copy it."""
+
+    __slots__ = ()
+    cost = 0
+
+    def infer(self, x: Any) -> Any:
+        """Like the argument."""
+        return x
+
+    def numpy(self, x: Any) -> Any:
+        """numpy.array"""
+        return np.array(x)
+
+    def compute(self, x: Any) -> Any:
+        """A copy."""
+        return te.compute(x.shape, lambda *i: x(*i), name=short_name(self))
+
+
 def short_name(op: OpDecl | type[OpDecl]) -> str:
     """`relu` of "relax.nn.relu": the name of its block."""
     return op.op_name.rpartition(".")[2]

@@ -19,7 +19,8 @@ import numpy as np
 
 from mlcnb.core.errors import TypeInferError
 from mlcnb.ir.memory import aligned
-from mlcnb.op._dims import tidy
+from mlcnb.op._dims import refuse, tidy, want_rank, want_same_dtype
+from mlcnb.relax.operator import OpDecl
 
 
 class Axis(NamedTuple):
@@ -60,6 +61,26 @@ def axes_in(layout: str) -> tuple[Axis, ...]:
 def letters(layout: str) -> str:
     """The dimensions, in order: "NCHW" for "NCHW16c"."""
     return "".join(a.letter for a in axes_in(layout) if a.letter.isupper())
+
+
+def want_letters(op: OpDecl, in_blocks: bool = True, **wanted: str) -> None:
+    """Refuse an operator's layouts that do not name just those dimensions; the keywords are the
+    names of its attributes.
+    """
+    for name, dims in wanted.items():
+        layout = getattr(op, name)
+        if sorted(letters(layout) if in_blocks else layout) != sorted(dims):
+            refuse(op, f"{name} {layout!r} must name {', '.join(dims)}")
+
+
+def want_tensors(op: Any, data: Any, weight: Any) -> None:
+    """Refuse tensors that do not have the dimensions of their layouts, or one dtype."""
+    for name, info, layout in (
+        ("data", data, op.data_layout),
+        ("weight", weight, op.kernel_layout),
+    ):
+        want_rank(op, f"{name} in {layout}", info, len(axes_in(layout)))
+    want_same_dtype(op, data=data, weight=weight)
 
 
 def block_of(layout: str, dim: str) -> int:

@@ -19,7 +19,7 @@ from mlcnb.core.node import replace
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.op._accumulate import accumulator, rounded
-from mlcnb.op._dims import axes_at, product, size, tensor, tidy
+from mlcnb.op._dims import axes_at, product, tensor, tidy
 from mlcnb.op._elementwise import Kinds, quiet, short_name, want_kinds
 from mlcnb.relax.operator import OpDecl, operator
 from mlcnb.relax.struct_info import TensorStructInfo
@@ -91,6 +91,7 @@ class Reduction(OpDecl):
     """Base of reductions of one tensor to one of the same dtype."""
 
     __slots__ = ()
+    cost = 1
     axis: Axes
     keepdims: bool
     #: (array, axis, keepdims) -> array
@@ -153,10 +154,6 @@ class Reduction(OpDecl):
     def count(self, shape: Sequence[Any]) -> Any:
         """How many elements are combined to one."""
         return tidy(product(shape[a] for a in reduced_axes(self, self.axis, len(shape))))
-
-    def flops(self, x: Any) -> Any:
-        """One for each element of x."""
-        return size(x)
 
 
 def reduction(

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mlcnb import te
 from mlcnb.arith import Analyzer
 from mlcnb.core.errors import ExecutionError
 from mlcnb.core.node import walk
@@ -22,6 +21,7 @@ from mlcnb.ir.dtype import dtype as make_dtype
 from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import product, refuse, tell, tensor
+from mlcnb.op._elementwise import Unchanged
 from mlcnb.op._sugar import sugar
 from mlcnb.relax.operator import (
     Dtype,
@@ -179,26 +179,10 @@ def _has_more(dims: Any, than: Any) -> bool:
 
 
 @operator("relax.memory.ensure_zero_offset")
-class EnsureZeroOffset(OpDecl):
+class EnsureZeroOffset(Unchanged):
     """The tensor, from the first byte of its memory on: every tensor lies so, or is copied."""
 
     data: Tensor
-
-    def infer(self, data: Any) -> Any:
-        """Like data."""
-        return data
-
-    def numpy(self, data: Any) -> Any:
-        """numpy.array"""
-        return np.array(data)
-
-    def compute(self, data: Any) -> Any:
-        """A copy."""
-        return te.compute(data.shape, lambda *i: data(*i), name="ensure_zero_offset")
-
-    def flops(self, data: Any) -> Any:
-        """None at all."""
-        return 0
 
 
 class Kill(OpDecl):

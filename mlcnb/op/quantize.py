@@ -23,7 +23,6 @@ from mlcnb.op._dims import (
     broadcast_index,
     refuse,
     repeats,
-    size,
     tell,
     tell_dims,
     tensor,
@@ -40,6 +39,7 @@ class _Quantized(OpDecl):
     """Base of quantize and dequantize: how a scale lies beside the data."""
 
     __slots__ = ()
+    cost = 2
     finite = True
 
     data: Tensor
@@ -102,10 +102,6 @@ class _Quantized(OpDecl):
             return self.element(data(*index), *beside)
 
         return te.compute(data.shape, at, name=self.sugar)
-
-    def flops(self, data: Any, scale: Any, zero_point: Any) -> Any:
-        """Two an element."""
-        return None if data.dims is None else size(data) * 2
 
 
 @operator("relax.quantize")

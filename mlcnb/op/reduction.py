@@ -11,7 +11,6 @@ import numpy as np
 from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
-from mlcnb.op._dims import size
 from mlcnb.op._elementwise import ANY, FLOATS, NUMBERS, elementwise, short_name
 from mlcnb.op._reduce import Reduction, reduce_compute, reduced_axes, reduced_dims, reduction
 from mlcnb.op._spell import axes_of, call
@@ -81,6 +80,7 @@ class _Variance(_Mean):
     """The mean of the squares of the distances from the mean."""
 
     __slots__ = ()
+    cost = 5
 
     def compute(self, x: Any) -> Any:
         """Sums of distances and of squares, and what is made of them for each place."""
@@ -111,10 +111,6 @@ class _Variance(_Mean):
     def finish(self, variance: Any) -> Any:
         """What is made of the variance of one place."""
         return variance
-
-    def flops(self, x: Any) -> Any:
-        """Five for each element of x."""
-        return None if x.dims is None else size(x) * 5
 
 
 class _Std(_Variance):

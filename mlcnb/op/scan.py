@@ -50,6 +50,7 @@ class _Scan(OpDecl):
     """Base of cumsum and cumprod."""
 
     __slots__ = ()
+    cost = 1
     in_order = along_axis
 
     data: Tensor
@@ -139,10 +140,6 @@ class _Scan(OpDecl):
             return seq(nest(inner, first, index), loop("k", out.shape[axis] - 1, step, index))
 
         return with_scratch([], nest(outer, line, index), name=f"{short_name(self)}_lines")
-
-    def flops(self, data: Any) -> Any:
-        """One for each element."""
-        return size(data)
 
 
 @operator("relax.cumsum")

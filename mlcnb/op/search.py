@@ -16,7 +16,6 @@ from mlcnb.op._dims import (
     product,
     ravel,
     refuse,
-    size,
     tell,
     tensor,
     want_rank,
@@ -35,6 +34,7 @@ class _ArgExtreme(OpDecl):
     """Base of argmax and argmin."""
 
     __slots__ = ()
+    cost = 1
 
     x: Tensor
     axis: int | None = None
@@ -89,10 +89,6 @@ class _ArgExtreme(OpDecl):
     def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
         """Behind every pair."""
         raise NotImplementedError
-
-    def flops(self, x: Any) -> Any:
-        """One comparison an element."""
-        return size(x)
 
 
 def _least(kind: DType) -> PrimExpr:

@@ -15,7 +15,7 @@ from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.op._dims import refuse, size, tell
+from mlcnb.op._dims import refuse, tell
 from mlcnb.op._elementwise import (
     BITS,
     BOOLS,
@@ -202,6 +202,7 @@ class Clip(OpDecl):
     A bound outside of an integer dtype is moved inside.
     """
 
+    cost = 2
     tir_name = "tir_clip"
     elementwise = finite = True
     x: Tensor
@@ -232,10 +233,6 @@ class Clip(OpDecl):
         if p.is_const(p.less_equal(lo, hi), 1):
             return elementwise(lambda v: p.maximum(p.minimum(v, hi), lo), x, name="clip")
         return elementwise(lambda v: p.minimum(p.maximum(v, lo), hi), x, name="clip")
-
-    def flops(self, x: Any, min: Any, max: Any) -> Any:
-        """Two comparisons an element."""
-        return None if x.dims is None else size(x) * 2
 
 
 def _inside(bound: Any, kind: DType) -> Any:

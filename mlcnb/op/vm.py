@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from mlcnb import te
+from mlcnb.op._elementwise import Unchanged
 from mlcnb.op._sugar import sugar
 from mlcnb.op.memory import AllocStorage, AllocTensorFromStorage, Kill
 from mlcnb.relax.operator import (
@@ -71,26 +71,10 @@ class KillObject(Kill):
 
 
 @operator("relax.builtin.stop_lift_params")
-class StopLiftParams(OpDecl):
+class StopLiftParams(Unchanged):
     """`x` itself, as a sign for LiftTransformParams. As TVM's `builtin.stop_lift_params`."""
 
     x: Tensor
-
-    def infer(self, x: Any) -> Any:
-        """As x."""
-        return x
-
-    def numpy(self, x: Any) -> Any:
-        """x"""
-        return x
-
-    def compute(self, x: Any) -> Any:
-        """A copy."""
-        return te.compute(x.shape, lambda *i: x(*i), name="stop_lift_params")
-
-    def flops(self, x: Any) -> Any:
-        """None."""
-        return 0
 
 
 @operator("relax.vm.call_tir_dyn")

@@ -18,11 +18,11 @@ Semantics: https://tvm.apache.org/docs/reference/api/python/relax/expr_functor.h
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
-from mlcnb.core.node import identical, replace
+from mlcnb.core.node import children, identical, replace
 from mlcnb.core.text import kind_of
-from mlcnb.ir.expr import GlobalVar, PrimExpr
+from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import return_info, same_info
@@ -31,8 +31,9 @@ from mlcnb.relax.block_builder import BlockBuilder
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
 from mlcnb.relax.infer import infer
 from mlcnb.relax.struct_info import StructInfo
+from mlcnb.tir.functor import mutator, visitor
 
-C = TypeVar("C", bound=type)
+__all__ = ["ExprFunctor", "PyExprMutator", "PyExprVisitor", "mutator", "visitor"]
 
 #: class of an expression -> the method that visits it
 _METHODS: dict[type, str] = {
@@ -55,27 +56,31 @@ _METHODS: dict[type, str] = {
 }
 
 
-def visitor(cls: C) -> C:
-    """TVM's decorator of visitors; a plain class is all that is needed here."""
-    return cls
-
-
-def mutator(cls: C) -> C:
-    """TVM's decorator of mutators; a plain class is all that is needed here."""
-    return cls
+def _leaf(self: Any, op: Any) -> Any:
+    """Nothing inside to go on into."""
+    return op
 
 
 class ExprFunctor:
-    """Finds the method for a node: what visitors and mutators share."""
+    """Finds the method for a node, and leaves what has nothing inside: what visitors and mutators
+    share.
+    """
+
+    visit_constant_ = visit_global_var_ = visit_op_ = visit_extern_func_ = _leaf
+    visit_string_imm_ = visit_data_type_imm_ = visit_var_ = _leaf
+    #: an expression that has no method of its own, such as a loop function
+    visit_other = _leaf
+    #: a scalar inside of a shape or a PrimValue
+    visit_prim_expr = _leaf
+
+    def visit_dataflow_var_(self, op: rx.DataflowVar) -> Any:
+        """A variable of a dataflow block where it is used."""
+        return self.visit_var_(op)
 
     def visit_expr(self, expr: Any) -> Any:
         """Visit any expression: calls the method of its class."""
         method = _METHODS.get(type(expr))
         return self.visit_other(expr) if method is None else getattr(self, method)(expr)
-
-    def visit_other(self, expr: Any) -> Any:
-        """An expression that has no method of its own, such as a loop function."""
-        return expr
 
     def visit_binding(self, binding: rx.Binding) -> Any:
         """Visit a binding of either kind."""
@@ -120,27 +125,8 @@ class ExprFunctor:
         return self.visit_var_def_(var)
 
 
-def _leaf(self: Any, op: Any) -> Any:
-    """Nothing inside to go on into."""
-    return op
-
-
 class PyExprVisitor(ExprFunctor):
     """Walks a function, block by block and binding by binding; a subclass overrides methods."""
-
-    visit_constant_ = visit_global_var_ = visit_op_ = visit_extern_func_ = _leaf
-    visit_string_imm_ = visit_data_type_imm_ = _leaf
-
-    def visit_var_(self, op: rx.Var) -> Any:
-        """A variable where it is used."""
-        return op
-
-    def visit_dataflow_var_(self, op: rx.DataflowVar) -> Any:
-        """A variable of a dataflow block where it is used."""
-        return self.visit_var_(op)
-
-    def visit_prim_expr(self, expr: PrimExpr) -> None:
-        """A scalar inside of a shape or a PrimValue."""
 
     def visit_span(self, span: Any) -> None:
         """Where a node came from; not walked by itself."""
@@ -157,14 +143,12 @@ class PyExprVisitor(ExprFunctor):
         """The scalar."""
         self.visit_prim_expr(op.value)
 
-    def visit_tuple_(self, op: rx.Tuple) -> Any:
-        """Field by field."""
-        for field in op.fields:
-            self.visit_expr(field)
+    def _inside(self, op: Any) -> None:
+        """Field by field; the tuple; the condition, then the branches."""
+        for part in children(op):
+            self.visit_expr(part)
 
-    def visit_tuple_getitem_(self, op: rx.TupleGetItem) -> Any:
-        """The tuple."""
-        self.visit_expr(op.tuple_value)
+    visit_tuple_ = visit_tuple_getitem_ = visit_if_ = _inside
 
     def visit_call_(self, op: rx.Call) -> Any:
         """The head, then the arguments, then the struct infos among them."""
@@ -173,11 +157,6 @@ class PyExprVisitor(ExprFunctor):
             self.visit_expr(arg)
         for info in op.sinfo_args:
             self.visit_struct_info(info)
-
-    def visit_if_(self, op: rx.If) -> Any:
-        """The condition, then the branches."""
-        for part in (op.cond, op.true_branch, op.false_branch):
-            self.visit_expr(part)
 
     def visit_seq_expr_(self, op: rx.SeqExpr) -> Any:
         """Blocks, then the result."""
@@ -236,20 +215,9 @@ class PyExprMutator(ExprFunctor):
 
     # leaves --------------------------------------------------------------------------------------
 
-    visit_constant_ = visit_global_var_ = visit_op_ = visit_extern_func_ = _leaf
-    visit_string_imm_ = visit_data_type_imm_ = _leaf
-
-    def visit_prim_expr(self, expr: PrimExpr) -> PrimExpr:
-        """A scalar inside of a shape or a PrimValue."""
-        return expr
-
     def visit_var_(self, op: rx.Var) -> Any:
         """A variable where it is used: what took its place, or itself."""
         return self._remap.get(op, op)
-
-    def visit_dataflow_var_(self, op: rx.DataflowVar) -> Any:
-        """A variable of a dataflow block where it is used."""
-        return self.visit_var_(op)
 
     def visit_shape_expr_(self, op: rx.ShapeExpr) -> Any:
         """Dimension by dimension."""
@@ -338,12 +306,8 @@ class PyExprMutator(ExprFunctor):
         given = self.visit_expr(binding.value)
         is_new = given is not binding.value
         value = self.builder_.normalize(given) if is_new else given
-        var = (
-            self._typed(self.visit_var_def(binding.var), value)
-            if is_new
-            else (self.visit_var_def(binding.var))
-        )
-        self._emit_as(binding, var, value)
+        var = self.visit_var_def(binding.var)
+        self._emit_as(binding, self._typed(var, value) if is_new else var, value)
 
     def visit_match_cast_(self, binding: rx.MatchCast) -> Any:
         """The value; the struct info stays."""
@@ -358,9 +322,7 @@ class PyExprMutator(ExprFunctor):
 
     def _typed(self, var: rx.Var, value: Any) -> rx.Var:
         info = infer(value, self.builder_.emitter.functions)
-        if info is None or (var.struct_info is not None and same_info(info, var.struct_info)):
-            return var
-        return type(var)(var.name_hint, info, var.span)
+        return var if info is None else self.with_struct_info(var, info)
 
     # what methods use ----------------------------------------------------------------------------
 
@@ -372,9 +334,8 @@ class PyExprMutator(ExprFunctor):
         """Later uses of `var` are `new`."""
         self._remap[var] = new
 
-    def get_var_remap(self, var: rx.Var) -> Any:
-        """What took the place of `var`, or itself."""
-        return self._remap.get(var, var)
+    #: what took the place of a variable, or itself
+    get_var_remap = visit_var_
 
     def with_struct_info(self, var: rx.Var, info: StructInfo) -> rx.Var:
         """`var`, or a new one of its name with another struct info."""

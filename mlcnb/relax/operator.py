@@ -10,7 +10,7 @@
         def infer(self, x): return x                         # struct infos -> struct info
         def numpy(self, x): return np.where(x > 0, x, x * self.alpha)
         def compute(self, x): return te.compute(...)         # te tensors -> te tensor(s)
-        def flops(self, x): return 2 * size(x)
+        cost = 2                                             # operations an element; or flops
         finite = True                                        # what passes may know: relax/traits.py
 
 An object of the class holds the attributes of one call (`call.attrs.alpha`); arguments are fields
@@ -151,10 +151,6 @@ class OpDecl(Traits, Node):
         raise UnsupportedOpError(
             f"{self.op_name} has no loop nest", hint="it runs only where a pass removes it first"
         )
-
-    def flops(self, *args: Any) -> Any:
-        """Floating-point operations of one call, from struct infos; None where not counted."""
-        return None
 
 
 _declared: dict[str, type[OpDecl]] = {}

@@ -10,10 +10,15 @@ right, so that an operator of which nothing is said stays as it is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, ClassVar
 
+from mlcnb.arith import simplify
 from mlcnb.core.errors import ArgumentError
+from mlcnb.core.node import walk
 from mlcnb.core.text import suggestion
+from mlcnb.ir.expr import Var as ScalarVar
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.expr import Call, Var
 
 #: the order in which dimensions lie: (0, 2, 3, 1) of NCHW is NHWC
@@ -93,6 +98,19 @@ class Traits(Readable):
     rounds: ClassVar[bool] = False
     #: it computes in half precision where its arguments are of that; others want float32 back
     follows: ClassVar[bool] = False
+    #: floating-point operations for each element of the first argument, a transcendental function
+    #: counted as one; None where `flops` counts in another way, or nobody does
+    cost: ClassVar[int | None] = None
+
+    def flops(self, *args: Any) -> Any:
+        """Floating-point operations of one call, from struct infos; None where not counted."""
+        if self.cost is None or args[0].dims is None:
+            return None
+        known = [(as_int(d), d) for d in args[0].dims]
+        count: Any = prod((d if n is None else n for n, d in known), start=self.cost)
+        if isinstance(count, int):
+            return count
+        return simplify(count, {v: (0, None) for v in walk(count) if isinstance(v, ScalarVar)})
 
     def simplified(self, call: Call, value_of: Callable[[Any], Any]) -> Any:
         """What a call of it says in fewer words: an expression, of calls perhaps; None where it

@@ -474,6 +474,19 @@ def test_memory_of_a_block_that_two_kernels_use():
     assert refusal(CodegenError, sch) == "B is in shared memory, but several kernels use it"
 
 
+def test_memory_that_the_host_would_read():
+    func = parse(
+        dedent("""
+            @T.prim_func
+            def f(A: T.Buffer((4,), "int32"), B: T.Buffer((64,), "float32")):
+                if A[0] > 0:
+                    for i in T.thread_binding(64, thread="threadIdx.x"):
+                        B[i] = T.float32(1)
+        """)
+    )
+    assert refusal(CodegenError, func) == "A is read on the host, outside of any kernel"
+
+
 def test_too_many_threads():
     A = te.placeholder((64, 64), name="A")
     B = te.compute((64, 64), lambda i, j: A[i, j], name="B")

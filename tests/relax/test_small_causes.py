@@ -127,10 +127,9 @@ def _calls_itself():
     return bb.get()["main"]
 
 
+@pytest.mark.usefixtures("own_pipelines")
 def test_a_pipeline_that_is_one_pass():
-    relax.register_pipeline(
-        "tests.one", lambda **options: relax.transform.LegalizeOps(), override=True
-    )
+    relax.register_pipeline("tests.one", lambda **options: relax.transform.LegalizeOps())
     assert "call_tir" in relax.get_pipeline("tests.one")(Nested).script()
 
 

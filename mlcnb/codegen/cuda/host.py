@@ -8,24 +8,25 @@ A machine allocates memory and launches kernels: a GPU, or a test's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
-from mlcnb.codegen.interp.expressions import ExpressionCompiler, Frame
+from mlcnb.codegen.interp.expressions import Closure, Frame
+from mlcnb.codegen.interp.statements import Code, StatementCompiler
 from mlcnb.core.errors import CodegenError, ExecutionError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import BLOCK_AXES, IN_BLOCK_AXES, bound_axis
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import bodies
 from mlcnb.tir.transform.split_host_device import DYNAMIC_SHARED, LAUNCH_PARAMS
 
 #: of anything in a launch
 LARGEST = 2**31 - 1
-Run = Callable[[Frame, Any], None]
 
 
 class Machine(Protocol):
@@ -57,96 +58,6 @@ def why_unbound(func: PrimFunc) -> tuple[str, s.Stmt] | None:
     return found[0] if found else None
 
 
-class HostProgram(ExpressionCompiler):
-    """The host function as closures."""
-
-    def __init__(self, host: PrimFunc, kernels: Mapping[str, PrimFunc]) -> None:
-        super().__init__()
-        self.host = host
-        self.device = kernels
-        self.body = self.stmt(host.body)
-
-    def run(self, values: Mapping[Var, Any], machine: Machine) -> None:
-        """Run with arrays for the pointers of buffers, and numbers."""
-        frame: Frame = [None] * len(self.slots)
-        for var, value in values.items():
-            if var in self.slots:
-                frame[self.slots[var]] = value
-        self.body(frame, machine)
-
-    def stmt(self, x: s.Stmt) -> Run:
-        """The closure of a statement.
-
-        Raises:
-            CodegenError: it is work for a kernel, or has no form on the host.
-        """
-        rule = _RULES.get(type(x))
-        if rule is None:
-            raise CodegenError(
-                f"{type(x).__name__} runs on the host, outside of any kernel",
-                where=x,
-                root=self.host,
-                hint="bind the loops around it to blockIdx and threadIdx",
-            )
-        return rule(self, x)
-
-
-def _sequence(h: HostProgram, x: s.SeqStmt) -> Run:
-    parts = [h.stmt(part) for part in x.seq]
-
-    def run(f: Frame, machine: Any) -> None:
-        for part in parts:
-            part(f, machine)
-
-    return run
-
-
-def _loop(h: HostProgram, x: s.For) -> Run:
-    slot, counted = h.slot(x.loop_var), h.counted(x.loop_var, x.min, x.extent, x)
-    body = h.stmt(x.body)
-
-    def run(f: Frame, machine: Any) -> None:
-        for i in counted(f):
-            f[slot] = i
-            body(f, machine)
-
-    return run
-
-
-def _branch(h: HostProgram, x: s.IfThenElse) -> Run:
-    condition, yes = h.compile(x.condition), h.stmt(x.then_case)
-    no = None if x.else_case is None else h.stmt(x.else_case)
-
-    def run(f: Frame, machine: Any) -> None:
-        if condition(f):
-            yes(f, machine)
-        elif no is not None:
-            no(f, machine)
-
-    return run
-
-
-def _let(h: HostProgram, x: s.LetStmt) -> Run:
-    slot, value, body = h.slot(x.var), h.compile(x.value), h.stmt(x.body)
-
-    def run(f: Frame, machine: Any) -> None:
-        f[slot] = value(f)
-        body(f, machine)
-
-    return run
-
-
-def _check(h: HostProgram, x: s.AssertStmt) -> Run:
-    condition, body = h.compile(x.condition), h.stmt(x.body)
-
-    def run(f: Frame, machine: Any) -> None:
-        if not condition(f):
-            raise ExecutionError(f"assertion failed: {x.message}", where=x, root=h.host)
-        body(f, machine)
-
-    return run
-
-
 def refuse_between_kernels(
     x: s.Allocate, host: PrimFunc, lasting: Container[str] = ("global",)
 ) -> None:
@@ -161,73 +72,119 @@ def refuse_between_kernels(
         )
 
 
-def _allocate(h: HostProgram, x: s.Allocate) -> Run:
-    refuse_between_kernels(x, h.host)
-    if x.data is not None:
+#: statements that run on the host
+_ON_HOST = (
+    *(s.SeqStmt, s.For, s.IfThenElse, s.LetStmt, s.AssertStmt),
+    *(s.Allocate, s.DeclBuffer, s.AttrStmt, s.Evaluate),
+)
+
+
+class HostProgram(StatementCompiler):
+    """The host function as closures: the statements of the reference, over memory of a machine."""
+
+    def __init__(self, host: PrimFunc, kernels: Mapping[str, PrimFunc]) -> None:
+        super().__init__(record=None)
+        self.host = host
+        self.device = kernels
+        self.machine = self.slot("machine")
+        self.body, _ = self.stmt(host.body)
+
+    def run(self, values: Mapping[Var, Any], machine: Machine) -> None:
+        """Run with arrays for the pointers of buffers, and numbers."""
+        frame: Frame = [None] * len(self.slots)
+        frame[self.machine] = machine
+        for var, value in values.items():
+            if var in self.slots:
+                frame[self.slots[var]] = value
+        try:
+            self.body(frame)
+        except ExecutionError as error:
+            error.root = error.root or self.host
+            raise
+
+    def stmt(self, x: s.Stmt) -> Code:
+        """The closure of a statement.
+
+        Raises:
+            CodegenError: it is work for a kernel, or has no form on the host.
+        """
+        if not isinstance(x, _ON_HOST):
+            self.refuse(f"{type(x).__name__} runs", x)
+        return super().stmt(x)
+
+    def compile(self, x: e.PrimExpr) -> Closure:
+        """The closure of an expression.
+
+        Raises:
+            CodegenError: it reads memory of the device.
+        """
+        if isinstance(x, BufferLoad):
+            hint = "read it in a kernel, or pass the number as a parameter"
+            self.refuse(f"{x.buffer.name} is read", x, hint)
+        return super().compile(x)
+
+    def refuse(
+        self,
+        what: str,
+        where: Any,
+        hint: str = "bind the loops around it to blockIdx and threadIdx",
+    ) -> NoReturn:
+        """Raise what is said of work that no kernel does."""
         raise CodegenError(
-            f"{x.buffer_var.name} is a constant in the function",
-            where=x,
-            root=h.host,
-            hint="pass the constant as a buffer",
+            f"{what} on the host, outside of any kernel",
+            where=where,
+            root=self.host,
+            hint=hint,
         )
-    slot, extents = h.slot(x.buffer_var), [h.unwrapped(n) for n in x.extents]
-    body, kind = h.stmt(x.body), x.dtype
 
-    def run(f: Frame, machine: Any) -> None:
-        f[slot] = machine.allocate(kind.element, prod(n(f) for n in extents) * kind.lanes)
-        body(f, machine)
-        f[slot] = None
+    def _declaration(self, x: s.DeclBuffer) -> Code:
+        return self.stmt(x.body)
 
-    return run
+    def _allocation(self, x: s.Allocate) -> Code:
+        refuse_between_kernels(x, self.host)
+        if x.data is not None:
+            raise CodegenError(
+                f"{x.buffer_var.name} is a constant in the function",
+                where=x,
+                root=self.host,
+                hint="pass the constant as a buffer",
+            )
+        slot, extents = self.slot(x.buffer_var), [self.unwrapped(n) for n in x.extents]
+        kind, at = x.dtype, self.machine
 
+        def steps(f: Frame) -> Iterator[None]:
+            f[slot] = f[at].allocate(kind.element, prod(n(f) for n in extents) * kind.lanes)
+            yield
+            f[slot] = None
 
-def _body(h: HostProgram, x: Any) -> Run:
-    return h.stmt(x.body)
+        return self.with_body(steps, self.stmt(x.body))
 
+    def _evaluate(self, x: s.Evaluate) -> Code:
+        call = x.value
+        if isinstance(call, e.IntImm):
+            return (lambda f: None), False
+        name = call.args[0] if isinstance(call, e.Call) and call.args else None
+        name = getattr(name, "value", None)
+        if not isinstance(name, str) or name not in self.device:
+            self.refuse("a call runs", x)
+        kernel = self.device[name]
+        assert isinstance(call, e.Call)
+        count, tags = len(kernel.params), list(kernel.attrs[LAUNCH_PARAMS])
+        args = [self.compile(a) for a in call.args[1 : count + 1]]
+        asked = [self.unwrapped(a) for a in call.args[count + 1 :]]
+        at = self.machine
 
-def _evaluate(h: HostProgram, x: s.Evaluate) -> Run:
-    call = x.value
-    if isinstance(call, e.IntImm):
-        return lambda f, machine: None
-    name = getattr(call.args[0], "value", None) if isinstance(call, e.Call) and call.args else None
-    if not isinstance(name, str) or name not in h.device:
-        raise CodegenError(
-            "a call runs on the host, outside of any kernel", where=x, root=h.host,
-            hint="bind the loops around it to blockIdx and threadIdx",
-        )  # fmt: skip
-    kernel = h.device[name]
-    assert isinstance(call, e.Call)
-    count, tags = len(kernel.params), list(kernel.attrs[LAUNCH_PARAMS])
-    args = [h.compile(a) for a in call.args[1 : count + 1]]
-    asked = [h.unwrapped(a) for a in call.args[count + 1 :]]
+        def run(f: Frame) -> None:
+            given = [a(f) for a in args]
+            sizes = dict(zip(tags, (n(f) for n in asked), strict=True))
+            for tag, size in sizes.items():
+                if size > LARGEST:
+                    raise ExecutionError(
+                        f"{name}: {tag} is {size}, and a GPU launches {LARGEST} at most", where=x
+                    )
+            grid = [int(sizes.get(tag, 1)) for tag in BLOCK_AXES]
+            block = [int(sizes.get(tag, 1)) for tag in IN_BLOCK_AXES]
+            if 0 not in grid and 0 not in block:
+                f[at].launch(name, given, grid, block, int(sizes.get(DYNAMIC_SHARED, 0)))
 
-    def run(f: Frame, machine: Any) -> None:
-        given = [a(f) for a in args]
-        sizes = dict(zip(tags, (n(f) for n in asked), strict=True))
-        for tag, size in sizes.items():
-            if size > LARGEST:
-                raise ExecutionError(
-                    f"{name}: {tag} is {size}, and a GPU launches {LARGEST} at most",
-                    where=x,
-                    root=h.host,
-                )
-        grid = [int(sizes.get(tag, 1)) for tag in BLOCK_AXES]
-        block = [int(sizes.get(tag, 1)) for tag in IN_BLOCK_AXES]
-        if 0 not in grid and 0 not in block:
-            shared = int(sizes.get(DYNAMIC_SHARED, 0))
-            machine.launch(name, given, grid, block, shared)
-
-    return run
-
-
-_RULES: dict[type, Callable[[HostProgram, Any], Run]] = {
-    s.SeqStmt: _sequence,
-    s.For: _loop,
-    s.IfThenElse: _branch,
-    s.LetStmt: _let,
-    s.AssertStmt: _check,
-    s.Allocate: _allocate,
-    s.DeclBuffer: _body,
-    s.AttrStmt: _body,
-    s.Evaluate: _evaluate,
-}
+        return run, False

@@ -9,7 +9,7 @@ from mlcnb import te
 from mlcnb.compat.topi._declared import run
 from mlcnb.compat.topi.elementwise import add, multiply
 from mlcnb.compat.topi.reduction import sum
-from mlcnb.compat.topi.transform import reshape, transpose
+from mlcnb.compat.topi.transform import product, reshape, transpose
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import prim_ops as p
 
@@ -48,15 +48,8 @@ def matmul(
     out_dtype: str | None = None, transpose_a: bool = False, transpose_b: bool = False,
 ) -> te.Tensor:  # fmt: skip
     """The product of two matrices, each transposed first if asked for, and the bias."""
-    left = _transposed(tensor_a) if transpose_a else tensor_a
-    right = _transposed(tensor_b) if transpose_b else tensor_b
-    made = run("matmul", left, right, out_dtype=out_dtype)
+    made = product(tensor_a, tensor_b, transpose_a, transpose_b, out_dtype)
     return made if bias is None else add(made, bias)
-
-
-def _transposed(x: te.Tensor) -> te.Tensor:
-    """The last two dimensions in each other's place."""
-    return transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
 
 
 def batch_matmul(
@@ -64,9 +57,7 @@ def batch_matmul(
     transpose_a: bool = False, transpose_b: bool = True,
 ) -> te.Tensor:  # fmt: skip
     """Products of matrices, one for each element of the batch; `y` transposed by default."""
-    left = transpose(x, [0, 2, 1]) if transpose_a else x
-    right = transpose(y, [0, 2, 1]) if transpose_b else y
-    return run("matmul", left, right, out_dtype=out_dtype)
+    return product(x, y, transpose_a, transpose_b, out_dtype)
 
 
 def _pair(value: Any) -> tuple[int, int]:

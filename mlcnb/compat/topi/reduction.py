@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mlcnb import te
@@ -12,24 +13,19 @@ def _axes(axis: Any) -> Any:
     return axis if axis is None else (tuple(axis) if isinstance(axis, tuple | list) else (axis,))
 
 
-def sum(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """The sum over some axes."""
-    return run("sum", data, axis=_axes(axis), keepdims=keepdims)
+def _reduction(name: str, what: str) -> Callable[..., te.Tensor]:
+    def reduce(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
+        return run(name, data, axis=_axes(axis), keepdims=keepdims)
+
+    reduce.__name__ = reduce.__qualname__ = name
+    reduce.__doc__ = f"{what} over some axes."
+    return reduce
 
 
-def max(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """The largest element over some axes."""
-    return run("max", data, axis=_axes(axis), keepdims=keepdims)
-
-
-def min(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """The smallest element over some axes."""
-    return run("min", data, axis=_axes(axis), keepdims=keepdims)
-
-
-def prod(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """The product over some axes."""
-    return run("prod", data, axis=_axes(axis), keepdims=keepdims)
+sum = _reduction("sum", "The sum")
+max = _reduction("max", "The largest element")
+min = _reduction("min", "The smallest element")
+prod = _reduction("prod", "The product")
 
 
 def argmax(data: te.Tensor, axis: int | None = None, keepdims: bool = False) -> te.Tensor:

@@ -95,13 +95,16 @@ def full_like(x: te.Tensor, fill_value: Any) -> te.Tensor:
 
 def matmul(a: te.Tensor, b: te.Tensor, transp_a: bool = False, transp_b: bool = False) -> te.Tensor:
     """The product of two matrices, each transposed first if asked for."""
-    left = transpose(a, _swapped(a.ndim)) if transp_a else a
-    right = transpose(b, _swapped(b.ndim)) if transp_b else b
-    return run("matmul", left, right)
+    return product(a, b, transp_a, transp_b, None)
 
 
-def _swapped(ndim: int) -> list[int]:
-    return [*range(ndim - 2), ndim - 1, ndim - 2]
+def product(a: te.Tensor, b: te.Tensor, turn_a: bool, turn_b: bool, kind: str | None) -> te.Tensor:
+    """A product of the last two dimensions, in a dtype; each operand turned first if asked for."""
+    left, right = (
+        transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]) if turned else x
+        for x, turned in ((a, turn_a), (b, turn_b))
+    )
+    return run("matmul", left, right, out_dtype=kind)
 
 
 def einsum(subscripts: str, *operand: te.Tensor) -> te.Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 from mlcnb import te
 from mlcnb.ir.prim_ops import cast, const
 from mlcnb.op._accumulate import accumulator, wide
-from mlcnb.op._dims import differ, refuse, size, tell, want_same_dtype
+from mlcnb.op._dims import refuse, size, tell, unfit, want_same_dtype
 from mlcnb.op.nn.loss import NllLoss, total_of
 from mlcnb.relax.operator import OpDecl, OptionalTensor, Tensor, operator
 
@@ -42,10 +42,8 @@ class NllLossBackward(OpDecl):
         """Like predictions."""
         want_same_dtype(self, output_grad=output_grad, predictions=predictions)
         loss = self.forward.infer(predictions, targets, weights)
-        if loss.dims is not None and output_grad.dims is not None:
-            fits = len(loss.dims) == len(output_grad.dims)
-            if not fits or any(map(differ, loss.dims, output_grad.dims)):
-                refuse(self, f"output_grad is {tell(output_grad)}, but the loss is {tell(loss)}")
+        if unfit(loss.dims, output_grad.dims):
+            refuse(self, f"output_grad is {tell(output_grad)}, but the loss is {tell(loss)}")
         return predictions
 
     def numpy(self, output_grad: Any, predictions: Any, targets: Any, weights: Any = None) -> Any:

@@ -18,7 +18,7 @@ from mlcnb import te
 from mlcnb.ir.prim_ops import all_of, cast, const, logical_and, logical_or
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded, wide
-from mlcnb.op._dims import differ, refuse, size, tell, want_same_dtype
+from mlcnb.op._dims import refuse, size, tell, unfit, want_same_dtype
 from mlcnb.op.nn import _pool_loops as loops
 from mlcnb.op.nn._window import settle
 from mlcnb.op.nn.pool import AvgPool2d, MaxPool2d
@@ -62,10 +62,8 @@ class PoolBackward(OpDecl):
         pooled = self.forward.infer(data)
         if data.dtype and not data.dtype.is_float:
             refuse(self, f"a gradient is of floats, but data is {tell(data)}")
-        if pooled.dims is not None and output_grad.dims is not None:
-            fits = len(pooled.dims) == len(output_grad.dims)
-            if not fits or any(map(differ, pooled.dims, output_grad.dims)):
-                refuse(self, f"output_grad is {tell(output_grad)}, but pooled is {tell(pooled)}")
+        if unfit(pooled.dims, output_grad.dims):
+            refuse(self, f"output_grad is {tell(output_grad)}, but pooled is {tell(pooled)}")
         return data
 
     def numpy(self, output_grad: Any, data: Any) -> Any:

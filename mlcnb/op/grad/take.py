@@ -9,7 +9,7 @@ import numpy as np
 from mlcnb import te
 from mlcnb.ir.prim_ops import const
 from mlcnb.op._accumulate import accumulator, rounded, wide
-from mlcnb.op._dims import differ, refuse, size, tell, want_same_dtype
+from mlcnb.op._dims import refuse, size, tell, unfit, want_same_dtype
 from mlcnb.op._loops import load, nest, store
 from mlcnb.op.indexing.take import Take
 from mlcnb.relax.operator import OpDecl, Tensor, operator
@@ -39,10 +39,8 @@ class TakeBackward(OpDecl):
         """Like x."""
         want_same_dtype(self, output_grad=output_grad, x=x)
         taken = self.forward.infer(x, indices)
-        if taken.dims is not None and output_grad.dims is not None:
-            fits = len(taken.dims) == len(output_grad.dims)
-            if not fits or any(map(differ, taken.dims, output_grad.dims)):
-                refuse(self, f"output_grad is {tell(output_grad)}, but take gives {tell(taken)}")
+        if unfit(taken.dims, output_grad.dims):
+            refuse(self, f"output_grad is {tell(output_grad)}, but take gives {tell(taken)}")
         return x
 
     def numpy(self, output_grad: Any, x: Any, indices: Any) -> Any:

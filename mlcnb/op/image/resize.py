@@ -93,8 +93,7 @@ class Resize(OpDecl):
                 )
         if any(self.roi):
             refuse(self, f"a region of interest, {self.roi}, is not there")
-        if sorted(_layout.letters(self.layout)) != sorted("NC" + self.spatial):
-            refuse(self, f"layout {self.layout!r} must name {', '.join('NC' + self.spatial)}")
+        _layout.want_letters(self, layout="NC" + self.spatial)
         if self.scales and (
             len(self.scales) != len(self.spatial) or not all(map(ip.quotient, self.scales))
         ):

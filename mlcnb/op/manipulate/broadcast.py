@@ -15,7 +15,6 @@ from mlcnb.op._dims import (
     broadcast_index,
     refuse,
     repeats,
-    size,
     tell,
     tell_dims,
     tensor,
@@ -118,6 +117,7 @@ def _collapse_sum(x: Any, shape: Sequence[Any], name: str) -> Any:
 class CollapseSumTo(OpDecl):
     """The sum of `x` over the dimensions along which `shape` would be broadcast to x's shape."""
 
+    cost = 1
     tir_name = "collapse_sum"
 
     result_shape = "shape"
@@ -139,15 +139,12 @@ class CollapseSumTo(OpDecl):
         """One sum."""
         return _collapse_sum(x, shape, "collapse_sum_to")
 
-    def flops(self, x: Any, shape: Any) -> Any:
-        """One addition for each element read."""
-        return size(x)
-
 
 @operator("relax.collapse_sum_like")
 class CollapseSumLike(OpDecl):
     """collapse_sum_to the shape of `collapse_target`."""
 
+    cost = 1
     tir_name = "collapse_sum"
 
     x: Tensor
@@ -164,7 +161,3 @@ class CollapseSumLike(OpDecl):
     def compute(self, x: Any, collapse_target: Any) -> Any:
         """One sum."""
         return _collapse_sum(x, collapse_target.shape, "collapse_sum_like")
-
-    def flops(self, x: Any, collapse_target: Any) -> Any:
-        """One addition for each element read."""
-        return size(x)

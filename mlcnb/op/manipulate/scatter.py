@@ -20,10 +20,10 @@ from mlcnb.op._dims import (
     axis_at,
     broadcast_dims,
     broadcast_index,
-    differ,
     refuse,
     size,
     tell,
+    unfit,
     want_same_dtype,
 )
 from mlcnb.op._loops import load, nest, store
@@ -107,9 +107,8 @@ class ScatterElements(OpDecl):
         for info in (indices, updates):
             if -1 not in (x.ndim, info.ndim) and info.ndim != x.ndim:
                 refuse(self, f"{tell(info)} has not as many dimensions as {tell(x)}")
-        if indices.dims is not None and updates.dims is not None:
-            if any(differ(a, b) for a, b in zip(indices.dims, updates.dims, strict=True)):
-                refuse(self, f"indices are {tell(indices)}, but updates are {tell(updates)}")
+        if unfit(indices.dims, updates.dims):
+            refuse(self, f"indices are {tell(indices)}, but updates are {tell(updates)}")
         return x
 
     def numpy(self, x: Any, indices: Any, updates: Any) -> Any:
@@ -159,8 +158,7 @@ class ScatterNd(OpDecl):
                 self, f"the last dimension of indices, {tell(indices)}, does not index {tell(x)}"
             )
         want = [*indices.dims[:-1], *x.dims[depth:]]
-        fits = len(want) == updates.ndim
-        if not fits or any(differ(a, b) for a, b in zip(want, updates.dims, strict=True)):
+        if unfit(want, updates.dims):
             refuse(
                 self,
                 f"updates are {tell(updates)}, which does not fit {tell(indices)} of {tell(x)}",

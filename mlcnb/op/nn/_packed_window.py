@@ -112,7 +112,7 @@ class DenseWindow(PackedWindow):
 
         return te.compute(shape, element, name, varargs_names=NAMES)
 
-    def cost(self, found: Any, weight: Any) -> Any:
+    def work(self, found: Any, weight: Any) -> Any:
         """Two for each multiplication, of a result of those dimensions."""
         if found is None:
             return None

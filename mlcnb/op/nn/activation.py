@@ -20,9 +20,7 @@ from mlcnb.op._dims import (
     broadcast_index,
     refuse,
     repeats,
-    size,
     tell,
-    tidy,
 )
 from mlcnb.op._order import along_axis
 from mlcnb.relax.operator import OpDecl, Tensor, operator
@@ -40,7 +38,6 @@ class Activation(OpDecl):
 
     __slots__ = ()
     elementwise = True
-    #: floating-point operations for one element, a transcendental function counted as one
     cost = 1
 
     x: Tensor
@@ -63,10 +60,6 @@ class Activation(OpDecl):
             return cast(x.dtype, self.element(cast(kind, x(*index))))
 
         return te.compute(x.shape, body, name=name)
-
-    def flops(self, x: Any) -> Any:
-        """`cost` for each element."""
-        return None if x.dims is None else tidy(size(x) * self.cost)
 
 
 @operator("relax.nn.relu")
@@ -258,6 +251,7 @@ class Softplus(Activation):
 class Prelu(OpDecl):
     """x where x > 0, else alpha * x, one alpha for each place along `axis`. arXiv 1502.01852."""
 
+    cost = 2
     in_order = along_axis
 
     x: Tensor
@@ -294,7 +288,3 @@ class Prelu(OpDecl):
             return te.Select(value > const(0, x.dtype), value, slope)
 
         return te.compute(x.shape, element, name="prelu")
-
-    def flops(self, x: Any, alpha: Any) -> Any:
-        """Two for each element."""
-        return None if x.dims is None else tidy(size(x) * 2)

@@ -128,7 +128,7 @@ class Attends(OpDecl):
             name="attention",
         )
 
-    def cost(self, query: Any, key: Any, value: Any) -> Any:
+    def work(self, query: Any, key: Any, value: Any) -> Any:
         """Two for each multiplication of the two products, five for each score."""
         if None in (query.dims, key.dims, value.dims):
             return None
@@ -201,7 +201,7 @@ class Attention(Attends):
 
     def flops(self, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
         """Those of the two products and of softmax."""
-        return self.cost(query, key, value)
+        return self.work(query, key, value)
 
 
 @sugar("nn.attention_bias")

@@ -40,17 +40,9 @@ class AttentionVarLen(Attends):
     causal_mask: str | None = None
     window_size: int | None = None
 
-    def infer(
-        self,
-        queries: Any,
-        keys: Any,
-        values: Any,
-        seqstart_q: Any,
-        max_seqlen_q: Any = None,
-        seqstart_k: Any = None,
-        max_seqlen_k: Any = None,
-    ) -> Any:
+    def infer(self, *given: Any) -> Any:
         """(1, total, heads, dim_v)"""
+        queries, keys, values, seqstart_q, max_seqlen_q, seqstart_k, max_seqlen_k = _all(given)
         starts = {"seqstart_q": seqstart_q, "seqstart_k": seqstart_k}
         longest = {"max_seqlen_q": max_seqlen_q, "max_seqlen_k": max_seqlen_k}
         for name, info in {**starts, **longest}.items():
@@ -66,17 +58,9 @@ class AttentionVarLen(Attends):
             )
         return result
 
-    def numpy(
-        self,
-        queries: Any,
-        keys: Any,
-        values: Any,
-        seqstart_q: Any,
-        max_seqlen_q: Any = None,
-        seqstart_k: Any = None,
-        max_seqlen_k: Any = None,
-    ) -> Any:
+    def numpy(self, *given: Any) -> Any:
         """nn.attention of all tokens, without what is in other sequences"""
+        queries, keys, values, seqstart_q, _, seqstart_k, _ = _all(given)
         other = seqstart_q if seqstart_k is None else seqstart_k
         i, j = np.arange(queries.shape[1]), np.arange(keys.shape[1])
         of_query, of_key = _numbers(i, seqstart_q), _numbers(j, other)
@@ -96,17 +80,9 @@ class AttentionVarLen(Attends):
         """Conditions under which a query sees a key, by their places from the edge that counts."""
         return [j <= i] + ([] if self.window_size is None else [j > i - self.window_size])
 
-    def compute(
-        self,
-        queries: Any,
-        keys: Any,
-        values: Any,
-        seqstart_q: Any,
-        max_seqlen_q: Any = None,
-        seqstart_k: Any = None,
-        max_seqlen_k: Any = None,
-    ) -> Any:
+    def compute(self, *given: Any) -> Any:
         """The number and the place of each token in its sequence, then the loops of attention."""
+        queries, keys, values, seqstart_q, _, seqstart_k, _ = _all(given)
         other, seq = seqstart_q if seqstart_k is None else seqstart_k, queries.shape[1]
         of_query = _number_loop(seqstart_q, seq, "query_sequence")
         of_key = _number_loop(other, keys.shape[1], "key_sequence")
@@ -144,7 +120,12 @@ class AttentionVarLen(Attends):
 
     def flops(self, queries: Any, keys: Any, values: Any, *_: Any) -> Any:
         """Those of one attention of all tokens."""
-        return self.cost(queries, keys, values)
+        return self.work(queries, keys, values)
+
+
+def _all(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The seven arguments; None for each that is left out at the end."""
+    return (*given, *[None] * (7 - len(given)))
 
 
 def _numbers(tokens: np.ndarray, seqstart: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ conv2d_NCHWc, depthwise_conv2d_nchw, group_conv2d_nhwc.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,8 +32,6 @@ from mlcnb.op._dims import (
     tensor,
     tidy,
     unlike,
-    want_rank,
-    want_same_dtype,
 )
 from mlcnb.op._spell import call
 from mlcnb.op.manipulate.reshape import Reshape
@@ -56,7 +54,46 @@ from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call
 
 
-class Conv(OpDecl):
+class Convolution(OpDecl):
+    """What convolutions have in common, transposed or not: data, weight, and how they lie."""
+
+    __slots__ = ()
+    product = rounds = True
+    #: the letters of the weight's channels
+    channels: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        given: Any = self
+        rank = len(self.spatial)
+        settle(
+            self,
+            strides=each(given.strides, rank),
+            padding=sides(given.padding, rank),
+            dilation=each(given.dilation, rank),
+            out_layout=given.out_layout or given.data_layout,
+            out_dtype=no_void(given.out_dtype),
+        )
+
+    @property
+    def spatial(self) -> str:
+        """The letters of the spatial dimensions: "HW"."""
+        return "".join(c for c in "DHW" if c in self["data_layout"])
+
+    @property
+    def is_plain(self) -> bool:
+        """True if nothing is blocked or turned: channels, then the spatial dimensions."""
+        names = ("data_layout", "kernel_layout", "out_layout")
+        return [self[n] for n in names] == [c + self.spatial for c in ("NC", self.channels, "NC")]
+
+    def want_layouts(self, in_blocks: bool = True) -> None:
+        """Refuse layouts that do not name the dimensions."""
+        images, kernel = f"NC{self.spatial}", f"{self.channels}{self.spatial}"
+        _layout.want_letters(
+            self, in_blocks, data_layout=images, out_layout=images, kernel_layout=kernel
+        )
+
+
+class Conv(Convolution):
     """{rank}-D convolution: data (N, C, {letters}), weight (O, C / groups, {letters}) by default.
 
     padding: all beginnings, then all ends: (top, left, bottom, right); float16 and bfloat16 are
@@ -64,7 +101,7 @@ class Conv(OpDecl):
     """
 
     __slots__ = ()
-    product = rounds = True
+    channels = "OI"
 
     data: Tensor
     weight: Tensor
@@ -76,28 +113,6 @@ class Conv(OpDecl):
     kernel_layout: str = "OIW"
     out_layout: Any = None
     out_dtype: str | None = None
-
-    def __post_init__(self) -> None:
-        rank = len(self.spatial)
-        settle(
-            self,
-            strides=each(self.strides, rank),
-            padding=sides(self.padding, rank),
-            dilation=each(self.dilation, rank),
-            out_layout=self.out_layout or self.data_layout,
-            out_dtype=no_void(self.out_dtype),
-        )
-
-    @property
-    def spatial(self) -> str:
-        """The letters of the spatial dimensions: "HW"."""
-        return "".join(c for c in "DHW" if c in self.data_layout)
-
-    @property
-    def is_plain(self) -> bool:
-        """True if nothing is blocked or turned: NC and OI, then the spatial dimensions."""
-        layouts = (self.data_layout, self.kernel_layout, self.out_layout)
-        return layouts == (f"NC{self.spatial}", f"OI{self.spatial}", f"NC{self.spatial}")
 
     def infer(self, data: Any, weight: Any) -> Any:
         """Sample, output channels and positions, in `out_layout`."""
@@ -130,15 +145,9 @@ class Conv(OpDecl):
 
     def check(self, data: Any, weight: Any) -> None:
         """Refuse layouts and attributes that do not fit each other or the tensors."""
-        for name, letters in (("data_layout", "NC"), ("out_layout", "NC"), ("kernel_layout", "OI")):
-            layout = getattr(self, name)
-            if sorted(_layout.letters(layout)) != sorted(letters + self.spatial):
-                refuse(self, f"{name} {layout!r} must name {', '.join(letters + self.spatial)}")
+        self.want_layouts()
         self.validate()
-        want_rank(self, f"data in {self.data_layout}", data, len(_layout.axes_in(self.data_layout)))
-        axes = len(_layout.axes_in(self.kernel_layout))
-        want_rank(self, f"weight in {self.kernel_layout}", weight, axes)
-        want_same_dtype(self, data=data, weight=weight)
+        _layout.want_tensors(self, data, weight)
 
     def check_channels(self, channels: Any, inner: Any, outer: Any, data: Any, weight: Any) -> None:
         """Refuse channels that do not go into the groups.

@@ -51,4 +51,4 @@ class Conv2dPacked(DenseWindow):
 
     def flops(self, data: Any, weight: Any) -> Any:
         """Two for each multiplication."""
-        return self.cost(self.infer(data, weight).dims, weight)
+        return self.work(self.infer(data, weight).dims, weight)

@@ -25,25 +25,23 @@ from mlcnb.op._dims import (
     tell,
     tensor,
     tidy,
-    want_rank,
-    want_same_dtype,
 )
 from mlcnb.op._layout import Place
-from mlcnb.op.nn._window import PerDimension, each, no_void, of_each_rank, settle, sides
-from mlcnb.op.nn.conv import correlate, with_bias
+from mlcnb.op.nn._window import PerDimension, each, of_each_rank, settle
+from mlcnb.op.nn.conv import Convolution, correlate, with_bias
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call
 
 
-class ConvTranspose(OpDecl):
+class ConvTranspose(Convolution):
     """{rank}-D: data (N, C, {letters}), weight (C, O / groups, {letters}) in the default layouts.
 
     Semantics: https://onnx.ai/onnx/operators/onnx__ConvTranspose.html
     """
 
     __slots__ = ()
-    product = rounds = True
+    channels = "IO"
 
     data: Tensor
     weight: Tensor
@@ -58,27 +56,8 @@ class ConvTranspose(OpDecl):
     out_dtype: str | None = None
 
     def __post_init__(self) -> None:
-        rank = len(self.spatial)
-        settle(
-            self,
-            strides=each(self.strides, rank),
-            padding=sides(self.padding, rank),
-            output_padding=each(self.output_padding, rank),
-            dilation=each(self.dilation, rank),
-            out_layout=self.out_layout or self.data_layout,
-            out_dtype=no_void(self.out_dtype),
-        )
-
-    @property
-    def spatial(self) -> str:
-        """The letters of the spatial dimensions: "HW"."""
-        return "".join(c for c in "DHW" if c in self.data_layout)
-
-    @property
-    def is_plain(self) -> bool:
-        """True if nothing is blocked or turned: NC and IO, then the spatial dimensions."""
-        layouts = (self.data_layout, self.kernel_layout, self.out_layout)
-        return layouts == (f"NC{self.spatial}", f"IO{self.spatial}", f"NC{self.spatial}")
+        super().__post_init__()
+        settle(self, output_padding=each(self.output_padding, len(self.spatial)))
 
     def infer(self, data: Any, weight: Any) -> Any:
         """Sample, output channels and positions, in `out_layout`."""
@@ -108,10 +87,7 @@ class ConvTranspose(OpDecl):
 
     def check(self, data: Any, weight: Any) -> None:
         """Refuse layouts and attributes that do not fit each other or the tensors."""
-        for name, letters in (("data_layout", "NC"), ("out_layout", "NC"), ("kernel_layout", "IO")):
-            layout = getattr(self, name)
-            if sorted(layout) != sorted(letters + self.spatial):
-                refuse(self, f"{name} {layout!r} must name {', '.join(letters + self.spatial)}")
+        self.want_layouts(in_blocks=False)
         rank = len(self.spatial)
         lengths = [len(a) for a in (self.strides, self.dilation, self.output_padding, self.padding)]
         if lengths != [rank, rank, rank, 2 * rank] or min(*self.strides, *self.dilation) < 1:
@@ -120,9 +96,7 @@ class ConvTranspose(OpDecl):
                 f"strides {self.strides}, dilation {self.dilation}, padding {self.padding}, "
                 f"output_padding {self.output_padding} do not fit {rank} spatial dimensions",
             )
-        want_rank(self, f"data in {self.data_layout}", data, rank + 2)
-        want_rank(self, f"weight in {self.kernel_layout}", weight, rank + 2)
-        want_same_dtype(self, data=data, weight=weight)
+        _layout.want_tensors(self, data, weight)
 
     def around(self, kernel: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
         """Padding of the spread-out input, before and after, for each spatial dimension."""

@@ -15,7 +15,7 @@ from mlcnb import te
 from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.ir.rules import rule
 from mlcnb.op._accumulate import accumulator, in_wide
-from mlcnb.op._dims import axes_at, axis_at, differ, product, refuse, size, tell, tidy
+from mlcnb.op._dims import axes_at, axis_at, product, refuse, tell, unfit
 from mlcnb.op._elementwise import FLOATS, want_kinds
 from mlcnb.op._order import along_axes
 from mlcnb.op.nn._moments import (
@@ -41,6 +41,7 @@ class SampleNorm(OpDecl):
     """
 
     __slots__ = ()
+    cost = 8
     in_order = along_axes
     follows = True
 
@@ -98,18 +99,13 @@ class SampleNorm(OpDecl):
         """Refuse weights that are not of data's dimensions `axes`, and what are no floats."""
         want_kinds(self, FLOATS, data=data, gamma=gamma, beta=beta)
         for name, info in (("gamma", gamma), ("beta", beta)):
-            if data.dims is None or info.dims is None:
-                continue
-            want = [data.dims[a] for a in axes]
-            fits = len(want) == info.ndim
-            if not fits or any(differ(a, b) for a, b in zip(want, info.dims, strict=True)):
-                refuse(
-                    self, f"{name} is {tell(info)}, not of the axes {tuple(axes)} of {tell(data)}"
-                )
+            _want_axes(self, data, axes, name, info)
 
-    def flops(self, data: Any, *_weights: Any) -> Any:
-        """Eight for each element."""
-        return None if data.dims is None else tidy(size(data) * 8)
+
+def _want_axes(op: OpDecl, data: Any, axes: Sequence[int], name: str, info: Any) -> None:
+    """Refuse a weight that is not of data's dimensions `axes`."""
+    if data.dims is not None and unfit([data.dims[a] for a in axes], info.dims):
+        refuse(op, f"{name} is {tell(info)}, not of the axes {tuple(axes)} of {tell(data)}")
 
 
 def _line(weights: np.ndarray, axes: Sequence[int], ndim: int) -> np.ndarray:
@@ -246,6 +242,7 @@ class RmsNorm(OpDecl):
     Source: Zhang and Sennrich 2019, arXiv 1910.07467.
     """
 
+    cost = 5
     follows = True
     in_order = along_axes
 
@@ -263,11 +260,7 @@ class RmsNorm(OpDecl):
         if data.ndim == -1:
             return data
         axes = axes_at(self, self.axes, data.ndim, data)
-        if data.dims is not None and weight.dims is not None:
-            want = [data.dims[a] for a in axes]
-            fits = len(want) == weight.ndim
-            if not fits or any(differ(a, b) for a, b in zip(want, weight.dims, strict=True)):
-                refuse(self, f"weight is {tell(weight)}, not of the axes {axes} of {tell(data)}")
+        _want_axes(self, data, axes, "weight", weight)
         return data
 
     @in_wide
@@ -294,7 +287,3 @@ class RmsNorm(OpDecl):
             return cast(data.dtype, value * cast(kind, weight(*(index[a] for a in axes))))
 
         return te.compute(data.shape, element, name="rms_norm")
-
-    def flops(self, data: Any, weight: Any) -> Any:
-        """Five for each element."""
-        return None if data.dims is None else tidy(size(data) * 5)

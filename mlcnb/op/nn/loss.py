@@ -19,9 +19,9 @@ from mlcnb.op._dims import (
     one_dtype,
     product,
     refuse,
-    size,
     tell,
     tensor,
+    unfit,
     want_same_dtype,
 )
 from mlcnb.op.nn.softmax import LogSoftmax
@@ -38,6 +38,8 @@ class CrossEntropyWithLogits(OpDecl):
 
     Of tensors of one dimension, there is no batch. Semantics: TVM's operator of this name.
     """
+
+    cost = 2
 
     predictions: Tensor
     labels: Tensor
@@ -71,10 +73,6 @@ class CrossEntropyWithLogits(OpDecl):
         loss = te.compute((), lambda: -total() / batch, name="cross_entropy")
         return rounded(loss, predictions.dtype, "cross_entropy_cast")
 
-    def flops(self, predictions: Any, labels: Any) -> Any:
-        """Two for each element."""
-        return None if predictions.dims is None else size(predictions) * 2
-
 
 @operator("relax.nn.nll_loss")
 class NllLoss(OpDecl):
@@ -107,8 +105,7 @@ class NllLoss(OpDecl):
         if predictions.dims is None or targets.dims is None:
             return
         want = _without_classes(predictions.dims)
-        fits = len(want) == targets.ndim
-        if not fits or any(differ(a, b) for a, b in zip(want, targets.dims, strict=True)):
+        if unfit(want, targets.dims):
             refuse(self, f"targets are {tell(targets)}, which does not fit {tell(predictions)}")
         classes = _classes(predictions.dims)
         if weights is not None and weights.dims is not None:

@@ -82,10 +82,8 @@ class Pool(OpDecl):
 
     def check(self, x: Any) -> None:
         """Refuse layouts and attributes that do not fit each other or the tensor."""
-        for name in ("layout", "out_layout"):
-            layout = getattr(self, name)
-            if sorted(_layout.letters(layout)) != sorted("NC" + self.spatial):
-                refuse(self, f"{name} {layout!r} must name {', '.join('NC' + self.spatial)}")
+        plain = "NC" + self.spatial
+        _layout.want_letters(self, layout=plain, out_layout=plain)
         self.validate()
         want_rank(self, f"x in {self.layout}", x, len(_layout.axes_in(self.layout)))
 

@@ -22,7 +22,7 @@ from mlcnb.ir.prim_ops import (
 )
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, in_wide, rounded
-from mlcnb.op._dims import product, ravel, refuse, size, tell, tensor, tidy, unravel, want_rank
+from mlcnb.op._dims import product, ravel, refuse, tell, tensor, tidy, unravel, want_rank
 from mlcnb.op._order import blocks_of_images, by_layout
 from mlcnb.op._spell import call, in_float32, ints_of
 from mlcnb.op.nn import _pool_loops as loops
@@ -44,6 +44,7 @@ class AdaptiveAvgPool(OpDecl):
     """
 
     __slots__ = ()
+    cost = 1
     in_order = by_layout
     in_blocks = blocks_of_images
     follows = True
@@ -125,10 +126,6 @@ class AdaptiveAvgPool(OpDecl):
 
         averaged = te.compute(shape, mean, name="adaptive_pool_avg")
         return rounded(averaged, x.dtype, "adaptive_pool_cast")
-
-    def flops(self, x: Any) -> Any:
-        """One for each element."""
-        return size(x)
 
 
 def _widest(size_in: Any, size_out: Any) -> Any:

@@ -5,7 +5,7 @@ Each direction is one layer of `recurrent`; the inputs' part of its gates is one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,32 @@ class Layers:
                 made = self.n.emit(call("relax.add", made, bias))
         return made
 
+    def halves(self, b: Expr | None, d: int) -> list[Expr]:
+        """The biases of the inputs, then those of the states; none where there are none."""
+        wide = self.gates * self.hidden
+        return [] if b is None else [self.part(b, d, i * wide, (i + 1) * wide) for i in range(2)]
+
+    def made(
+        self,
+        decl: Any,
+        defaults: Sequence[str],
+        lengths: Expr | None,
+        given: Callable[[int], Sequence[Any]],
+        **options: Any,
+    ) -> Any:
+        """The results; given: of each direction the operator's arguments but the lengths."""
+        n = self.n
+        chosen = activations(n, defaults, len(self.backwards))
+        if lengths is not None and n.dtype(lengths) != "int32":
+            lengths = n.emit(call("relax.astype", lengths, dtype="int32"))
+        limit = n.attr("clip")
+        options["clip"] = None if limit is None else float(limit)
+        made = []
+        for d, backwards in enumerate(self.backwards):
+            of = {"reverse": backwards, "activations": chosen[d], **options}
+            made.append(n.emit(make_call(decl, *given(d), lengths, **of)))
+        return self.results(made)
+
     def weight(self, d: int) -> Expr:
         """(hidden, gates * hidden)"""
         return self.n.emit(call("relax.permute_dims", self.part(self.r, d)))
@@ -110,17 +136,6 @@ class Layers:
         return [y, *map(self.n.emit, states)]
 
 
-def _lengths(n: OnnxNode, lengths: Expr | None) -> Expr | None:
-    if lengths is None or n.dtype(lengths) == "int32":
-        return lengths
-    return n.emit(call("relax.astype", lengths, dtype="int32"))
-
-
-def _clip(n: OnnxNode) -> float | None:
-    limit = n.attr("clip")
-    return None if limit is None else float(limit)
-
-
 @onnx("RNN")
 def onnx_rnn(
     n: OnnxNode,
@@ -132,18 +147,12 @@ def onnx_rnn(
     h: Expr | None = None,
 ) -> Any:
     """h' = f(x . W + h . R + Wb + Rb)"""
-    layers, size = Layers(n, x, w, r, 1), _lengths(n, lengths)
-    chosen = activations(n, ("Tanh",), len(layers.backwards))
-    made = []
-    for d, backwards in enumerate(layers.backwards):
-        biases = [] if b is None else [layers.part(b, d, i * layers.hidden, (i + 1) * layers.hidden)
-                                       for i in range(2)]  # fmt: skip
-        given = layers.inputs(d, *biases), layers.weight(d), layers.state(h, d), size
-        made.append(
-            n.emit(make_call(recurrent.Rnn, *given, reverse=backwards, activations=chosen[d],
-                             clip=_clip(n)))
-        )  # fmt: skip
-    return layers.results(made)
+    layers = Layers(n, x, w, r, 1)
+
+    def given(d: int) -> Sequence[Any]:
+        return layers.inputs(d, *layers.halves(b, d)), layers.weight(d), layers.state(h, d)
+
+    return layers.made(recurrent.Rnn, ("Tanh",), lengths, given)
 
 
 @onnx("GRU")
@@ -157,11 +166,10 @@ def onnx_gru(
     h: Expr | None = None,
 ) -> Any:
     """Gates z, r, h; the last third of Rb stands inside of what is reset."""
-    layers, size = Layers(n, x, w, r, 3), _lengths(n, lengths)
-    chosen = activations(n, ("Sigmoid", "Tanh"), len(layers.backwards))
+    layers = Layers(n, x, w, r, 3)
     early, hidden = bool(n.attr("linear_before_reset", 0)), layers.hidden
-    made = []
-    for d, backwards in enumerate(layers.backwards):
+
+    def given(d: int) -> Sequence[Any]:
         biases, inside = [], None
         if b is not None:
             own = layers.part(b, d, 3 * hidden, 5 * hidden)
@@ -169,12 +177,10 @@ def onnx_gru(
             zero = const(np.zeros(hidden, n.dtype(b)))
             more = n.emit(call("relax.concat", [own, zero], axis=0))
             biases = [layers.part(b, d, 0, 3 * hidden), more]
-        given = layers.inputs(d, *biases), layers.weight(d), layers.state(h, d), inside, size
-        made.append(
-            n.emit(make_call(recurrent.Gru, *given, reverse=backwards, activations=chosen[d],
-                             clip=_clip(n), linear_before_reset=early))
-        )  # fmt: skip
-    return layers.results(made)
+        return layers.inputs(d, *biases), layers.weight(d), layers.state(h, d), inside
+
+    gates = ("Sigmoid", "Tanh")
+    return layers.made(recurrent.Gru, gates, lengths, given, linear_before_reset=early)
 
 
 @onnx("LSTM")
@@ -190,18 +196,13 @@ def onnx_lstm(
     p: Expr | None = None,
 ) -> Any:
     """Gates i, o, f, c; peepholes of i, o, f."""
-    layers, size = Layers(n, x, w, r, 4), _lengths(n, lengths)
-    chosen = activations(n, ("Sigmoid", "Tanh", "Tanh"), len(layers.backwards))
-    made = []
-    for d, backwards in enumerate(layers.backwards):
-        wide = 4 * layers.hidden
-        biases = [] if b is None else [layers.part(b, d, i * wide, (i + 1) * wide)
-                                       for i in range(2)]  # fmt: skip
+    layers = Layers(n, x, w, r, 4)
+
+    def given(d: int) -> Sequence[Any]:
+        biases = layers.halves(b, d)
         seen = None if p is None else layers.part(p, d)
         states = layers.state(h, d), layers.state(c, d)
-        given = layers.inputs(d, *biases), layers.weight(d), *states, seen, size
-        made.append(
-            n.emit(make_call(recurrent.Lstm, *given, reverse=backwards, activations=chosen[d],
-                             clip=_clip(n), input_forget=bool(n.attr("input_forget", 0))))
-        )  # fmt: skip
-    return layers.results(made)
+        return layers.inputs(d, *biases), layers.weight(d), *states, seen
+
+    coupled, gates = bool(n.attr("input_forget", 0)), ("Sigmoid", "Tanh", "Tanh")
+    return layers.made(recurrent.Lstm, gates, lengths, given, input_forget=coupled)

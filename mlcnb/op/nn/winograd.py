@@ -32,7 +32,6 @@ from mlcnb.op._dims import (
     tensor,
     tidy,
     want_rank,
-    want_same_dtype,
 )
 from mlcnb.op._layout import Place
 from mlcnb.op.nn._window import each, extent, no_void, settle, sides
@@ -72,8 +71,7 @@ class WinogradWeightTransform(OpDecl):
         alpha = self.tile_size + _window(self, rows, columns) - 1
         if alpha not in POINTS or self.tile_size < 1:
             refuse(self, f"no tiles of {self.tile_size} for {tell(weight)}")
-        if sorted(_layout.letters(self.layout)) != sorted(WEIGHT):
-            refuse(self, f"layout {self.layout!r} must name {', '.join(WEIGHT)}")
+        _layout.want_letters(self, layout=WEIGHT)
         sizes = {"A": alpha, "B": alpha, "O": outer, "I": inner}
         return tensor(_layout.shape_in(self.layout, sizes), weight.dtype)
 
@@ -180,17 +178,10 @@ class WinogradConv2d(OpDecl):
 
     def check(self, data: Any, weight: Any) -> None:
         """Refuse layouts and padding that do not fit each other or the tensors."""
-        wanted = {"data_layout": "NCHW", "out_layout": "NCHW", "kernel_layout": WEIGHT}
-        for name, letters in wanted.items():
-            layout = getattr(self, name)
-            if sorted(_layout.letters(layout)) != sorted(letters):
-                refuse(self, f"{name} {layout!r} must name {', '.join(letters)}")
+        _layout.want_letters(self, data_layout="NCHW", out_layout="NCHW", kernel_layout=WEIGHT)
         if len(self.padding) != 4 or min(self.padding) < 0:  # type: ignore[arg-type]
             refuse(self, f"padding {self.padding} is not four numbers of zero or more")
-        want_rank(self, f"data in {self.data_layout}", data, len(_layout.axes_in(self.data_layout)))
-        axes = len(_layout.axes_in(self.kernel_layout))
-        want_rank(self, f"weight in {self.kernel_layout}", weight, axes)
-        want_same_dtype(self, data=data, weight=weight)
+        _layout.want_tensors(self, data, weight)
 
     def window(self, kernel: dict[str, Any]) -> int:
         """How wide the window is, from the transformed weights."""

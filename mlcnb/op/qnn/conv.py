@@ -124,7 +124,7 @@ class QuantizedConv2dPacked(DenseWindow):
 
     def flops(self, data: Any, weight: Any, pad_value: Any) -> Any:
         """Two for each multiplication."""
-        return self.cost(self.infer(data, weight, pad_value).dims, weight)
+        return self.work(self.infer(data, weight, pad_value).dims, weight)
 
 
 @operator("relax.qnn.depthwise_conv2d_packed")

@@ -41,6 +41,7 @@ class Requantize(OpDecl):
     Semantics: https://onnx.ai/onnx/operators/onnx__QLinearConv.html
     """
 
+    cost = 2
     elementwise = finite = True
 
     data: Tensor
@@ -82,10 +83,6 @@ class Requantize(OpDecl):
             return p.cast(kind, p.cast("int32", whole) + p.cast("int32", zero_point()))
 
         return te.compute(data.shape, element, name="requantize")
-
-    def flops(self, data: Any, scale: Any, zero_point: Any) -> Any:
-        """Two an element."""
-        return None if data.dims is None else size(data) * 2
 
 
 @operator("relax.qnn.add")
@@ -161,6 +158,8 @@ class Unsigned(OpDecl):
     Where an instruction wants unsigned data; the zero point moves by 128 too.
     """
 
+    cost = 1
+
     x: Tensor
 
     def infer(self, x: Any) -> Any:
@@ -179,10 +178,6 @@ class Unsigned(OpDecl):
             return p.cast("uint8", x(*index)) + p.const(128, "uint8")
 
         return te.compute(x.shape, element, name="unsigned")
-
-    def flops(self, x: Any) -> Any:
-        """One an element."""
-        return None if x.dims is None else size(x)
 
 
 def want_kind(op: OpDecl, **infos: Any) -> None:

@@ -25,6 +25,7 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
+from mlcnb.relax.infer import Functions
 from mlcnb.relax.inplace import inplace_problem
 from mlcnb.relax.struct_info import (
     PrimStructInfo,
@@ -64,6 +65,14 @@ HINT = "give what the PrimFunc takes, or change its buffers"
 def is_call_tir(call: Call) -> bool:
     """True for call_tir and what is like it."""
     return isinstance(call.op, Op) and call.op.name in CALLS
+
+
+def callee_of(call: Any, functions: Functions) -> PrimFunc | None:
+    """The loop function that a plain call_tir calls; None of any other value."""
+    if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.name != CALLS[0]:
+        return None
+    func = functions.get(call.args[0])  # type: ignore[call-overload]
+    return func if isinstance(func, PrimFunc) else None
 
 
 def wrong_places(call: Call) -> str | None:

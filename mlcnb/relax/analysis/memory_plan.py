@@ -27,8 +27,9 @@ from mlcnb.core.node import walk
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.memory import ALIGNMENT
 from mlcnb.ir.structural import structural_equal
+from mlcnb.relax.analysis.calls import callee_of
 from mlcnb.relax.analysis.memory_lives import ARENA, PlannedTensor, aligned, lifetimes
-from mlcnb.relax.expr import Call, Function, Var
+from mlcnb.relax.expr import Function, Var
 from mlcnb.relax.infer import Functions
 from mlcnb.tir.analysis.joining import joined_at
 from mlcnb.tir.buffer import BufferLoad
@@ -217,13 +218,11 @@ def join_places(func: Function, functions: Functions, places: Places) -> set[Var
 
 def _parts_to_join(call: Any, functions: Functions, places: Places) -> list[tuple[Any, int]]:
     """The operands' places, with where they belong in the result; none if one lies there twice."""
-    if not isinstance(call, Call) or getattr(call.op, "name", "") != "relax.call_tir":
-        return []
-    func = functions.get(call.args[0])  # type: ignore[call-overload]
-    starts = joined_at(func) if isinstance(func, PrimFunc) else None
-    arguments: Any = call.args[1]
+    func = callee_of(call, functions)
+    starts = None if func is None else joined_at(func)
     if starts is None:
         return []
+    arguments: Any = call.args[1]
     parts = [places.get(arg) if isinstance(arg, Var) else None for arg in arguments.fields]
     if len({id(part) for part in parts}) != len(parts):
         return []
@@ -263,17 +262,15 @@ def _place_to_take(
     call: Any, functions: Functions, result: PlannedTensor, step: int, places: Places
 ) -> PlannedTensor | None:
     """The place of an operand that ends at this step and is read where the result is written."""
-    if not isinstance(call, Call) or getattr(call.op, "name", "") != "relax.call_tir":
+    func = callee_of(call, functions)
+    if func is None or result.inside is not None:
         return None
-    if result.inside is not None:
-        return None
-    func = functions.get(call.args[0])  # type: ignore[call-overload]
     arguments: Any = call.args[1]
     for index, arg in enumerate(arguments.fields):
         place = places.get(arg) if isinstance(arg, Var) else None
         if isinstance(place, PlannedTensor) and _ends_there(place, result, step):
             only = _only_operand(place, call, index, places)
-            if only and isinstance(func, PrimFunc) and reads_where_it_writes(func, index):
+            if only and reads_where_it_writes(func, index):
                 return place
     return None
 

@@ -57,6 +57,10 @@ class Loss:
         found: Any = bb.get()[self._loss_name]
         return found
 
+    def __call__(self, predictions: Any, targets: Any) -> Function:
+        """The function of predictions and targets."""
+        return self._function(_param(predictions, "predictions"), _param(targets, "targets"))
+
     def _value(self, bb: BlockBuilder, *params: Var) -> Expr:
         raise NotImplementedError
 
@@ -83,10 +87,6 @@ class L1Loss(Loss):
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__("l1_loss", reduction)
 
-    def __call__(self, predictions: Any, targets: Any) -> Function:
-        """The function of predictions and targets."""
-        return self._function(_param(predictions, "predictions"), _param(targets, "targets"))
-
     def _value(self, bb: BlockBuilder, *params: Var) -> Expr:
         return self._reduced(bb.emit(op.abs(bb.emit(op.subtract(*params)))))
 
@@ -96,10 +96,6 @@ class MSELoss(Loss):
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__("mse_loss", reduction)
-
-    def __call__(self, predictions: Any, targets: Any) -> Function:
-        """The function of predictions and targets."""
-        return self._function(_param(predictions, "predictions"), _param(targets, "targets"))
 
     def _value(self, bb: BlockBuilder, *params: Var) -> Expr:
         difference = bb.emit(op.subtract(*params))

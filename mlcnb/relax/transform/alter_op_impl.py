@@ -22,7 +22,8 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Op, Tuple, TupleGetItem, Var, shape_expr
+from mlcnb.relax.analysis.calls import callee_of
+from mlcnb.relax.expr import Call, Tuple, TupleGetItem, Var, shape_expr
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo, parts_of
@@ -105,10 +106,8 @@ class _Changer(Mutator):
 
     def operator_of(self, call: Call) -> str | None:
         """The operator that a call_tir does, where another function is to do it."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.call_tir":
-            return None
-        func = self.functions.get(call.args[0])  # type: ignore[call-overload]
-        name = str(func.attrs.get(OPERATOR_NAME, "")) if isinstance(func, PrimFunc) else ""
+        func = callee_of(call, self.functions)
+        name = "" if func is None else str(func.attrs.get(OPERATOR_NAME, ""))
         return name if name in self.options.op_impl_map else None
 
     def replacement(self, name: str, count: int) -> GlobalVar:

@@ -12,14 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import replace
-from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.expr import Call, Constant, Function, Op, Tuple, Var
+from mlcnb.relax.analysis.calls import callee_of
+from mlcnb.relax.expr import Call, Constant, Function, Tuple, Var
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
-from mlcnb.tir.function import PrimFunc
 
 #: the attribute: places of parameters, counted from 0
 ATTRIBUTE = "layout_free_buffers"
@@ -52,17 +51,14 @@ class _Marker(Mutator):
 
     def visit_call(self, call: Call, var: Var) -> Any:
         """The call of a copy of its function that says which buffers are weights."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.call_tir":
-            return None
-        key: Any = call.args[0]
-        given = call.args[1]
-        func = self.functions.get(key) if isinstance(key, GlobalVar) else None
-        if not isinstance(func, PrimFunc) or not isinstance(given, Tuple):
+        func = callee_of(call, self.functions)
+        if func is None or not isinstance(given := call.args[1], Tuple):
             return None
         free = [i for i, a in enumerate(given.fields) if self.is_free(a)]
         if not free or list(func.attrs.get(ATTRIBUTE, ())) == free:
             return None
         marked = func.without_attr("global_symbol").with_attr(ATTRIBUTE, tuple(free))
+        key: Any = call.args[0]
         name: Any = self.table.add_shared(marked, key.name_hint)
         return replace(call, args=(name, *call.args[1:]))
 

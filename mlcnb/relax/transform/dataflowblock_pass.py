@@ -7,11 +7,9 @@ def drop_last(block, mod, ctx):
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.errors import PassError
 from mlcnb.ir.module import IRModule
-from mlcnb.ir.transform import FunctionPass, PassContext, class_decorator
+from mlcnb.ir.transform import FunctionPass, PassContext, decorator_of
 from mlcnb.relax.expr import BindingBlock, DataflowBlock, Function
 from mlcnb.relax.mutator import Mutator
 
@@ -55,24 +53,9 @@ class _Blocks(Mutator):
         return new
 
 
-def dataflowblock_pass(
-    pass_func: Any = None,
-    opt_level: int = 0,
-    name: str | None = None,
-    required: Any = None,
-    traceable: bool = False,
-) -> Any:
-    """Decorator: `f(block, mod, ctx) -> block`, or a class, becomes a pass on dataflow blocks.
-
-    Raises:
-        PassError: what is decorated is no function and no class; or, in the run, gives no block.
-    """
-    return class_decorator(
-        pass_func,
-        DataflowBlockPass,
-        "transform_dataflowblock",
-        opt_level,
-        name,
-        required,
-        traceable,
-    )
+dataflowblock_pass = decorator_of(
+    DataflowBlockPass,
+    "transform_dataflowblock",
+    "dataflowblock_pass",
+    "`f(block, mod, ctx) -> block`, or a class, becomes a pass on dataflow blocks.",
+)

@@ -25,7 +25,7 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span, merge
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.analysis.calls import is_open
+from mlcnb.relax.analysis.calls import callee_of, is_open
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, TupleGetItem, Var, call_tir
 from mlcnb.relax.function_table import FunctionTable
@@ -242,14 +242,13 @@ class _Fusion:
 
     def callee(self, call: Any) -> PrimFunc:
         """The loop function that a binding calls."""
-        if isinstance(call, Call) and getattr(call.op, "name", "") == "relax.call_tir":
-            func = self.mod.functions.get(call.args[0])  # type: ignore[call-overload]
-            if isinstance(func, PrimFunc):
-                self.are_made = self.are_made and is_made(func)
-                self.are_declared = self.are_declared and is_declared(func)
-                if CHECKED in func.attrs or (not is_declared(func) and is_open(call, func)):
-                    self.checked[CHECKED] = "check"
-                return func
+        func = callee_of(call, self.mod.functions)
+        if func is not None:
+            self.are_made = self.are_made and is_made(func)
+            self.are_declared = self.are_declared and is_declared(func)
+            if CHECKED in func.attrs or (not is_declared(func) and is_open(call, func)):
+                self.checked[CHECKED] = "check"
+            return func
         raise PassError(
             "FuseTIR: a fused function holds something that is no call_tir of a loop function",
             where=call,

@@ -14,8 +14,8 @@ from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.ir.rules import rule
 from mlcnb.ir.structural import structural_equal
 from mlcnb.relax import op
-from mlcnb.relax.analysis.calls import is_open
-from mlcnb.relax.expr import Call, Op, ShapeExpr, Var
+from mlcnb.relax.analysis.calls import callee_of, is_open
+from mlcnb.relax.expr import Call, ShapeExpr, Var
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform.written_out import (
@@ -46,7 +46,8 @@ class _Reshaper(Reader, of=RewriteDataflowReshape):
     @rule("RewriteDataflowReshape", "copy")
     def visit_call(self, call: Call, var: Var) -> Any:
         """`R.reshape(x, shape)` of the tensor that a copy reads."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.call_tir":
+        func = callee_of(call, self.functions)
+        if func is None:
             return None
         info, args = call.sinfo_args[0], call.args[1].fields  # type: ignore[attr-defined]
         key: Any = call.args[0]
@@ -56,10 +57,9 @@ class _Reshaper(Reader, of=RewriteDataflowReshape):
         if not isinstance(args[0], Var) or given.dtype != info.dtype:
             return None
         if key not in self.known:
-            self.known[key] = has_reshape_pattern(self.functions.get(key))
+            self.known[key] = has_reshape_pattern(func)
         if not self.known[key]:
             return None
-        func: Any = self.functions.get(key)
         if not is_declared(func) and is_open(call, func):
             return None  # what has to be equal is checked where it is called
         self.found += 1

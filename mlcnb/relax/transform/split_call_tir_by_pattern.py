@@ -21,7 +21,8 @@ from mlcnb.ir.expr import GlobalVar, PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.expr import Call, ExternFunc, Op, Tuple, call_dps_packed, tensor_info
+from mlcnb.relax.analysis.calls import callee_of
+from mlcnb.relax.expr import Call, ExternFunc, Tuple, call_dps_packed, tensor_info
 from mlcnb.relax.expr import Var as GraphVar
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
@@ -103,11 +104,10 @@ class _Splitter(Mutator):
 
     def visit_call(self, call: Call, var: GraphVar) -> Any:
         """The library's call, and that of the loops that are left."""
-        is_tir = isinstance(call.op, Op) and call.op.name == "relax.call_tir"
-        key: Any = call.args[0] if is_tir else None
-        func = self.functions.get(key) if isinstance(key, GlobalVar) else None
-        if not isinstance(func, PrimFunc) or not _is_plain(call, func):
+        func = callee_of(call, self.functions)
+        if func is None or not _is_plain(call, func):
             return None
+        key: Any = call.args[0]
         if key not in self.splits:
             self.splits[key] = self.split(key.name_hint, func)
         found = self.splits[key]

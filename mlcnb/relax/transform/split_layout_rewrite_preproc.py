@@ -21,7 +21,8 @@ from mlcnb.ir.expr import GlobalVar, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.expr import Call, Op, Tuple, TupleGetItem, tensor_info
+from mlcnb.relax.analysis.calls import callee_of
+from mlcnb.relax.expr import Call, Tuple, TupleGetItem, tensor_info
 from mlcnb.relax.expr import Var as GraphVar
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
@@ -165,8 +166,9 @@ class _Splitter(Mutator):
 
     def visit_call(self, call: Call, var: GraphVar) -> Any:
         """A call that packs weights, and one that uses them."""
-        is_tir = isinstance(call.op, Op) and call.op.name == "relax.call_tir"
-        key: Any = call.args[0] if is_tir else None
+        if callee_of(call, self.functions) is None:
+            return None
+        key: Any = call.args[0]
         part = self.parts.get(key)
         if part is None:
             return None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mlcnb.arith.extremes import interval
 from mlcnb.arith.reading import of
@@ -30,6 +31,17 @@ def range_of(loop: For) -> tuple[int, int] | None:
     """First and last value of the loop's variable, where they are constant."""
     start, extent = p.as_int(loop.min), p.as_int(loop.extent)
     return None if start is None or extent is None else (start, start + extent - 1)
+
+
+_OPPOSITES: dict[type, Any] = {e.LT: e.GE, e.LE: e.GT, e.GT: e.LE, e.GE: e.LT, e.NE: e.EQ}
+
+
+def opposite(condition: e.PrimExpr) -> e.PrimExpr | None:
+    """A comparison that holds just where another one, marked or not, does not; None of others."""
+    if isinstance(condition, e.Call) and condition.op == "tir.likely":
+        condition = condition.args[0]
+    kind = _OPPOSITES.get(type(condition))
+    return None if kind is None else kind(condition.a, condition.b)  # type: ignore[attr-defined]
 
 
 def conjuncts(condition: e.PrimExpr) -> Iterator[e.PrimExpr]:

@@ -18,9 +18,9 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.structural import structural_equal
+from mlcnb.tir.analysis.structure import outer_blocks
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import bodies
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, IterType, Stmt
 
 
@@ -52,15 +52,7 @@ def _leaf_blocks(body: Stmt) -> Iterator[Block]:
     root = body.block if isinstance(body, BlockRealize) and not body.block.iter_vars else None
     if root is not None and root.name_hint == "root":
         body = root.body
-    yield from _blocks_in(body)
-
-
-def _blocks_in(n: Node) -> Iterator[Block]:
-    if isinstance(n, Block):
-        yield n
-        return
-    for x in bodies(n):
-        yield from _blocks_in(x)
+    yield from (realize.block for realize in outer_blocks(body))
 
 
 def _kind_of(block: Block) -> OpPatternKind:

@@ -102,6 +102,15 @@ def blocks_of(n: Node) -> list[s.BlockRealize]:
     return [x for x in found if x is not root]
 
 
+def outer_blocks(n: Node) -> Iterator[s.BlockRealize]:
+    """The blocks of `n` that stand in no other block of it, in order."""
+    if isinstance(n, s.BlockRealize):
+        yield n
+        return
+    for x in bodies(n):
+        yield from outer_blocks(x)
+
+
 def find_block(n: Node, name: str) -> s.BlockRealize:
     """The block of that name.
 

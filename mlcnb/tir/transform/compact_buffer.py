@@ -27,7 +27,6 @@ from mlcnb.ir.expr import (
     GT,
     LE,
     LT,
-    NE,
     Call,
     Not,
     PrimExpr,
@@ -40,6 +39,7 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.scope import ROOT, InLoop, Named, Scope, Under
+from mlcnb.tir.analysis.edges import opposite
 from mlcnb.tir.analysis.escapes import escapes
 from mlcnb.tir.analysis.kernels import (
     IN_BLOCK_AXES,
@@ -221,7 +221,7 @@ def limits_of(condition: PrimExpr) -> tuple[Sum, ...]:
     """Sums that are at most 0 where a condition holds; of what it says besides, nothing."""
     found: list[Sum] = []
     for given in conjuncts(condition):
-        part = _opposite(given.a) if isinstance(given, Not) else given
+        part = opposite(given.a) if isinstance(given, Not) else given
         if part is None or any(isinstance(x, BufferLoad | Call) for x in walk(part)):
             continue
         match part:
@@ -233,16 +233,6 @@ def limits_of(condition: PrimExpr) -> tuple[Sum, ...]:
                 form = of(a).minus(of(b))
                 found += [form, form.scaled(-1)]
     return tuple(found)
-
-
-_OPPOSITES: dict[type, Any] = {LT: GE, LE: GT, GT: LE, GE: LT, NE: EQ}
-
-
-def _opposite(n: PrimExpr) -> PrimExpr | None:
-    if isinstance(n, Call) and n.op == "tir.likely":
-        n = n.args[0]
-    kind = _OPPOSITES.get(type(n))
-    return None if kind is None else kind(n.a, n.b)  # type: ignore[attr-defined]
 
 
 #: indices of an access, the ranges of the loops around it, and what is at most 0 there

@@ -31,10 +31,12 @@ from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES
+from mlcnb.tir.analysis.structure import outer_blocks
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import bodies, substitute
+from mlcnb.tir.functor import substitute
 from mlcnb.tir.op.calls import tvm_thread_allreduce
 from mlcnb.tir.reducers import Reducer, matched_update
 
@@ -91,7 +93,7 @@ def _reductions_over(loop: s.For) -> Iterator[s.BlockRealize]:
 
     What a thread reduces into memory of its own is its own affair.
     """
-    for realize in _blocks_in(loop):
+    for realize in outer_blocks(loop):
         own = all(r.buffer.scope == "local" for r in realize.block.writes)
         if realize.block.init is None and own:
             continue
@@ -99,14 +101,6 @@ def _reductions_over(loop: s.For) -> Iterator[s.BlockRealize]:
             if axis.iter_type is s.IterType.REDUCE and _uses(value, {loop.loop_var}):
                 yield realize
                 break
-
-
-def _blocks_in(n: Node) -> Iterator[s.BlockRealize]:
-    if isinstance(n, s.BlockRealize):
-        yield n
-        return
-    for part in bodies(n):
-        yield from _blocks_in(part)
 
 
 def _uses(x: Node, variables: set[Var]) -> bool:
@@ -331,7 +325,9 @@ class _Nest:
             for v in walk(x)
             if isinstance(v, Var)
         }
-        for condition in _conjuncts(self.realize.predicate):
+        for condition in conjuncts(self.realize.predicate):
+            if p.is_const(condition, 1):
+                continue
             if not _uses(condition, self.reducing):
                 yield condition
             elif _uses(condition, spatial):
@@ -360,14 +356,6 @@ def _comm_reducer(how: _Combination) -> s.CommReducer:
     kind = how.identity.dtype
     x, y = Var("x0", kind), Var("y0", kind)
     return s.CommReducer((x,), (y,), (how.reducer.combine(x, y),), (how.identity,))
-
-
-def _conjuncts(condition: PrimExpr) -> Iterator[PrimExpr]:
-    if isinstance(condition, e.And):
-        yield from _conjuncts(condition.a)
-        yield from _conjuncts(condition.b)
-    elif not p.is_const(condition, 1):
-        yield condition
 
 
 def _renewed(block: s.Block) -> s.Block:

@@ -24,7 +24,7 @@ from mlcnb.arith.int_set import IntSet
 from mlcnb.core.node import children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.analysis.edges import conjuncts
+from mlcnb.tir.analysis.edges import conjuncts, opposite
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.functor import map_bodies, substitute
@@ -152,7 +152,7 @@ class _Cutter:
             return None
         if _bound_inside(n) & {x for x in walk(condition) if isinstance(x, e.Var)} - fixed:
             return None
-        asked = condition if held else _opposite(condition)
+        asked = condition if held else opposite(condition)
         if asked is None:
             return None
         found = deduce_bound(n.loop_var, asked, self.outer, inner)
@@ -238,15 +238,6 @@ def _uses(n: Any, variables: set[e.Var]) -> bool:
 def _bound_inside(n: For) -> set[e.Var]:
     """Variables that statements below a loop bind, besides those of loops."""
     return {x.var for x in walk(n.body) if isinstance(x, LetStmt)}
-
-
-_OPPOSITES: Mapping[type, Any] = {e.LT: e.GE, e.LE: e.GT, e.GT: e.LE, e.GE: e.LT, e.NE: e.EQ}
-
-
-def _opposite(condition: e.PrimExpr) -> e.PrimExpr | None:
-    """A comparison that holds just where the condition does not."""
-    kind = _OPPOSITES.get(type(condition))
-    return None if kind is None else kind(condition.a, condition.b)  # type: ignore[attr-defined]
 
 
 def _decided(body: Stmt, known: Mapping[int, e.PrimExpr]) -> Stmt:

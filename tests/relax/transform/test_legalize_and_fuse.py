@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 
@@ -580,12 +578,11 @@ def test_pipelines_by_name() -> None:
         register_pipeline("zero", lambda target=None: [])
 
 
-def test_a_pipeline_can_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = importlib.import_module("mlcnb.relax.transform.pipeline")
-    monkeypatch.setattr(registry, "_pipelines", dict(registry._pipelines))
+@pytest.mark.usefixtures("own_pipelines")
+def test_a_pipeline_can_be_registered() -> None:
     seen = []
 
-    @register_pipeline("test.mine", override=True)
+    @register_pipeline("test.mine")
     def mine(target=None, depth: int = 1):
         seen.append((target, depth))
         return [FuseOps(max_depth=depth)]

@@ -94,6 +94,7 @@ def test_the_pipeline_of_tuned_loops() -> None:
         relax.get_pipeline("static_shape_tuning", cpu_weight_prepack=True)
 
 
+@pytest.mark.usefixtures("own_pipelines")
 def test_a_pipeline_of_ones_own() -> None:
     @relax.register_pipeline("tests.only_legalize")
     def only_legalize(target=None):

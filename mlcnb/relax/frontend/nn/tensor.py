@@ -317,6 +317,13 @@ def unwrap(value: Any, like: Tensor | None = None) -> Any:
     return value
 
 
+def named(function: Any, name: str, text: str) -> Any:
+    """The function under a name of its own, with what it does."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = text
+    return function
+
+
 def call(sugar: str, *args: Any, name: str = "", **attrs: Any) -> Any:
     """Emit a call of `relax.op.<sugar>`.
 

@@ -6,15 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError
-from mlcnb.relax.frontend.nn.tensor import Tensor, as_tensor, call
+from mlcnb.relax.frontend.nn.tensor import Tensor, as_tensor, call, named
 
 Unary = Callable[..., Tensor]
-
-
-def _named(function: Any, name: str, text: str) -> Any:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = text
-    return function
 
 
 def _unary(name: str, text: str, sugar: str = "", hint: str = "") -> Unary:
@@ -22,7 +16,7 @@ def _unary(name: str, text: str, sugar: str = "", hint: str = "") -> Unary:
         return call(sugar or public, x, name=name)
 
     public = name
-    return _named(apply, name, text)
+    return named(apply, name, text)
 
 
 def _binary(name: str, text: str, hint: str = "") -> Callable[..., Tensor]:
@@ -30,7 +24,7 @@ def _binary(name: str, text: str, hint: str = "") -> Callable[..., Tensor]:
         return _two(public, a, b, name)
 
     public = name
-    return _named(apply, name, text)
+    return named(apply, name, text)
 
 
 def _two(sugar: str, a: Any, b: Any, name: str) -> Tensor:

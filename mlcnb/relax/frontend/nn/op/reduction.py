@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from mlcnb.relax.frontend.nn.tensor import Tensor, call
+from mlcnb.relax.frontend.nn.tensor import Tensor, call, named
 
 
-def sum(x: Tensor, axis: Any = None, keepdims: bool = False, name: str = "sum") -> Tensor:
-    """The sum along axes (an int, a list, None for all)."""
-    return call("sum", x, axis=axis, keepdims=keepdims, name=name)
+def _reduction(name: str, what: str) -> Callable[..., Tensor]:
+    def apply(x: Tensor, axis: Any = None, keepdims: bool = False, name: str = name) -> Tensor:
+        return call(public, x, axis=axis, keepdims=keepdims, name=name)
+
+    public = name
+    return named(apply, name, f"{what} along axes (an int, a list, None for all).")
 
 
-def mean(x: Tensor, axis: Any = None, keepdims: bool = False, name: str = "mean") -> Tensor:
-    """The mean along axes (an int, a list, None for all)."""
-    return call("mean", x, axis=axis, keepdims=keepdims, name=name)
-
-
-def max(x: Tensor, axis: Any = None, keepdims: bool = False, name: str = "max") -> Tensor:
-    """The largest along axes (an int, a list, None for all)."""
-    return call("max", x, axis=axis, keepdims=keepdims, name=name)
-
-
-def min(x: Tensor, axis: Any = None, keepdims: bool = False, name: str = "min") -> Tensor:
-    """The smallest along axes (an int, a list, None for all)."""
-    return call("min", x, axis=axis, keepdims=keepdims, name=name)
+sum = _reduction("sum", "The sum")
+mean = _reduction("mean", "The mean")
+max = _reduction("max", "The largest")
+min = _reduction("min", "The smallest")
 
 
 def cumsum(
