@@ -9,6 +9,8 @@ import math
 import reprlib
 from typing import Any
 
+import numpy as np
+
 from mlcnb.core.errors import ArgumentError, MLCError, UnsupportedDtypeError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType, dtype
@@ -62,7 +64,10 @@ def _default_dtype(value: Any) -> str:
 
 def round_to(value: float, kind: DType) -> float:
     """`value` as the nearest number of float dtype `kind`."""
-    return value if kind == "float64" else float(kind.numpy.type(value))
+    if kind == "float64":
+        return value
+    with np.errstate(over="ignore"):  # what is too large becomes infinity, as in every conversion
+        return float(kind.numpy.type(value))
 
 
 def wrap(value: int, kind: DType) -> int:

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from mlcnb.ir.module import IRModule
-from mlcnb.ir.pass_config import check_configs, config_value
+from mlcnb.ir.pass_config import check_configs, config_value, list_configs
 from mlcnb.ir.rules import Fired, find_rule, recording
 
 
@@ -69,6 +69,11 @@ class PassContext:
         """The innermost context entered, or one with the defaults."""
         found = _current.get()
         return PassContext() if found is None else found
+
+    @staticmethod
+    def list_configs() -> dict[str, Any]:
+        """The settings that `config` may have, by key."""
+        return list_configs()
 
     def __enter__(self) -> PassContext:
         self._tokens.append(_current.set(self))

@@ -7,7 +7,7 @@ shape_of(n, x, "shape")  a shape-valued input, symbolic where it is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import tell_dims
 from mlcnb.op.onnx import ForeignNode, OnnxNode
 from mlcnb.op.torch import TorchNode
 from mlcnb.relax.expr import Expr, const
@@ -66,6 +67,22 @@ def axes_of(n: OnnxNode, x: Expr | None, name: str = "axes") -> tuple[int, ...] 
     found = ints_of(n, x, name)
     if found is not None:
         _want_few(n, len(found), name)
+    return found
+
+
+def place_of(n: OnnxNode, axis: int, dims: Sequence[Any]) -> int:
+    """The axis of a tensor of these dimensions, counted from the front."""
+    if not -len(dims) <= axis < len(dims):
+        n.refuse(f"axis {axis} is outside of {tell_dims(dims)}")
+    return axis % len(dims)
+
+
+def places_of(n: OnnxNode, axes: Iterable[int], dims: Sequence[Any]) -> tuple[int, ...]:
+    """Axes counted from the front; none may occur twice."""
+    given = tuple(axes)
+    found = tuple(place_of(n, axis, dims) for axis in given)
+    if len(set(found)) != len(found):
+        n.refuse(f"axes {given} name a dimension twice")
     return found
 
 

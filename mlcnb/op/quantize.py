@@ -24,12 +24,11 @@ from mlcnb.op._dims import (
     refuse,
     repeats,
     tell,
-    tell_dims,
     tensor,
 )
 from mlcnb.op._elementwise import ANY, FLOATS, quiet, want_kinds
 from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, place_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, PrimValue, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
@@ -189,10 +188,8 @@ def _granular(n: OnnxNode, value: Expr, x: Expr) -> Expr:
 
 def _axis(n: OnnxNode, x: Expr) -> int:
     """The axis of the scales; where there is one dimension only, that one."""
-    ndim, axis = len(n.dims(x)), n.attr("axis", 1)
-    if ndim > 1 and not -ndim <= axis < ndim:
-        n.refuse(f"axis {axis} is outside of {tell_dims(n.dims(x))}")
-    return axis if ndim > 1 else 0
+    dims = n.dims(x)
+    return place_of(n, n.attr("axis", 1), dims) if len(dims) > 1 else 0
 
 
 @onnx("QuantizeLinear")
@@ -215,7 +212,7 @@ def onnx_quantize(n: OnnxNode, x: Expr, scale: Expr, zero_point: Expr | None = N
 def _unsaturated(n: OnnxNode, x: Expr, scale: Expr, kind: DType) -> Expr:
     """x / scale in an 8-bit float, where what is too large becomes infinity or NaN."""
     if len(n.dims(scale)) == 1 and len(n.dims(x)) > 1:
-        after = len(n.dims(x)) - 1 - _axis(n, x) % len(n.dims(x))
+        after = len(n.dims(x)) - 1 - _axis(n, x)
         if after:
             axes = tuple(range(1, after + 1))
             scale = n.emit(call("relax.expand_dims", scale, axis=axes))

@@ -13,7 +13,7 @@ import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims
-from mlcnb.op._spell import call, ints_of, scalar_of
+from mlcnb.op._spell import call, ints_of, place_of, scalar_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, Tuple, TupleGetItem
 from mlcnb.relax.expr import const as constant
@@ -115,7 +115,7 @@ def onnx_concat_from_sequence(n: OnnxNode, sequence: Expr) -> Expr:
 def onnx_split_to_sequence(n: OnnxNode, x: Expr, split: Expr | None = None) -> Expr:
     """Parts of one size, of given sizes, or of 1 (then without the axis, unless `keepdims`)."""
     dims = n.dims(x)
-    axis = n.attr("axis", 0) % len(dims)
+    axis = place_of(n, n.attr("axis", 0), dims)
     extent, sizes = as_int(dims[axis]), ints_of(n, split, "split")
     if extent is None:
         n.refuse(f"the size of axis {axis} of {tell_dims(dims)} is not known")

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from mlcnb.core import above
-from mlcnb.core.errors import ArgumentError, MLCError
+from mlcnb.core.errors import ArgumentError
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, node, replace
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
@@ -96,10 +96,12 @@ class TensorIntrin(Node):
         """Keep an intrinsic under a name, for `Schedule.tensorize`.
 
         Raises:
-            MLCError: the name is taken and `override` is False.
+            ArgumentError: the name is taken and `override` is False.
         """
         if name in _intrinsics and not override:
-            raise MLCError(f"tensor intrinsic {name!r} is registered already")
+            raise ArgumentError(
+                f"tensor intrinsic {name!r} is registered already", hint="pass override=True"
+            )
         _intrinsics[name] = TensorIntrin(desc, impl)
         return _intrinsics[name]
 

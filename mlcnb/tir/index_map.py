@@ -201,8 +201,9 @@ class IndexMap(Node):
         places = [tuple(int(i) for i in np.unravel_index(n, sizes)) for n in pair]
         return (*places, tuple(int(i) for i in rows[again[0]]))
 
-    def map_ndarray(self, array: np.ndarray, pad_value: Any = 0) -> np.ndarray:
-        """An array in the final layout; what no element goes to is `pad_value`."""
+    def map_ndarray(self, array: Any, pad_value: Any = 0) -> np.ndarray:
+        """An array, or a tensor, in the final layout; what no element goes to is `pad_value`."""
+        array = array.numpy() if hasattr(array, "numpy") else np.asarray(array)
         shape = [p.as_int(d) or 0 for d in self.map_shape([int(n) for n in array.shape])]
         result = np.full(shape, pad_value, array.dtype)
         where = self._points(array.shape, array.size)

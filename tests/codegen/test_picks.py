@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import helper, numpy_helper
 
 import mlcnb as mlc
 from mlcnb import te
-from mlcnb.codegen.llvm.emit.picks import places
+from mlcnb.codegen.llvm.emit.picks import Places, pick, places
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import dtype
 from mlcnb.relax import op as R
@@ -49,6 +50,24 @@ def test_any_stride_and_any_repetition(stride, repeat, start, count):
     mlc.compile(func, schedule="default")(x, found)
     wanted = np.repeat(x[:, start::stride][:, :count], repeat, 1)
     np.testing.assert_array_equal(found, wanted[:, : count * repeat])
+
+
+@pytest.mark.parametrize("step", [2**20, 2**33 + 1, 2**62])
+def test_places_far_from_each_other_are_gathered(step):
+    """All numbers in between were listed: 10^11 of them, or an OverflowError."""
+    found = Places((), tuple(n * step for n in range(16)))
+    assert pick(None, found, None, None, "float") is None
+
+
+def test_steps_that_are_larger_than_memory():
+    node = helper.make_node("Slice", ["x", "start", "end", "axis", "step"], ["y"])
+    numbers = {"start": 0, "end": 2**62, "axis": 2, "step": 2**33 + 1}
+    constants = [numpy_helper.from_array(np.array([v]), k) for k, v in numbers.items()]
+    x = helper.make_tensor_value_info("x", 1, ["a", "b", "c"])
+    y = helper.make_tensor_value_info("y", 1, None)
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y], constants))
+    given_ = random(2, 3, 40)
+    np.testing.assert_array_equal(mlc.compile(mlc.from_onnx(model))(given_), given_[..., :1])
 
 
 @settings(max_examples=10, deadline=None)

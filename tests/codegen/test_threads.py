@@ -217,11 +217,12 @@ def test_a_buffer_that_threads_share_but_hold_by_themselves():
     sch = program.schedule.copy()
     sch.set_scope("A_shared", 0, "local")
     agrees(program, sch.mod["main"])
-    with pytest.raises(ExecutionError) as caught:
+    with pytest.raises(PassError) as caught:
         agrees(program, sch.mod["main"], simulate=True)
     assert caught.value.message == (
-        "uninitialised: thread (blockIdx.x = 0, blockIdx.y = 0, threadIdx.x = 1, threadIdx.y = 0) "
-        "reads A_shared[1, 0] in local memory before it has written it"
+        "UnifyThreadBinding: A_shared[1, 0] is filled by thread (blockIdx.y = 0, blockIdx.x = 0, "
+        "threadIdx.y = 1, threadIdx.x = 0) and read by thread (blockIdx.y = 0, blockIdx.x = 0, "
+        "threadIdx.y = 0, threadIdx.x = 1): each thread has local memory of its own"
     )
 
 

@@ -48,6 +48,34 @@ def test_with_broadcasting(name):
     close(lambda x: getattr(topi, name)(x, 2), getattr(np, name)(X, np.float32(2)), X)
 
 
+@pytest.mark.parametrize("kind", ["int32", "float32"])
+def test_mod_has_the_sign_of_what_is_divided(kind):
+    """It was floor_mod, whose sign is that of the divisor."""
+    a, b = np.array([-7, 7, -7, 7], kind), np.array([3, 3, -3, -3], kind)
+    np.testing.assert_array_equal(results(topi.mod, a, b), [-1, 1, -1, 1])
+    np.testing.assert_array_equal(results(topi.floor_mod, a, b), [2, 1, -1, -2])
+    assert topi.mod(te.var("n"), 3).script() == "T.truncmod(n, 3)"
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+def test_the_last_of_equal_elements(axis, keepdims):
+    x = np.array([[3, 1, 3, 3], [0, 3, 3, 0], [3, 0, 0, 0]], "int32")
+    for place, numpy in ((topi.argmax, np.argmax), (topi.argmin, np.argmin)):
+        found = results(lambda t, f=place: f(t, axis, keepdims, select_last_index=True), x)
+        turned = np.flip(x.reshape(-1) if axis is None else x, 0 if axis is None else axis)
+        last = turned.shape[0 if axis is None else axis] - 1
+        first = numpy(turned, axis=0 if axis is None else axis, keepdims=keepdims)
+        expected = last - first
+        np.testing.assert_array_equal(found.reshape(np.shape(expected)), expected)
+
+
+def test_shapes_and_fast_names():
+    np.testing.assert_array_equal(results(lambda t: topi.shape(t, "int64"), X), [3, 4])
+    for name in ("exp", "tanh"):
+        close(getattr(topi, f"fast_{name}"), getattr(np, name)(X), X)
+
+
 def test_two_scalars_are_an_expression():
     n = te.var("n")
     assert repr(topi.add(n, 1)) == "n + 1"

@@ -142,6 +142,7 @@ def test_config_keys_are_known_ones() -> None:
     assert PassContext().get_config("test.answer") == 42
     assert PassContext(config={"test.answer": 1}).get_config("test.answer") == 1
     assert list_configs()["test.answer"] == (42, "what it is")
+    assert PassContext.list_configs() == list_configs()
     with pytest.raises(PassError, match="no config key 'test.anwser'") as caught:
         PassContext(config={"test.anwser": 1})
     assert "test.answer" in caught.value.hint

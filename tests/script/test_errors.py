@@ -464,3 +464,17 @@ def test_names_that_mean_nothing(line, message, hint):
     with pytest.raises(ParseError) as caught:
         parse(f"@T.prim_func\n{head}\n    {line}\n")
     assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+@pytest.mark.parametrize("kind", ["T.prim_func", "R.function"])
+def test_two_parameters_of_one_name(kind):
+    """The second one took the name, and the first was out of reach."""
+    of = 'T.Buffer((8,), "float32")' if kind[0] == "T" else 'R.Tensor((8,), "float32")'
+    with pytest.raises(ParseError) as caught:
+        parse(f"@{kind}\ndef f(A: {of}, A: {of}):\n    return A\n")
+    assert caught.value.message == "two parameters are named 'A'"
+
+
+def test_a_number_that_is_too_large_is_infinite_without_a_warning():
+    func = parse('@T.prim_func\ndef f(A: T.Buffer((8,), "float32")):\n    A[0] = 1e39\n')
+    assert 'A[0] = T.float32("inf")' in func.script()

@@ -8,6 +8,7 @@ import pytest
 from mlcnb import tir
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.structural import structural_equal
+from mlcnb.runtime import tensor
 from mlcnb.tir import IndexMap
 
 NCHW16C = IndexMap.from_func(lambda n, c, h, w: [n, c // 16, h, w, c % 16])
@@ -58,6 +59,7 @@ def test_arrays():
     back = packed.transpose(0, 1, 4, 2, 3).reshape(2, 32, 3, 2)
     np.testing.assert_array_equal(back[:, :20], a)
     assert (back[:, 20:] == -1).all()
+    np.testing.assert_array_equal(NCHW16C.map_ndarray(tensor(a), pad_value=-1), packed)
 
 
 def test_variable_numbers_of_indices_and_given_inverses():

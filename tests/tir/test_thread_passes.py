@@ -150,6 +150,44 @@ def test_what_others_have_for_themselves_is_not_read_beside_their_loop(axis, sco
     )
 
 
+OF_EACH = """
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        S = T.allocate([8], "float32", "{scope}")
+        S_1 = T.decl_buffer((8,), data=S, scope="{scope}")
+        for i in T.thread_binding(4, thread="threadIdx.x"):
+            for k in range(2):
+                S_1[i * 2 + k] = A[bx * 8 + i * 2 + k]
+        for j in T.thread_binding(4, thread="threadIdx.x"):
+            for k in range(2):
+                B[bx * 8 + j * 2 + k] = S_1[{index}]
+    """
+
+
+@pytest.mark.parametrize(
+    ("index", "at", "reader"),
+    [("k * 4 + j", 4, 0), ("7 - (j * 2 + k)", 6, 0), ("j // 2 * 4", 0, 1)],
+)
+def test_what_another_thread_has_for_itself_is_not_read(index, at, reader):
+    """It compiled, and read elements that nobody had written."""
+    refuses(
+        t.UnifyThreadBinding,
+        OF_EACH.format(scope="local", index=index),
+        f"UnifyThreadBinding: S_1[{at}] is filled by thread (blockIdx.x = 0, threadIdx.x = "
+        f"{at // 2}) and read by thread (blockIdx.x = 0, threadIdx.x = {reader}): each thread has "
+        "local memory of its own",
+        "put it into shared memory, or bind the loops that read it as those that fill it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("scope", "index"), [("local", "j * 2 + k"), ("local", "j * 2 + 1 - k"), ("shared", "7 - j")]
+)
+def test_what_a_thread_has_filled_is_read_in_another_loop(scope, index):
+    func = func_of(OF_EACH.format(scope=scope, index=index))
+    made = t.UnifyThreadBinding()(IRModule.from_expr(func))["main"]
+    assert "S_1[i * 2 + k] = A[bx * 8 + i * 2 + k]" in display.text(made)
+
+
 def test_shared_memory_is_filled_by_threads_and_read_beside_their_loop():
     func = func_of(FILLED.format(axis="threadIdx.x", scope="shared"))
     made = t.UnifyThreadBinding()(IRModule.from_expr(func))["main"]

@@ -21,13 +21,13 @@ __getattr__, __dir__, __all__ = attach(
             "trunc add subtract multiply divide floor_divide mod floor_mod truncmod maximum "
             "minimum power left_shift right_shift bitwise_and bitwise_or bitwise_xor bitwise_not "
             "logical_and logical_or logical_xor logical_not equal not_equal less less_equal "
-            "greater greater_equal where clip cast"
+            "greater greater_equal where clip cast fast_exp fast_tanh fast_erf"
         ),
         "mlcnb.compat.topi.reduction": "sum max min prod argmax argmin",
         "mlcnb.compat.topi.transform": (
             "transpose reshape expand_dims squeeze concatenate stack split take strided_slice flip "
             "tile repeat broadcast_to full full_like matmul einsum cumsum gather gather_nd "
-            "layout_transform argsort sort topk ndarray_size trilu arange one_hot"
+            "layout_transform argsort sort topk shape ndarray_size trilu arange one_hot"
         ),
     },
     submodules=("nn", "image", "utils", "tag", "testing"),

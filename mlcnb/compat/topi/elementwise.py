@@ -14,6 +14,8 @@ erf, exp, floor, isfinite, isinf = map(unary, ["erf", "exp", "floor", "isfinite"
 isnan, log, negative, round, rsqrt = map(unary, ["isnan", "log", "negative", "round", "rsqrt"])
 sigmoid, sign, sin, sinh, sqrt = map(unary, ["sigmoid", "sign", "sin", "sinh", "sqrt"])
 tan, tanh, trunc = map(unary, ["tan", "tanh", "trunc"])
+# TVM approximates these; exp, tanh and erf are fast, and exact to the last bits
+fast_exp, fast_tanh, fast_erf = map(unary, ["exp", "tanh", "erf"])
 bitwise_not, logical_not = map(unary, ["bitwise_not", "logical_not"])
 
 add = binary("add", p.add)
@@ -21,7 +23,8 @@ subtract = binary("subtract", p.subtract)
 multiply = binary("multiply", p.multiply)
 divide = binary("divide", p.div)
 floor_divide = binary("floor_divide", p.floordiv)
-floor_mod = mod = binary("floor_mod", p.floormod)
+floor_mod = binary("floor_mod", p.floormod)
+mod = binary("mod", p.truncmod)
 maximum = binary("maximum", p.maximum)
 minimum = binary("minimum", p.minimum)
 power = binary("power")

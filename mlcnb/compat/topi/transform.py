@@ -182,6 +182,18 @@ def topk(
     return run("topk", data, largest=not is_ascend, **options)
 
 
+def shape(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
+    """The sizes, as a tensor of one dimension."""
+
+    def size(i: Any) -> Any:
+        found: Any = p.const(0, dtype)
+        for axis, dim in enumerate(array.shape):
+            found = p.select(p.equal(i, axis), p.cast(dtype, dim), found)
+        return found
+
+    return te.compute((len(array.shape),), size, name="shape")
+
+
 def ndarray_size(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
     """The number of elements, as a tensor without dimensions."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims, tidy
-from mlcnb.op._spell import affordable, call, shape_of
+from mlcnb.op._spell import affordable, call, places_of, shape_of
 from mlcnb.op.image import _interpolate as ip
 from mlcnb.op.image.resize import Resize2d
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -51,7 +51,7 @@ def onnx_resize(
 ) -> Expr:
     """All coordinate modes; `axes`, `antialias` and the aspect ratio since opset 18."""
     dims = n.dims(x)
-    axes = tuple(a % len(dims) for a in n.attr("axes") or range(len(dims)))
+    axes = places_of(n, n.attr("axes") or range(len(dims)), dims)
     factors = None if scales is None else _factors(n, n.constant(scales, "scales"))
     if sizes is not None and not factors and n.known(sizes) is None:
         n.constant(sizes, "sizes")  # factors are quotients of what is known

@@ -11,7 +11,7 @@ from mlcnb import te
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int, cast, const, if_then_else, logical_and, maximum, minimum
 from mlcnb.op._dims import axis_at, refuse, tell, tell_dims, tensor
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, place_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.expr import const as constant
@@ -122,11 +122,10 @@ class Take(OpDecl):
 @onnx("Gather")
 def onnx_gather(n: OnnxNode, data: Expr, indices: Expr) -> Expr:
     """Negative indices count from the end; known ones are settled here."""
-    dims, axis = n.dims(data), n.attr("axis", 0)
-    if not -len(dims) <= axis < len(dims):
-        n.refuse(f"axis {axis} is outside of {tell_dims(dims)}")
+    dims = n.dims(data)
+    axis = place_of(n, n.attr("axis", 0), dims)
     found, mode = settled_indices(n, indices, dims[axis])
-    return make_call(Take, data, found, axis=axis % len(dims), mode=mode)
+    return make_call(Take, data, found, axis=axis, mode=mode)
 
 
 @onnx("Compress", since=9)
@@ -136,8 +135,7 @@ def onnx_compress(n: OnnxNode, x: Expr, condition: Expr) -> Expr:
     if axis is None:
         x, axis = n.emit(call("relax.flatten", x)), 0
     dims = n.dims(x)
-    if not -len(dims) <= axis < len(dims):
-        n.refuse(f"axis {axis} is outside of {tell_dims(dims)}")
+    axis = place_of(n, axis, dims)
     if known is None:
         found = n.emit(call("relax.nonzero", condition))
         return make_call(Take, x, call("relax.squeeze", found, axis=0), axis=axis, mode="signed")
@@ -145,7 +143,7 @@ def onnx_compress(n: OnnxNode, x: Expr, condition: Expr) -> Expr:
     extent = as_int(dims[axis])
     if extent is not None and places.size and places[-1] >= extent:
         n.refuse(f"the condition holds at {places[-1]}, beyond axis {axis} of {tell_dims(dims)}")
-    return make_call(Take, x, constant(places.astype(np.int64)), axis=axis % len(dims))
+    return make_call(Take, x, constant(places.astype(np.int64)), axis=axis)
 
 
 def want_inside(

@@ -10,7 +10,7 @@ from typing import Any
 from mlcnb import te
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import refuse, tell, tell_dims, tensor, tidy, want_rank
-from mlcnb.op._spell import call, ints_of
+from mlcnb.op._spell import call, ints_of, places_of
 from mlcnb.op.manipulate.permute import PermuteDims
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -95,13 +95,14 @@ def onnx_space_to_depth(n: OnnxNode, x: Expr) -> Expr:
 def onnx_center_crop_pad(n: OnnxNode, x: Expr, shape: Expr) -> Expr:
     """Cut to `shape`, or filled with zeros, around the middle."""
     dims, target = n.dims(x), ints_of(n, shape, "shape") or ()
-    axes = n.attr("axes") or tuple(range(len(dims)))
+    axes = places_of(n, n.attr("axes") or range(len(dims)), dims)
     width, begin, end = [0] * (2 * len(dims)), [0] * len(dims), [2**31 - 1] * len(dims)
-    for axis, want in zip(axes, target, strict=True):
-        have = as_int(dims[axis])
+    if len(target) != len(axes):
+        n.refuse(f"shape {target} has no number for each of the axes {axes}")
+    for place, want in zip(axes, target, strict=True):
+        have = as_int(dims[place])
         if have is None:
-            n.refuse(f"the size of axis {axis} of {tell_dims(dims)} is not known")
-        place = axis % len(dims)
+            n.refuse(f"the size of axis {place} of {tell_dims(dims)} is not known")
         if have > want:
             begin[place] = (have - want) // 2
             end[place] = begin[place] + want

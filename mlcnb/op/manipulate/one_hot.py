@@ -10,7 +10,7 @@ from mlcnb import te
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.prim_ops import select
 from mlcnb.op._dims import axis_at, refuse, tell, tensor
-from mlcnb.op._spell import call, scalar_of
+from mlcnb.op._spell import call, place_of, scalar_of
 from mlcnb.op.manipulate.reshape import ExpandDims
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
@@ -75,13 +75,14 @@ def _kind(value: Any) -> DType:
 @onnx("OneHot", since=9)
 def onnx_one_hot(n: OnnxNode, indices: Expr, depth: Expr, values: Expr) -> Expr:
     """values = [off, on]; indices from -depth on. Written as a comparison with arange(depth)."""
-    size, axis = int(scalar_of(n, depth, "depth")), n.attr("axis", -1)
-    kind, ndim = "int64", len(n.dims(indices)) + 1
+    size, kind = int(scalar_of(n, depth, "depth")), "int64"
+    dims = [*n.dims(indices), size]
+    axis = place_of(n, n.attr("axis", -1), dims)
     at = n.emit(call("relax.astype", indices, dtype=kind))
     wrapped = call("relax.add", at, const(size, kind))
     at = n.emit(call("relax.where", call("relax.less", at, const(0, kind)), wrapped, at))
-    line = [size if i == axis % ndim else 1 for i in range(ndim)]
+    line = [size if i == axis else 1 for i in range(len(dims))]
     places = call("relax.reshape", call("relax.arange", 0, size, 1, dtype=kind), line)
-    hit = n.emit(call("relax.equal", make_call(ExpandDims, at, axis=axis % ndim), places))
+    hit = n.emit(call("relax.equal", make_call(ExpandDims, at, axis=axis), places))
     off, on = (n.emit(call("relax.take", values, const(i, kind), axis=0)) for i in (0, 1))
     return call("relax.where", hit, on, off)

@@ -15,7 +15,7 @@ from mlcnb import te
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import all_of, as_int, const
 from mlcnb.op._dims import refuse, tell, tell_dims, tensor
-from mlcnb.op._spell import axes_of, ints_of, scalar_of
+from mlcnb.op._spell import axes_of, ints_of, places_of, scalar_of
 from mlcnb.op.nn._window import settle
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
@@ -181,13 +181,13 @@ def onnx_pad(
         n.refuse(f"no mode {mode!r}", hint=f"one of {', '.join(MODES)}")
     amounts = ints_of(n, pads, "paddings" if n.opset < 2 else "pads")
     given = axes_of(n, axes)
-    places = range(len(dims)) if given is None else [a % len(dims) for a in given]
+    places = places_of(n, range(len(dims)) if given is None else given, dims)
     if amounts is None or len(amounts) != 2 * len(places):
         n.refuse(f"pads {amounts} are not two numbers for each axis of {tell_dims(dims)}")
     width = [0] * (2 * len(dims))
     for at, axis in enumerate(places):
-        width[2 * axis] += amounts[at]
-        width[2 * axis + 1] += amounts[at + len(places)]
+        width[2 * axis] = amounts[at]
+        width[2 * axis + 1] = amounts[at + len(places)]
     if not any(width):
         return data
     value = scalar_of(n, constant_value, "value", 0.0)

@@ -12,7 +12,17 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import as_int, cast, if_then_else
-from mlcnb.op._dims import axis_at, differ, product, refuse, tell, tensor, tidy, want_rank
+from mlcnb.op._dims import (
+    axis_at,
+    differ,
+    product,
+    refuse,
+    tell,
+    tell_dims,
+    tensor,
+    tidy,
+    want_rank,
+)
 from mlcnb.op._spell import call, ints_of
 from mlcnb.op.manipulate.reshape import regroup
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -67,10 +77,12 @@ class Tile(OpDecl):
 @onnx("Tile", since=6)
 def onnx_tile(n: OnnxNode, x: Expr, repeats: Expr) -> Expr:
     """`repeats` must be known. Of open sizes copies lie along axes of their own: no remainders."""
-    counts, dims = ints_of(n, repeats, "repeats"), n.dims(x)
-    pairs = list(zip(counts or (), dims, strict=False))
+    counts, dims = ints_of(n, repeats, "repeats") or (), n.dims(x)
+    if len(counts) != len(dims):
+        n.refuse(f"repeats {counts} are not one number for each dimension of {tell_dims(dims)}")
+    pairs = list(zip(counts, dims, strict=True))
     opened = any(times > 1 and as_int(size) is None for times, size in pairs)
-    if not opened or len(pairs) != len(dims) or 0 in [times for times, _ in pairs]:
+    if not opened or 0 in counts:
         return make_call(Tile, x, repeats=counts)
     apart = [d for times, size in pairs for d in ((1, size) if times > 1 else (size,))]
     beside = [d for times, size in pairs for d in ((times, size) if times > 1 else (size,))]

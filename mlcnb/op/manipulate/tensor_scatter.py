@@ -9,7 +9,7 @@ import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, place_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 
@@ -20,7 +20,7 @@ def onnx_tensor_scatter(
 ) -> Expr:
     """Said as a read: each place of the cache takes the update that belongs there, if any."""
     dims, mode = n.dims(cache), n.attr("mode", "linear")
-    axis = n.attr("axis", -2) % len(dims)
+    axis = place_of(n, n.attr("axis", -2), dims)
     room, count = as_int(dims[axis]), as_int(n.dims(update)[axis])
     if room is None or count is None or mode not in ("linear", "circular"):
         n.refuse(f"mode {mode!r} on a cache of {tell_dims(dims)}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import same
-from mlcnb.op._spell import call, filled, in_float32
+from mlcnb.op._spell import call, filled, in_float32, place_of
 from mlcnb.op.nn.layer_norm import GroupNorm, InstanceNorm, LayerNorm, RmsNorm
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
@@ -46,7 +46,7 @@ def _per_channel(n: OnnxNode, weight: Expr, groups: int, channels: Any) -> Expr:
 def onnx_layer_normalization(n: OnnxNode, x: Expr, scale: Expr, bias: Expr | None = None) -> Any:
     """Over all dimensions from `axis` on; mean and inverse deviation where they are used."""
     dims, epsilon = n.dims(x), n.attr("epsilon", 1e-5)
-    axis = n.attr("axis", -1) % len(dims)
+    axis = place_of(n, n.attr("axis", -1), dims)
     axes, want = tuple(range(axis, len(dims))), dims[axis:]
     kind = n.dtype(x)
     plain = _fits(n, scale, want) and (bias is None or _fits(n, bias, want))
@@ -87,7 +87,7 @@ def _statistics(n: OnnxNode, x: Expr, axes: Sequence[int], epsilon: float) -> tu
 def onnx_rms_normalization(n: OnnxNode, x: Expr, scale: Expr) -> Expr:
     """Over all dimensions from `axis` on."""
     dims, kind = n.dims(x), n.dtype(x)
-    axis = n.attr("axis", -1) % len(dims)
+    axis = place_of(n, n.attr("axis", -1), dims)
     attrs = {"axes": tuple(range(axis, len(dims))), "epsilon": n.attr("epsilon", 1e-5)}
     if _fits(n, scale, dims[axis:]) and n.dtype(scale) == kind:
         return make_call(RmsNorm, x, scale, **attrs)

@@ -43,6 +43,7 @@ class FunctionReader:
     def read(self, node: ast.FunctionDef) -> BaseFunc:
         """The function."""
         kind, options = self.kind(node)
+        self.refuse_twice(node.args)
         private = bool(options.get("private", False))
         if kind == "prim_func":
             self.ev.results = self.results
@@ -52,6 +53,14 @@ class FunctionReader:
                 self.ev.results = None
         pure = bool(options.get("pure", True))
         return FunctionParser(self.ev, node, self.functions, private, pure).parse()
+
+    def refuse_twice(self, given: ast.arguments) -> None:
+        """Refuse a name of two parameters: Python's compiler does, its parser does not."""
+        names: set[str] = set()
+        for arg in (*given.posonlyargs, *given.args):
+            if arg.arg in names:
+                raise self.ev.error(arg, f"two parameters are named {arg.arg!r}")
+            names.add(arg.arg)
 
     def kind(self, node: ast.FunctionDef) -> tuple[str, dict[str, Any]]:
         """Which decorator it has, with which options."""

@@ -128,6 +128,15 @@ def _size(x: PrimExpr, bound: set[Var]) -> int:
 
 
 class CommonSubexprElimTIR(PrimFuncPass):
-    """Compute expressions that stand more than once in a statement only once."""
+    """Compute expressions that stand more than once in a statement only once.
 
-    work = staticmethod(eliminate_common_subexpr)
+    enable_cse_tir: if False, nothing is done. identify_equiv_terms: TVM then takes `x * 2` for
+    `x + x`; here only what is written alike counts as the same.
+    """
+
+    enable_cse_tir: bool = True
+    identify_equiv_terms: bool = False
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `eliminate_common_subexpr`."""
+        return eliminate_common_subexpr(func) if self.enable_cse_tir else func

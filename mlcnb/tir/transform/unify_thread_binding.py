@@ -7,7 +7,8 @@ for i in T.thread_binding(8, "threadIdx.x"):         with T.launch_thread("threa
 
 What stands beside the loops of an axis is done by every thread. Virtual threads stay loops. Refused
 is what reads, beside such a loop, what its iterations have put into memory that each of them has
-for itself: local memory of a thread, shared memory of a block.
+for itself: local memory of a thread, shared memory of a block; and what reads, in another loop of
+the axis, what is surely in the local memory of another thread.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ from mlcnb.core.node import Node, children, map_children, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.access.threads import strange_read
 from mlcnb.tir.analysis.kernels import (
     BLOCK_AXES,
+    IN_BLOCK_AXES,
     SHARED_SCOPES,
     THREAD_AXES,
     bound_axis,
     is_launch,
     launch_of,
 )
-from mlcnb.tir.analysis.structure import blocks_of
+from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements, substitute
@@ -71,12 +74,32 @@ class _Kernel:
         self.axes: dict[str, IterVar] = {}
         self.values: dict[Var, PrimExpr] = {}
         self.inside = _defined_in(kernel)
+        #: local memory that stands outside of loops over threads, which fill it
+        self.filled: dict[Var, For] = {}
 
     def launched(self) -> Stmt:
         body = substitute(self.bare(self.kernel), self.values)
         for axis in reversed(self.axes.values()):
             body = AttrStmt(axis, "thread_extent", axis.dom.extent, body)
+        if self.filled:
+            self.refuse_strange(body)
         return body
+
+    def refuse_strange(self, body: Stmt) -> None:
+        """Refuse a read of what another thread has in local memory."""
+        found = strange_read(body, len(self.axes), self.filled)
+        if found is None:
+            return
+        who = [
+            f"thread ({', '.join(f'{tag} = {n}' for tag, n in zip(self.axes, at, strict=True))})"
+            for at in (found.writer, found.reader)
+        ]
+        raise self.refusal(
+            f"{found.buffer.name}[{', '.join(map(str, found.index))}] is filled by {who[0]} and "
+            f"read by {who[1]}: each thread has local memory of its own",
+            self.filled[found.buffer.data],
+            hint="put it into shared memory, or bind the loops that read it as those that fill it",
+        )
 
     def bare(self, n: Any) -> Any:
         if isinstance(n, For) and _is_real(n):
@@ -126,6 +149,9 @@ class _Kernel:
             if isinstance(n, BufferStore) and n.buffer.scope in own
             and any(v is loop.loop_var for i in n.indices for v in walk(i))
         }  # fmt: skip
+        if tag in IN_BLOCK_AXES:
+            inner = {data for data, *_ in allocated_buffers(loop.body)}
+            self.filled.update((data, loop) for data in stores if data not in inner)
         for n in _beside(self.kernel, tag) if stores else ():
             if isinstance(n, BufferLoad) and n.buffer.data in stores:
                 whose = "block" if tag in BLOCK_AXES else "thread"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from mlcnb import te
+from mlcnb import compile, te
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
+from mlcnb.script import parse
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.schedule.legality.proof import backwards
+from mlcnb.tir.transform import lower
 from tests.tir.schedule.programs import (
     becomes,
     copy_2d,
     elementwise,
     matmul,
+    numbers,
     refuses,
     replays,
     softmax,
@@ -148,16 +153,49 @@ def test_update_after_decompose_is_still_parallel_in_space():
     )
 
 
-def test_refuses_lanes_that_share_an_intermediate():
-    sch = Schedule(stencil())
-    (i,) = sch.get_loops("C")
-    sch.compute_at("B", i)
+ROWS = """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+    S = T.alloc_buffer((8,))
+    for i in range(4):
+        for j in range(8):
+            with T.block("S"):
+                u = T.axis.spatial(4, {row})
+                v = T.axis.spatial(8, j)
+                S[v] = A[u, v]
+        for j in range(8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = S[vj] + A[vi, vj]
+"""
+
+
+def test_refuses_lanes_that_fill_an_intermediate_with_other_values():
+    sch = Schedule(parse(ROWS.format(row="i")))
+    loop = sch.get_loops("B")[0]
     with refuses(
         sch,
         "vectorize: loop i is not parallel: its iterations may touch the same elements "
-        "of B, which block B writes",
+        "of S, which block S writes",
     ):
-        sch.vectorize(i)
+        sch.vectorize(loop)
+
+
+@pytest.mark.parametrize("name", ["row", "stencil"])
+def test_lanes_that_fill_an_intermediate_alike(name):
+    """All fill it with the same, as threads that fetch do: nobody reads what another one meant."""
+    sch = Schedule(parse(ROWS.format(row="0")) if name == "row" else stencil())
+    loop = sch.get_loops("B" if name == "row" else "C")[0]
+    if name == "stencil":
+        sch.compute_at("B", loop)
+    sch.vectorize(loop)
+    func, before = sch.mod["main"], numbers(sch.steps[0].mod["main"])
+    for run in (numbers, lambda f: numbers(backwards(f)), lambda f: numbers(lower(f))):
+        for x, y in zip(before, run(func), strict=True):
+            np.testing.assert_array_equal(y, x)
+    args = [*before[:-1], np.full_like(before[-1], np.nan)]
+    compile(func, target="llvm")(*args)
+    np.testing.assert_allclose(args[-1], before[-1], rtol=1e-6)
 
 
 def test_refuses_a_symbolic_number_of_lanes():

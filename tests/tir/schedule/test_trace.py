@@ -137,7 +137,11 @@ def test_other_decisions():
     tiled(sch)
     tile = next(x for x in sch.trace if x.name == "sample_perfect_tile")
     again = Schedule(matmul(8, 8, 8))
-    sch.trace.with_decision(tile, [4, 2]).apply_to_schedule(again)
+    other = sch.trace.with_decision(tile, [4, 2])
+    assert other.get_decision(tile) == [4, 2]
+    assert sch.trace.get_decision(tile) == tile.decision
+    assert other.get_decision(sch.trace.insts[0]) is None
+    other.apply_to_schedule(again)
     assert "range(2)" in str(again) or "(2" in str(again)
     third = Schedule(matmul(8, 8, 8))
     chosen = lambda inst, _inputs, _attrs, old: [2, 4] if inst is tile else old
@@ -262,6 +266,7 @@ def test_instructions_by_their_two_lists():
         Instruction("Split", [loop, None, tir.IntImm("int32", 4)], [True, False], [LoopRV()] * 2),
     ]
     trace = Trace(found, {})
+    assert str(found[0]) == '_ = sch.get_block(name="B", func_name="main")'
     assert str(found[1]) == "_ = sch.get_loops(block=_)"
     assert found[1].kind.same_as(InstructionKind.get("GetLoops")) and found[1].kind.is_pure
     assert found[2].inputs == [loop, '"'] and found[2].attrs == ["key"]

@@ -85,3 +85,9 @@ def test_what_a_blocks_axis_is_a_part_of_stays_in_the_block():
 
     done = eliminate_common_subexpr(before)
     assert_structural_equal(done, after)
+
+
+def test_it_may_be_switched_off() -> None:
+    assert run_pass(CommonSubexprElimTIR(enable_cse_tir=False), repeated) is repeated
+    once = run_pass(CommonSubexprElimTIR(True, identify_equiv_terms=True), repeated)
+    assert_structural_equal(once, eliminate_common_subexpr(repeated))

@@ -105,12 +105,12 @@ def pick(
         return None
     first, last = min(wanted), max(wanted)
     span = last - first + 1
-    if [*x.lanes] == [*range(first, last + 1)]:
+    if span == count and [*x.lanes] == [*range(first, last + 1)]:
         return load(_moved(em, _base(em, x.terms), first), count)
     width = 1 << min(span, count).bit_length() - 1
-    starts = [*range(first, last - width + 1, width), last - width + 1]
-    if len(starts) > MOST or width < LEAST or count & (count - 1):
+    if span > MOST * width or width < LEAST or count & (count - 1):
         return None
+    starts = [*range(first, last - width + 1, width), last - width + 1]
     base = _base(em, x.terms)
     windows = [load(_moved(em, base, start), width) for start in starts]
     found = [_window(n, starts, width) if first <= n <= last else (0, 0) for n in x.lanes]

@@ -105,14 +105,16 @@ def why_carried(tree: Tree, loop: s.For, private: bool = True, threads: bool = F
     Args:
         tree: the function.
         loop: the loop.
-        private: whether a buffer that each iteration fills before reading may be its own.
+        private: whether a buffer that each iteration fills before reading may be its own; lanes of
+            a vector have one for all of them, so they must fill it with the same.
         threads: whether iterations are threads of a block: they can combine the steps of a
-            reduction; and shared memory is one for all of them, so they must fill it with the same.
+            reduction; and shared memory is one for all of them, as for lanes.
     """
     blocks = tree.blocks_under(loop)
     for buffer, users in touched(tree, blocks).items():
-        same = not threads or not is_shared(buffer) or _is_filled_alike(tree, buffer, users)
-        if private and same and is_private(tree, loop, buffer, blocks):
+        own = private and not (threads and is_shared(buffer))
+        same = own or _is_filled_alike(tree, buffer, users)
+        if same and is_private(tree, loop, buffer, blocks):
             continue
         if threads and len(users) == 1 and is_shared_reduction(tree, loop, users[0]):
             continue

@@ -9,6 +9,7 @@ be a drawn number, `attrs` all the rest. Here both are kept as one table: parame
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -128,6 +129,10 @@ class Instruction:
         """The same call that draws `decision`."""
         return Instruction.of(self.name, self.arguments, self.outputs, decision)
 
+    def draws_as(self, other: Instruction) -> bool:
+        """Whether it is the same call, which may draw something else: it gives the same numbers."""
+        return bool(self.outputs) and self.outputs is other.outputs
+
     @property
     def name(self) -> str:
         """The method of Schedule that is called."""
@@ -154,7 +159,7 @@ class Instruction:
         return parts_of(self.arguments)[1]
 
     def __repr__(self) -> str:
-        call = self.call(lambda x: "_" if isinstance(x, Handle | Var) else repr(x))
+        call = self.call(_shown)
         made = ", ".join("_" for _ in self.outputs)
         return f"{made} = {call}" if made else call
 
@@ -183,6 +188,13 @@ class Instruction:
         if given is None or isinstance(given, bool):
             return []
         return list(given) if isinstance(given, list) else [given]
+
+
+def _shown(x: Any) -> str:
+    """An argument without the trace that names it."""
+    if isinstance(x, Handle | Var):
+        return "_"
+    return json.dumps(x) if isinstance(x, str) else repr(x)
 
 
 def parts_of(arguments: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:

@@ -78,8 +78,9 @@ class Trace(display.Shown):
         return self.insts.pop() if self.insts else None
 
     def get_decision(self, inst: Instruction) -> Any:
-        """What a sampling instruction drew."""
-        return inst.decision
+        """What a sampling instruction draws in this trace; None: it draws nothing."""
+        mine = (x for x in self.insts if x is inst or x.draws_as(inst))
+        return next(mine, inst).decision
 
     def with_decision(
         self, inst: Instruction, decision: Any, remove_postproc: bool = False

@@ -6,8 +6,8 @@
         C[v + 4] = C[v] * 3
 
 Two iterations conflict where they touch the same element and one of them writes it. A buffer that
-each iteration fills before reading it may be its own: then only values that go from one iteration
-to another count.
+each iteration fills before reading it may be its own, or is filled with the same by all: then only
+values that go from one iteration to another count.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def conflict(flow: Flow, loop: s.For, private: bool, threads: bool = False) -> C
     Args:
         flow: the dataflow of the function.
         loop: the loop.
-        private: whether a buffer that each iteration fills before reading may be its own.
-        threads: whether iterations are threads of a block: memory that they share must be filled
-            with the same by each of them.
+        private: whether a buffer that each iteration fills before reading may be its own; lanes of
+            a vector have one for all of them, and each must fill it with the same.
+        threads: whether iterations are threads of a block: memory that they share is one too.
     """
     inside = [x for x in flow.program.statements if loop in x.place.loops]
     inside.sort(key=lambda x: x.is_init)
@@ -75,9 +75,9 @@ def conflict(flow: Flow, loop: s.For, private: bool, threads: bool = False) -> C
         return None
     depth = inside[0].place.loops.index(loop)
     for memory, accesses in _accesses(inside).items():
-        one = threads and flow.program.buffers[memory].scope.startswith("shared")
-        if private and _is_private(flow, memory, inside, depth):
-            if not one or _is_filled_alike(flow, memory, inside, depth):
+        shared = threads and flow.program.buffers[memory].scope.startswith("shared")
+        if _is_private(flow, memory, inside, depth):
+            if (private and not shared) or _is_filled_alike(flow, memory, inside, depth):
                 continue
         pairs = [(a, b) for a in accesses for b in accesses if a.is_write or b.is_write]
         for a, b in sorted(pairs, key=lambda pair: (not pair[0].is_write, pair[1].is_write)):
