@@ -62,7 +62,18 @@ def turned():
     return te.create_prim_func([x, te.compute((72, 40), lambda i, j: x[j, i], name="Y")])
 
 
-FUNCS = {"matmul": matmul(33, 40, 50), "pooled": pooled(), "softmax": softmax(), "turned": turned()}
+def roomy():
+    """A product whose second matrix has whole vectors of columns, of which few are read."""
+    a, b = te.placeholder((5, 20), name="A"), te.placeholder((1, 20, 16), name="B")
+    k = te.reduce_axis((0, 20), name="k")
+    c = te.compute((5, 3), lambda i, j: te.sum(a[i, k] * b[0, k, j], axis=k), name="C")
+    return te.create_prim_func([a, b, c])
+
+
+FUNCS = {
+    "matmul": matmul(33, 40, 50), "pooled": pooled(), "softmax": softmax(), "turned": turned(),
+    "roomy": roomy(),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

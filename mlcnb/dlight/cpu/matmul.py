@@ -164,10 +164,10 @@ def copied(
     """
     block = anchor.handle
     last = whole_vectors(sch, anchor, after, lanes)
-    if last is not None:
-        panels = sch.get_producers(block)[-1]
-    else:
-        panels = sch.cache_read(block, product.b.index, "global")
+    read = sch.get(block).reads[product.b.index].buffer
+    made = sch.get_producers(block) if last is not None else []
+    filled = [x for x in made if sch.get(x).writes[0].buffer is read]  # none: B has room already
+    panels = filled[-1] if filled else sch.cache_read(block, product.b.index, "global")
 
     def layout(*index: Any) -> tuple[Any, ...]:
         *batch, k, j = index
