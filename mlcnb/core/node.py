@@ -253,6 +253,7 @@ def rewrite(
         made: N = visit(n)
     except RecursionError:  # deeper than the stack: what is done is done, the rest without one
         made = _rewrite_deep(n, rule, enter, done)
+    del visit  # it holds itself and all that it has seen: else that waits for the collector
     return made
 
 
