@@ -47,6 +47,7 @@ from mlcnb.tir.analysis.kernels import (
     VIRTUAL_AXES,
     bound_axis,
 )
+from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.constants import is_plain
 from mlcnb.tir.function import PrimFunc
@@ -73,12 +74,13 @@ class Care:
 
 def compact_buffers(func: PrimFunc, care: Care = Care()) -> PrimFunc:
     """`func` with each block-local buffer cut to the box of indices that its block touches."""
-    bound = [n for n in walk(func.body) if isinstance(n, s.For) and bound_axis(n) is not None]
+    loops = [n for n in statements(func.body) if isinstance(n, s.For)]
+    bound = [n for n in loops if bound_axis(n) is not None]
     threads = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in IN_BLOCK_AXES}
     virtual = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in VIRTUAL_AXES}
     func = func.with_body(plain_indices(func.body)) if bound else func
-    loops = ((n.loop_var, _loop_range(n)) for n in walk(func.body) if isinstance(n, s.For))
-    single: Ranges = {var: ends for var, ends in loops if ends is not None and ends[0] == ends[1]}
+    known = ((n.loop_var, _loop_range(n)) for n in loops)
+    single: Ranges = {var: ends for var, ends in known if ends is not None and ends[0] == ends[1]}
     around = _Around({**single, **threads}, virtual, single, care)
     return func.with_body(rewrite_statements(func.body, lambda n: _compact(n, around)))
 

@@ -92,6 +92,14 @@ def is_covered(tree: Tree, reader: s.Block, buffer: Buffer, among: Sequence[s.Bl
 
 
 def _covers(tree: Tree, writer: s.Block, reader: s.Block, buffer: Buffer) -> bool:
+    asked = _covers, writer, reader, buffer  # for each of the loops that both stand in
+    if asked not in tree.facts:
+        tree.facts[asked] = _is_all_written(tree, writer, reader, buffer)
+    covered: bool = tree.facts[asked]
+    return covered
+
+
+def _is_all_written(tree: Tree, writer: s.Block, reader: s.Block, buffer: Buffer) -> bool:
     meeting = tree.common_ancestor([writer, reader])
     known = known_bounds(tree, tree.realize(reader))
     written = [box_of(tree, writer, r, meeting) for r in writer.writes if r.buffer is buffer]
