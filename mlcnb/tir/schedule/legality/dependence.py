@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Sequence
 from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.digits import determined
 from mlcnb.arith.reading import of
+from mlcnb.arith.sum import Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -178,24 +179,34 @@ def _why_shared(tree: Tree, loop: s.For, buffer: Buffer, users: list[s.Block]) -
 
 
 def _is_scattered(tree: Tree, loop: s.For, buffer: Buffer, users: list[s.Block]) -> bool:
-    """True if one block stores one element of a buffer at a time, nothing reads it, and where it
-    stores tells the iteration of `loop`: S[f // 55, f % 55] with f = bx * 64 + tx, whose tiles are
-    boxes that overlap.
+    """True if the blocks touch one element of a buffer at a time, the same one all of them, and
+    where it is tells the iteration of `loop`: S[f // 55, f % 55] with f = bx * 64 + tx, whose tiles
+    are boxes that overlap.
     """
-    if len(users) > 1 or buffer in read_buffers(users[0]):
+    place: list[Sum] | None = None
+    below: set[e.Var] = set()
+    common: set[e.Var] = set()
+    for block in users:
+        if tree.scope(block) is not tree.scope(loop):
+            return False
+        context = bindings(tree, block)
+        own = {x.loop_var for x in loops_below(tree, block, loop)}
+        common = own if place is None else common & own
+        below |= own
+        for region in (*block.reads, *block.writes):
+            if region.buffer is not buffer:
+                continue
+            if any(p.as_int(side.extent) != 1 for side in region.region):
+                return False
+            found = [of(side.min, context) for side in region.region]
+            place = found if place is None else place
+            if not all(x.is_same(y) for x, y in zip(place, found, strict=True)):
+                return False
+    if place is None or any(x.uses(below - common) for x in place):
         return False
-    (block,) = users
-    regions = [r for r in block.writes if r.buffer is buffer]
-    if len(regions) > 1 or tree.scope(block) is not tree.scope(loop):
-        return False
-    if any(p.as_int(side.extent) != 1 for side in regions[0].region):
-        return False
-    context = bindings(tree, block)
-    below = loops_below(tree, block, loop)
-    starts = [(of(side.min, context), 0) for side in regions[0].region]
-    return loop.loop_var in determined(
-        starts, {loop.loop_var, *(x.loop_var for x in below)}, context.bounds
-    )
+    bounds = {**known_bounds(tree, loop), **bindings(tree, users[0]).bounds}
+    starts = [(x, 0) for x in place]
+    return loop.loop_var in determined(starts, {loop.loop_var, *common}, bounds)
 
 
 def _reduce_axis(tree: Tree, block: s.Block, loop_var: e.Var) -> str:
