@@ -93,19 +93,14 @@ def is_covered(tree: Tree, reader: s.Block, buffer: Buffer, among: Sequence[s.Bl
 
 
 def _covers(tree: Tree, writer: s.Block, reader: s.Block, buffer: Buffer) -> bool:
-    asked = _covers, writer, reader, buffer  # for each of the loops that both stand in
-    if asked not in tree.facts:
-        tree.facts[asked] = _is_all_written(tree, writer, reader, buffer)
-    covered: bool = tree.facts[asked]
-    return covered
-
-
-def _is_all_written(tree: Tree, writer: s.Block, reader: s.Block, buffer: Buffer) -> bool:
-    meeting = tree.common_ancestor([writer, reader])
-    known = known_bounds(tree, tree.realize(reader))
-    written = [box_of(tree, writer, r, meeting) for r in writer.writes if r.buffer is buffer]
-    needed = [box_of(tree, reader, r, meeting) for r in reader.reads if r.buffer is buffer]
-    return all(any(w.exact and inside(n, w, known) for w in written) for n in needed)
+    key = _covers, writer, reader, buffer  # asked for each of the loops around
+    if key not in tree.facts:
+        meeting = tree.common_ancestor([writer, reader])
+        known = known_bounds(tree, tree.realize(reader))
+        written = [box_of(tree, writer, r, meeting) for r in writer.writes if r.buffer is buffer]
+        needed = [box_of(tree, reader, r, meeting) for r in reader.reads if r.buffer is buffer]
+        tree.facts[key] = all(any(w.exact and inside(n, w, known) for w in written) for n in needed)
+    return bool(tree.facts[key])
 
 
 def why_carried(tree: Tree, loop: s.For, private: bool = True, threads: bool = False) -> str | None:
@@ -183,30 +178,23 @@ def _is_scattered(tree: Tree, loop: s.For, buffer: Buffer, users: list[s.Block])
     where it is tells the iteration of `loop`: S[f // 55, f % 55] with f = bx * 64 + tx, whose tiles
     are boxes that overlap.
     """
-    place: list[Sum] | None = None
-    below: set[e.Var] = set()
-    common: set[e.Var] = set()
+    if any(tree.scope(b) is not tree.scope(loop) for b in users):
+        return False
+    places: list[list[Sum]] = []
     for block in users:
-        if tree.scope(block) is not tree.scope(loop):
-            return False
         context = bindings(tree, block)
-        own = {x.loop_var for x in loops_below(tree, block, loop)}
-        common = own if place is None else common & own
-        below |= own
-        for region in (*block.reads, *block.writes):
-            if region.buffer is not buffer:
-                continue
+        for region in (r for r in (*block.reads, *block.writes) if r.buffer is buffer):
             if any(p.as_int(side.extent) != 1 for side in region.region):
                 return False
-            found = [of(side.min, context) for side in region.region]
-            place = found if place is None else place
-            if not all(x.is_same(y) for x, y in zip(place, found, strict=True)):
-                return False
-    if place is None or any(x.uses(below - common) for x in place):
+            places.append([of(side.min, context) for side in region.region])
+    first, below = places[0], [{x.loop_var for x in loops_below(tree, b, loop)} for b in users]
+    common = set.intersection(*below)
+    if any(x.uses(set.union(*below) - common) for x in first):
         return False
-    bounds = {**known_bounds(tree, loop), **bindings(tree, users[0]).bounds}
-    starts = [(x, 0) for x in place]
-    return loop.loop_var in determined(starts, {loop.loop_var, *common}, bounds)
+    if not all(x.is_same(y) for other in places for x, y in zip(first, other, strict=True)):
+        return False
+    bounds = bindings(tree, users[0]).bounds
+    return loop.loop_var in determined([(x, 0) for x in first], {loop.loop_var, *common}, bounds)
 
 
 def _reduce_axis(tree: Tree, block: s.Block, loop_var: e.Var) -> str:
