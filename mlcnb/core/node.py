@@ -194,7 +194,7 @@ def _add_nodes(value: Any, found: list[Node]) -> None:
                 found.append(item)
             elif type(item) not in _ATOMS:
                 _add_nodes(item, found)
-    elif isinstance(value, Mapping):
+    elif type(value) is FrozenDict or isinstance(value, Mapping):  # what nodes hold comes first
         for pair in value.items():
             _add_nodes(pair, found)
 
@@ -242,7 +242,7 @@ def rewrite(
             return found
         found = enter(n) if enter is not None else None
         if found is None:
-            rebuilt = map_children(n, visit) if n.walked_fields else n
+            rebuilt = map_children(n, visit) if n.walked_fields else n  # noqa: F821 (gone at the end)
             found = rule(rebuilt)
             if found is None:
                 found = rebuilt
@@ -253,6 +253,7 @@ def rewrite(
         made: N = visit(n)
     except RecursionError:  # deeper than the stack: what is done is done, the rest without one
         made = _rewrite_deep(n, rule, enter, done)
+    del visit  # it holds itself and all that it has seen: else that waits for the collector
     return made
 
 

@@ -15,9 +15,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.core.node import walk
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
+from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
@@ -95,7 +95,7 @@ def is_scheduled(func: PrimFunc) -> bool:
     """True if somebody has chosen how its loops run."""
     if func.attrs.get("tir.is_scheduled"):
         return True
-    loops = (n for n in walk(func.body) if isinstance(n, For))
+    loops = (n for n in statements(func.body) if isinstance(n, For))
     return any(n.kind is not ForKind.SERIAL or n.annotations for n in loops)
 
 

@@ -12,6 +12,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks" / "assets"
 MINILM = "minilm_128"
 #: models that a quick run takes
 QUICK = ("squeezenet", "shufflenet")
+#: weights that are drawn at a time: as float64 they stay in a cache
+PIECE = 1 << 16
 
 
 def model_files() -> dict[str, Path]:
@@ -89,14 +92,20 @@ def _case(name: str, model: onnx.ModelProto, path: Path) -> Case:
 
 def with_scores_near_one(model: onnx.ModelProto, inputs: tuple[np.ndarray, ...]) -> onnx.ModelProto:
     """The model with the last layer's weights scaled: its scores have a standard deviation of 1."""
-    last = next(n for n in reversed(model.graph.node) if n.op_type in ("Conv", "Gemm"))
-    cut = onnx.ModelProto()
-    cut.CopyFrom(model)
-    del cut.graph.output[:]
-    cut.graph.output.append(onnx.helper.make_empty_tensor_value_info(last.output[0]))
-    del cut.graph.node[list(model.graph.node).index(last) + 1 :]
-    (scores,) = exact.run_kept(cut, inputs)
-    for tensor in model.graph.initializer:
+    graph = model.graph
+    nodes, outputs = deepcopy([*graph.node]), deepcopy([*graph.output])
+    count, last = next(
+        (n, node)
+        for n, node in reversed([*enumerate(nodes, 1)])
+        if node.op_type in ("Conv", "Gemm")
+    )
+    del graph.node[count:], graph.output[:]  # a copy would double hundreds of MB of weights
+    graph.output.append(onnx.helper.make_empty_tensor_value_info(last.output[0]))
+    (scores,) = exact.run_kept(model, inputs)
+    graph.node.extend(nodes[count:])
+    del graph.output[:]
+    graph.output.extend(outputs)
+    for tensor in graph.initializer:
         if tensor.name in last.input[1:]:
             scaled = numpy_helper.to_array(tensor) / np.float32(scores.std())
             tensor.CopyFrom(numpy_helper.from_array(scaled, tensor.name))
@@ -144,10 +153,12 @@ def _is_float(node: onnx.NodeProto) -> bool:
 
 def _drawn(rng: Any, dims: tuple[int, ...], place_in_norm: int | None) -> np.ndarray:
     """Weights that keep values near 1 from layer to layer; a norm's scales and variances near 1."""
-    if place_in_norm in (1, 4):
-        made = rng.uniform(0.8, 1.2, dims)
-    elif len(dims) <= 1:
-        made = rng.standard_normal(dims) * 0.05
-    else:
-        made = rng.standard_normal(dims) * math.sqrt(2 / math.prod(dims[1:]))
-    return made.astype(np.float32)
+    made = np.empty(math.prod(dims), np.float32)
+    scale = 0.05 if len(dims) <= 1 else math.sqrt(2 / math.prod(dims[1:]))
+    for begin in range(0, made.size, PIECE):  # one after the other, the numbers are those of one go
+        part = made[begin : begin + PIECE]
+        if place_in_norm in (1, 4):
+            part[:] = rng.uniform(0.8, 1.2, part.size)
+        else:
+            part[:] = rng.standard_normal(part.size) * scale
+    return made.reshape(dims)

@@ -11,6 +11,7 @@ error        the largest difference of an output, by the largest of its values
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import time
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
+import onnx
 
 import mlcnb as mlc
 from mlcnb.codegen.cuda import nvrtc
@@ -89,13 +91,18 @@ def row(name: str) -> Row:
 
 
 def run(args: argparse.Namespace) -> None:
-    """A line for each model, as many at a time as there are cores; and the sums, but for the clock:
-    from the first model's begin to the last one's end.
+    """A line for each model, as many at a time as there are cores, the largest first; and the sums,
+    but for the clock: from the first model's begin to the last one's end.
     """
     print(f"{'model':<20}{'kernels':>8}{'seconds':>9}{'of processors':>15}{'error':>10}")
-    wanted = [n for n in models.model_files() if not args.names or any(x in n for x in args.names)]
+    files = {
+        name: path
+        for name, path in models.model_files().items()
+        if not args.names or any(x in name for x in args.names)
+    }
+    wanted = sorted(files, key=lambda name: -len(onnx.load(files[name]).graph.node))
     start, found = time.perf_counter(), list[Row]()
-    with ProcessPoolExecutor(available_cores(), get_context("spawn")) as pool:
+    with ProcessPoolExecutor(available_cores(), get_context("spawn"), _of_one_thread) as pool:
         for done in as_completed([pool.submit(row, name) for name in wanted]):
             x = done.result()
             found.append(x)
@@ -104,6 +111,11 @@ def run(args: argparse.Namespace) -> None:
     whole = time.perf_counter() - start
     kernels, used = sum(x.kernels for x in found), sum(x.processors for x in found)
     print(f"{'all':<20}{kernels:>8}{whole:>9.1f}{used:>15.1f}")
+
+
+def _of_one_thread() -> None:
+    """Leave the other cores to the other models: no threads, and no processes that compile."""
+    os.environ["MLCNB_NUM_THREADS"] = "1"
 
 
 def _processors() -> float:

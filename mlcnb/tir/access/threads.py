@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any
 
+from mlcnb.arith import Analyzer
 from mlcnb.arith.isl import ask, first_point, image, library, read_set, smallest
 from mlcnb.arith.presburger import Translator
+from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
@@ -152,7 +154,9 @@ class _Question:
             )
         pairs = zip(*(x.access.indices or () for x in (first, second)), strict=True)
         self.places = [(one.value(i), two.value(j)) for i, j in pairs]
-        self.conditions += [f"{i} = {j}" for i, j in self.places]
+        self.conditions += [
+            f"{one.value(i)} = {two.value(j)}" for i, j in _numbers(first.access, second.access)
+        ]
         self.conditions.append(one_of((one.variable(v), two.variable(v)) for v in apart))
         #: what is asked where the rest is possible: mostly it is not, and that is known sooner
         self.last = ""
@@ -202,6 +206,45 @@ class _Question:
             ({**_of(values, "a")}, {**_of(values, "b")}),
             self.exact,
         )
+
+
+def _numbers(first: Access, second: Access) -> list[tuple[PrimExpr, PrimExpr]]:
+    """Pairs of integers, all of which are the same where the indices of two accesses are.
+
+    Indices that are digits of a number are one pair: `i // 28` and `i % 28` are `i`. Of what isl
+    is asked most, questions with divisions take it twenty times as long.
+    """
+    pairs = list(zip(first.indices or (), second.indices or (), strict=True))
+    if len(pairs) < 2 or first.buffer is not second.buffer or _divisions(*pairs[-1]) == 0:
+        return pairs
+    analyzer, found = Analyzer(), pairs[:1]
+    for pair, extent in zip(pairs[1:], first.buffer.shape[1:], strict=True):
+        joined = _joined(found[-1], pair, p.as_int(extent), analyzer)
+        found[-1:] = [found[-1], pair] if joined is None else [joined]
+    return found
+
+
+def _joined(
+    before: tuple[PrimExpr, PrimExpr],
+    pair: tuple[PrimExpr, PrimExpr],
+    extent: int | None,
+    analyzer: Analyzer,
+) -> tuple[PrimExpr, PrimExpr] | None:
+    """Two indices of each access as one number, of which the second is the last digit; None where
+    it may be none, or divisions would not become fewer.
+    """
+    if extent is None or not _divisions(*before) or not _divisions(*pair):
+        return None
+    for x in pair:
+        low, high = analyzer.const_bounds(x)
+        if low < 0 or high >= extent:
+            return None
+    one, two = (analyzer.simplify(a * extent + b) for a, b in zip(before, pair, strict=True))
+    return (one, two) if _divisions(one, two) < _divisions(*before, *pair) else None
+
+
+def _divisions(*values: PrimExpr) -> int:
+    return sum(isinstance(n, e.FloorDiv | e.FloorMod) for x in values for n in walk(x))
 
 
 def one_of(pairs: Iterable[tuple[str, str]]) -> str:

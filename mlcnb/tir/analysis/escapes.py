@@ -111,7 +111,7 @@ def _of_block(block: s.Block) -> tuple[Escape, ...]:
         inside: list[Escape] = []
         for part in parts:
             _look(part, block, inside)
-        alone = not any(_holds_block(part) for part in parts)
+        alone = not inside or not any(_holds_block(part) for part in parts)
         found = tuple(
             x if x.block is not block or alone
             else Escape(x.data, x.node, x.reads, x.writes, block, alone=False)

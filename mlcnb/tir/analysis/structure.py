@@ -26,10 +26,12 @@ LEAST = "pragma_parallel_least"
 
 def statements(n: Node) -> Iterator[s.Stmt]:
     """All statements below and including `n`, parents first, in order."""
-    if isinstance(n, s.Stmt):
-        yield n
-    for x in bodies(n):
-        yield from statements(x)
+    left = [n]
+    while left:
+        one = left.pop()
+        if isinstance(one, s.Stmt):
+            yield one
+        left.extend(reversed(bodies(one)))
 
 
 def allocations(n: Node) -> list[s.Allocate]:

@@ -137,12 +137,14 @@ def plain_indices(body: Stmt) -> Stmt:
     (i * 16 + tx) // 4 % 4 with tx of 0 to 3 is i % 4: of use to who asks for a thread's own part.
     """
     analyzer = Analyzer()
+    wanted = set()
     for n in walk(body):
         if isinstance(n, For):
             analyzer.bind(n.loop_var, e.Range(n.min, n.extent))
-
-    accesses = [n for n in walk(body) if isinstance(n, BufferLoad | BufferStore)]
-    wanted = {n.buffer for n in accesses if n.buffer.scope == "local" and _divides(n)}
+        elif isinstance(n, BufferLoad | BufferStore) and n.buffer.scope == "local" and _divides(n):
+            wanted.add(n.buffer)
+    if not wanted:
+        return body
 
     def rule(n: Node) -> Node | None:
         if isinstance(n, BufferLoad | BufferStore) and n.buffer in wanted:

@@ -33,7 +33,7 @@ from mlcnb.tir.analysis.kernels import (
     is_launch,
     launch_of,
 )
-from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of
+from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of, statements
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements, substitute
@@ -145,7 +145,7 @@ class _Kernel:
         own = ("local", *SHARED_SCOPES) if tag in BLOCK_AXES else ("local",)
         stores = {
             n.buffer.data: n
-            for n in walk(loop.body)
+            for n in statements(loop.body)
             if isinstance(n, BufferStore) and n.buffer.scope in own
             and any(v is loop.loop_var for i in n.indices for v in walk(i))
         }  # fmt: skip

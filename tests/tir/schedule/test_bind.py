@@ -300,3 +300,43 @@ def test_tiles_that_meet_are_refused(index, extent):
         "which block B writes",
     ):  # fmt: skip
         sch.bind(loop, "threadIdx.x")
+
+
+def used_by_two(read: str, extents: str = "6, 4", inner: str = "t * 4 + r") -> Schedule:
+    """Tiles of a flat loop: a block stores an element by its digits, the next one reads `read`."""
+    func = parse(
+        dedent(f"""
+        @T.prim_func
+        def main(A: T.Buffer((24,), "float32"), C: T.Buffer((24,), "float32")):
+            S = T.alloc_buffer((4, 7), scope="shared")
+            for t, r in T.grid({extents}):
+                with T.block("S"):
+                    f = T.axis.spatial(24, {inner})
+                    T.where({inner} < 24)
+                    S[f // 7, f % 7] = A[f] * T.float32(2)
+                with T.block("C"):
+                    f = T.axis.spatial(24, {inner})
+                    T.where({inner} < 24)
+                    C[f] = {read} + T.float32(1)
+    """)
+    )
+    return Schedule(func, check="rules")
+
+
+def test_two_blocks_at_one_place_that_tells_the_iteration_are_apart_by_rule():
+    sch = used_by_two("S[f // 7, f % 7]")
+    sch.bind(sch.get_loops("S")[0], "threadIdx.x")
+    assert sch.steps[-1].proof == "by rule"
+    same_on_threads(sch)
+
+
+@pytest.mark.parametrize("read, extents, inner", [
+    ("S[f // 8, f % 7]", "6, 4", "t * 4 + r"),  # at another place than it was stored
+    ("S[0, f % 7]", "6, 4", "t * 4 + r"),
+    ("S[f // 7, f % 7]", "6, 5", "t * 4 + r"),  # tiles that overlap
+])  # fmt: skip
+def test_two_blocks_that_may_meet_are_refused(read, extents, inner):
+    sch = used_by_two(read, extents, inner)
+    loop = sch.get_loops("S")[0]
+    with pytest.raises(Exception, match="its iterations may touch the same elements of S"):
+        sch.bind(loop, "threadIdx.x")

@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Sequence
 from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.digits import determined
 from mlcnb.arith.reading import of
+from mlcnb.arith.sum import Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -92,11 +93,14 @@ def is_covered(tree: Tree, reader: s.Block, buffer: Buffer, among: Sequence[s.Bl
 
 
 def _covers(tree: Tree, writer: s.Block, reader: s.Block, buffer: Buffer) -> bool:
-    meeting = tree.common_ancestor([writer, reader])
-    known = known_bounds(tree, tree.realize(reader))
-    written = [box_of(tree, writer, r, meeting) for r in writer.writes if r.buffer is buffer]
-    needed = [box_of(tree, reader, r, meeting) for r in reader.reads if r.buffer is buffer]
-    return all(any(w.exact and inside(n, w, known) for w in written) for n in needed)
+    key = _covers, writer, reader, buffer  # asked for each of the loops around
+    if key not in tree.facts:
+        meeting = tree.common_ancestor([writer, reader])
+        known = known_bounds(tree, tree.realize(reader))
+        written = [box_of(tree, writer, r, meeting) for r in writer.writes if r.buffer is buffer]
+        needed = [box_of(tree, reader, r, meeting) for r in reader.reads if r.buffer is buffer]
+        tree.facts[key] = all(any(w.exact and inside(n, w, known) for w in written) for n in needed)
+    return bool(tree.facts[key])
 
 
 def why_carried(tree: Tree, loop: s.For, private: bool = True, threads: bool = False) -> str | None:
@@ -172,24 +176,27 @@ def _why_shared(tree: Tree, loop: s.For, buffer: Buffer, users: list[s.Block]) -
 
 
 def _is_scattered(tree: Tree, loop: s.For, buffer: Buffer, users: list[s.Block]) -> bool:
-    """True if one block stores one element of a buffer at a time, nothing reads it, and where it
-    stores tells the iteration of `loop`: S[f // 55, f % 55] with f = bx * 64 + tx, whose tiles are
-    boxes that overlap.
+    """True if the blocks touch one element of a buffer at a time, the same one all of them, and
+    where it is tells the iteration of `loop`: S[f // 55, f % 55] with f = bx * 64 + tx, whose tiles
+    are boxes that overlap.
     """
-    if len(users) > 1 or buffer in read_buffers(users[0]):
+    if any(tree.scope(b) is not tree.scope(loop) for b in users):
         return False
-    (block,) = users
-    regions = [r for r in block.writes if r.buffer is buffer]
-    if len(regions) > 1 or tree.scope(block) is not tree.scope(loop):
+    places: list[list[Sum]] = []
+    for block in users:
+        context = bindings(tree, block)
+        for region in (r for r in (*block.reads, *block.writes) if r.buffer is buffer):
+            if any(p.as_int(side.extent) != 1 for side in region.region):
+                return False
+            places.append([of(side.min, context) for side in region.region])
+    first, below = places[0], [{x.loop_var for x in loops_below(tree, b, loop)} for b in users]
+    common = set.intersection(*below)
+    if any(x.uses(set.union(*below) - common) for x in first):
         return False
-    if any(p.as_int(side.extent) != 1 for side in regions[0].region):
+    if not all(x.is_same(y) for other in places for x, y in zip(first, other, strict=True)):
         return False
-    context = bindings(tree, block)
-    below = loops_below(tree, block, loop)
-    starts = [(of(side.min, context), 0) for side in regions[0].region]
-    return loop.loop_var in determined(
-        starts, {loop.loop_var, *(x.loop_var for x in below)}, context.bounds
-    )
+    bounds = bindings(tree, users[0]).bounds
+    return loop.loop_var in determined([(x, 0) for x in first], {loop.loop_var, *common}, bounds)
 
 
 def _reduce_axis(tree: Tree, block: s.Block, loop_var: e.Var) -> str:

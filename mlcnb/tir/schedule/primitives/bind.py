@@ -8,9 +8,9 @@ maximum: they combine their parts in the end (LowerCrossThreadReduction).
 
 from __future__ import annotations
 
-from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, THREAD_AXES, VIRTUAL_AXES
+from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.schedule.legality.dependence import why_not_one_fetch
 from mlcnb.tir.schedule.primitives.parallel import refuse_carried
 from mlcnb.tir.schedule.record.facts import does
@@ -63,7 +63,7 @@ def bind(state: State, loop: For, thread_axis: str) -> Change:
 def _refuse_bound_twice(state: State, loop: For, thread_axis: str) -> None:
     """A loop around or inside that is bound already, unless the inner one is a fetch of all."""
     around = (x for x in state.tree.ancestors(loop) if isinstance(x, For))
-    within = (x for x in walk(loop.body) if isinstance(x, For))
+    within = (x for x in statements(loop.body) if isinstance(x, For))
     pairs = [(x, loop, x, "stands in") for x in around] + [(loop, x, x, "holds") for x in within]
     for outer, inner, other, how in pairs:
         if other.thread_binding == thread_axis and why_not_one_fetch(state.tree, outer, inner):
