@@ -241,7 +241,10 @@ def fmod_pairs(dtype):
     y = rng.normal(0, 1, n).astype(dtype)
     whole = rng.integers(-(2**25), 2**25, n)
     yield whole.astype(dtype) * y, y
-    yield np.nextafter((whole % 4096).astype(dtype) * y, rng.choice([-INF, INF], n).astype(dtype)), y
+    yield (
+        np.nextafter((whole % 4096).astype(dtype) * y, rng.choice([-INF, INF], n).astype(dtype)),
+        y,
+    )
     yield np.nextafter(y, 0 * one), y
     yield rng.normal(0, 1e12, n).astype(dtype), y
     yield tiny * rng.integers(-99, 99, n).astype(dtype), tiny * rng.integers(1, 9, n).astype(dtype)
