@@ -231,7 +231,7 @@ def test_pow(lanes, cpu):
 
 
 def fmod_pairs(dtype):
-    """Special values with each other, any bits, a whole quotient, one that rounds to it, a large."""
+    """Special values with each other, any bits, whole quotients, some that round to them, large."""
     rng = np.random.default_rng(7)
     tiny, one = np.finfo(dtype).smallest_subnormal, np.asarray(1, dtype)
     few = [0, -0.0, 1, -1, 0.5, 3, -7.25, 2**24, 1e30, tiny, -3 * tiny, INF, -INF, NAN]

@@ -141,7 +141,8 @@ def only_rows() -> Any:
     )
     loop = node("Loop", "n - a0 b0 s0", "ya yb ys rows", body=turn)
     return model(
-        "a0: float[k, 2]; b0: float[3, 2]; s0: float[2]; x: float[3, 4]; bound: float[]; n: int64[]",
+        "a0: float[k, 2]; b0: float[3, 2]; s0: float[2]; x: float[3, 4]; bound: float[]; "
+        "n: int64[]",
         [loop],
         "ya: float[p, 2]; yb: float[3, q]; ys: float[2]; rows: float[n]",
     )

@@ -108,12 +108,12 @@ class ScatterElements(OpDecl):
         """An index that is the same for a whole row is one of scatter_nd, which moves rows."""
         x, indices, updates = call.args
         wide: Any = value_of(indices)
-        if called(wide) is not BroadcastTo or self.axis not in (0, -x.struct_info.ndim):
+        if called(wide) is not BroadcastTo:
             return None
         index = wide.args[0]
-        dims, want = index.struct_info.dims or (), indices.struct_info.dims
-        rest = x.struct_info.dims
-        if want is None or rest is None or len(dims) != len(want) or len(dims) < 2:
+        infos: list[Any] = [v.struct_info for v in (x, indices, index)]
+        rest, want, dims = (list(info.dims or ()) for info in infos)
+        if not 2 <= len(dims) == len(want) == len(rest) or self.axis not in (0, -len(rest)):
             return None
         if not same_dims(want, [dims[0], *rest[1:]]) or any(as_int(d) != 1 for d in dims[1:]):
             return None

@@ -13,6 +13,7 @@ the sums are loaded and stored less often.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from mlcnb import te
@@ -25,7 +26,6 @@ from mlcnb.op._loops import index_dtype, let, load, loop, scratch, store, with_s
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.index_check import checked
 from mlcnb.tir.stmt import IfThenElse, Stmt, seq
-
 
 #: steps of samples that are made together: a weight that is read is used for all of them
 TOGETHER = 4
@@ -75,9 +75,7 @@ class Group(NamedTuple):
     def each(self, body: Callable[[Cell, Var], Stmt], count: int = 1) -> Stmt:
         """For each cell a loop over `count` times the hidden size."""
         size = self.hidden * count
-        return seq(
-            *(loop("j", size, lambda j, c=cell: body(c, j), self.counter) for cell in self.cells)
-        )
+        return seq(*(loop("j", size, partial(body, cell), self.counter) for cell in self.cells))
 
     def apply(self, number: int, x: Any) -> Any:
         """Activation `number` of what is clipped first."""
@@ -101,7 +99,7 @@ class Group(NamedTuple):
                 return seq(*(add(c, j) for c in self.cells))
 
             def add(cell: Cell, j: Var) -> Stmt:
-                total = load(into(cell), j)
+                total: Any = load(into(cell), j)
                 for k in range(many):
                     weight = load(self.weight, at + k, self.hidden * first + j)
                     total = total + load(state(cell), at + k) * p.cast(total.dtype, weight)
