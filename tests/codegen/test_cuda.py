@@ -25,6 +25,7 @@ from mlcnb.core.errors import (
 )
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import Let, Var
 from mlcnb.script import parse
 from tests.codegen.gpu_programs import PROGRAMS, Program
 from tests.view.snapshot import same
@@ -312,6 +313,16 @@ def test_a_vector_is_computed_lane_by_lane():
         }
         """
     )
+
+
+def test_a_named_part_of_a_vector_is_named_lane_by_lane():
+    def named(x):
+        part = Var("part", "float32")
+        return Let(part, x + 1.0, part * part)
+
+    kernel = built(elementwise(named, "float32", lanes=4))
+    line = "out_1[lane] = (x0_lanes[lane] + 1.0f) * (x0_lanes[lane] + 1.0f);"
+    assert line in kernel.source
 
 
 @needs_nvrtc

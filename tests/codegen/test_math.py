@@ -24,7 +24,9 @@ from mlcnb.target import Target
 INF, NAN = math.inf, math.nan
 KIND = {"float32": "float", "float64": "double"}
 INVERSE = ("acos", "acosh", "asin", "asinh", "atan", "atanh")
-UNARY = sorted(name for name in ARITY if name != "pow")
+UNARY = sorted(name for name in ARITY if ARITY[name] == 1)
+#: what has a way through the C library for rare arguments
+WITH_CALLS = {"sin", "cos", "tan", "fmod"}
 
 #: the bound that each function promises, in units in the last place
 ULPS = {
@@ -228,9 +230,48 @@ def test_pow(lanes, cpu):
         assert (np.signbit(got) == signs)[~np.isnan(exact)].all()
 
 
+def fmod_pairs(dtype):
+    """Special values with each other, any bits, whole quotients, some that round to them, large."""
+    rng = np.random.default_rng(7)
+    tiny, one = np.finfo(dtype).smallest_subnormal, np.asarray(1, dtype)
+    few = [0, -0.0, 1, -1, 0.5, 3, -7.25, 2**24, 1e30, tiny, -3 * tiny, INF, -INF, NAN]
+    yield tuple(a.ravel() for a in np.meshgrid(np.array(few, dtype), np.array(few, dtype)))
+    bits, n = np.dtype(dtype).itemsize, 100_000
+    yield tuple(np.frombuffer(rng.bytes(n * bits), dtype) for _ in "xy")
+    y = rng.normal(0, 1, n).astype(dtype)
+    whole = rng.integers(-(2**25), 2**25, n)
+    yield whole.astype(dtype) * y, y
+    yield (
+        np.nextafter((whole % 4096).astype(dtype) * y, rng.choice([-INF, INF], n).astype(dtype)),
+        y,
+    )
+    yield np.nextafter(y, 0 * one), y
+    yield rng.normal(0, 1e12, n).astype(dtype), y
+    yield tiny * rng.integers(-99, 99, n).astype(dtype), tiny * rng.integers(1, 9, n).astype(dtype)
+
+
+@pytest.mark.parametrize("cpu", RUNNABLE)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("lanes", [1, 4, 16])
+def test_fmod_is_exact(lanes, dtype, cpu):
+    for x, y in fmod_pairs(dtype):
+        with np.errstate(all="ignore"):
+            exact = np.fmod(x, y)
+        got = apply("fmod", lanes, x, y, cpu=cpu, dtype=dtype)[: x.size]
+        np.testing.assert_array_equal(got, exact)
+        defined = ~np.isnan(exact)
+        assert (np.signbit(got) == np.signbit(exact))[defined].all()
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4", "apple-m1"])
+def test_fmod_calls_nothing_on_its_hot_path(cpu):
+    hot = facts(compile_ir(loop("fmod", 8, cpu=cpu), Cpu.named(cpu)))["f"].hot
+    assert hot is not None and hot.vector_share > 0.8 and hot.instructions < 80
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4", "cortex-a72", "apple-m1"])
-@pytest.mark.parametrize("name", sorted(set(ARITY) - {"sin", "cos", "tan"}))
+@pytest.mark.parametrize("name", sorted(set(ARITY) - WITH_CALLS))
 def test_pure_vector_code(name, cpu):
     for lanes in (4, 8, 16):
         found = facts(compile_ir(loop(name, lanes, cpu=cpu), Cpu.named(cpu)))
@@ -251,7 +292,7 @@ def test_an_exponential_is_fifteen_instructions_where_there_is_vscalef(lanes, wi
     assert "vscalefps" not in compile_ir(loop("exp", lanes), Cpu.named("x86-64-v4")).assembly
 
 
-@pytest.mark.parametrize("name", sorted(set(ARITY) - {"sin", "cos", "tan"}))
+@pytest.mark.parametrize("name", sorted(set(ARITY) - WITH_CALLS))
 def test_scalar_calls_become_vector_loops(name):
     kernel = facts(compile_ir(loop(name, 1), Cpu.named("x86-64-v3")))["f"]
     assert kernel.calls == ()

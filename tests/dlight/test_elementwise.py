@@ -98,6 +98,28 @@ def test_a_reflection_is_written_out_and_looks_nothing_up(cpu):
 
 @settings(max_examples=15, deadline=None)
 @given(
+    length=st.integers(129, 300),
+    ends=st.tuples(st.integers(0, 9), st.integers(0, 9)),
+    mode=st.sampled_from(["reflect", "edge", "wrap"]),
+    kind=st.sampled_from(["float32", "float16", "int8", "int64", "bool"]),
+)
+def test_long_rows_have_loops_for_their_ends(length, ends, mode, kind):
+    x = (random(3, 5, length) * 50).astype(kind)
+    check(lambda a: R.nn.pad(a, pad_width=[0, 0, 2, 1, *ends], pad_mode=mode), x)
+
+
+@pytest.mark.parametrize("cpu", ["znver3", "znver4", "skylake-avx512"])
+def test_a_long_reflection_copies_vectors(cpu):
+    """No element of the middle is looked up: there are as few loads of one as at the ends."""
+    func, _ = loops_of(
+        lambda a: R.nn.pad(a, pad_width=[0, 0, 0, 0, 3, 3], pad_mode="reflect"), random(4, 8, 256)
+    )
+    kernel = mlc.compile(func, f"llvm -mcpu={cpu}", schedule="default").kernels["main"]
+    assert "gather" not in kernel.asm and "insertps" not in kernel.asm
+
+
+@settings(max_examples=15, deadline=None)
+@given(
     shape=st.tuples(st.integers(2, 5), st.integers(4, 70)),
     mode=st.sampled_from(["reflect", "edge", "wrap"]),
     widths=st.tuples(*[st.integers(0, 3)] * 4),

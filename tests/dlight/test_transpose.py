@@ -27,16 +27,17 @@ def is_turned(sch: tir.Schedule) -> bool:
 @given(
     shape=st.lists(st.integers(1, 40), min_size=2, max_size=4).filter(lambda s: np.prod(s) < 1e5),
     seed=st.randoms(use_true_random=False),
-    kind=st.sampled_from(["float32", "float16", "uint8", "int64"]),
+    kind=st.sampled_from(["float32", "float16", "uint8", "int64", "float64", "bool"]),
 )
 def test_any_permutation(shape, seed, kind):
     axes = list(range(len(shape)))
     seed.shuffle(axes)
-    check(lambda a: R.permute_dims(a, axes=axes), np.abs(random(*shape) * 50).astype(kind))
+    values = np.abs(random(*shape) * 50) if kind != "bool" else random(*shape) > 0
+    check(lambda a: R.permute_dims(a, axes=axes), values.astype(kind))
 
 
-@pytest.mark.parametrize("kind", ["float32", "float16", "int8"])
-def test_elements_of_a_word_and_of_less_are_turned(kind):
+@pytest.mark.parametrize("kind", ["float32", "float16", "int8", "bool", "float64", "int64"])
+def test_elements_of_any_width_are_turned(kind):
     x = te.placeholder((64, 80), kind, "x")
     y = te.compute((80, 64), lambda i, j: x[j, i], name="y")
     assert is_turned(schedule_cpu(te.create_prim_func([x, y]), HOST))

@@ -86,6 +86,68 @@ def growing() -> Any:
     )
 
 
+def rows_behind() -> Any:
+    """What only grows, along a first and a last axis, by one piece and by two, beside rows; what is
+    read too; what grows in front; and what grows by a piece of another size each turn."""
+    turn = body(
+        "a: float[p, 2]; b: float[3, q]; s: float[2]; e: float[r, 2]; f: float[2, t]; g: float[u]",
+        [
+            node("Add", "s s0", "s1"),
+            node("Unsqueeze", "s1 zero", "row"),
+            node("Concat", "a row", "a1", axis=0),
+            node("Concat", "b three x three", "b1", axis=-1),
+            node("Concat", "e row", "e1", axis=0),
+            node("ReduceSum", "e", "seen", keepdims=0),
+            node("Concat", "two f", "f1", axis=1),
+            node("Unsqueeze", "seen zero", "seen1"),
+            node("Cast", "i", "j", to=7),
+            node("Unsqueeze", "j zero", "j1"),
+            node("Expand", "one j1", "h"),
+            node("Concat", "g seen1 h", "g1", axis=0),
+            node("Identity", "c", "d"),
+        ],
+        "d: bool[]; a1: float[p1, 2]; b1: float[3, q1]; s1: float[2]; e1: float[r1, 2]; "
+        "f1: float[2, t1]; g1: float[u1]; seen: float[]",
+        zero=np.array([0]),
+        three=np.arange(3, dtype=np.float32)[:, None],
+        two=np.ones((2, 1), np.float32),
+        one=np.ones(1, np.float32),
+    )
+    loop = node("Loop", "n - a0 b0 s0 a0 f0 g0", "ya yb ys ye yf yg rows", body=turn)
+    return model(
+        "a0: float[1, 2]; b0: float[3, 2]; s0: float[2]; f0: float[2, 1]; g0: float[1]; "
+        "x: float[3, 4]; n: int64[]",
+        [loop],
+        "ya: float[p, 2]; yb: float[3, q]; ys: float[2]; ye: float[r, 2]; yf: float[2, t]; "
+        "yg: float[u]; rows: float[n]",
+    )
+
+
+def only_rows() -> Any:
+    """Values that only grow, by pieces of a known size."""
+    turn = body(
+        "a: float[p, 2]; b: float[3, q]; s: float[2]",
+        [
+            node("Add", "s s0", "s1"),
+            node("Unsqueeze", "s1 zero", "row"),
+            node("Concat", "a row", "a1", axis=0),
+            node("Concat", "b three x three", "b1", axis=-1),
+            node("ReduceSum", "s1", "r", keepdims=0),
+            node("Less", "r bound", "d"),
+        ],
+        "d: bool[]; a1: float[p1, 2]; b1: float[3, q1]; s1: float[2]; r: float[]",
+        zero=np.array([0]),
+        three=np.arange(3, dtype=np.float32)[:, None],
+    )
+    loop = node("Loop", "n - a0 b0 s0", "ya yb ys rows", body=turn)
+    return model(
+        "a0: float[k, 2]; b0: float[3, 2]; s0: float[2]; x: float[3, 4]; bound: float[]; "
+        "n: int64[]",
+        [loop],
+        "ya: float[p, 2]; yb: float[3, q]; ys: float[2]; rows: float[n]",
+    )
+
+
 def nested() -> Any:
     """A loop in a loop: the inner one turns as often as the outer one says, over outer names."""
     inner = graph(
@@ -163,6 +225,8 @@ MODELS = {
     "nested": nested,
     "branching": branching,
     "scanning": scanning,
+    "rows_behind": rows_behind,
+    "only_rows": only_rows,
 }
 
 
@@ -277,6 +341,25 @@ def test_a_nest_is_not_written_anew_at_each_depth(monkeypatch):
 def test_a_deep_nest_runs(n):
     found = mlc.compile(mlc.from_onnx(nest(3)))(floats(2), np.array(n))
     np.testing.assert_array_equal(found, np.tile(floats(2), 1 + n**3))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "n, bound, k", [(0, 9, 1), (1, 9, 1), (7, 1e9, 0), (40, 1e9, 3), (9, 5, 1)]
+)
+def test_what_only_grows_is_rows(target, n, bound, k):
+    given = {"b0": floats(3, 2), "s0": floats(2) + 1, "x": floats(3, 4), "n": np.array(n)}
+    bound = np.array(bound, np.float32)
+    check("only_rows", target, a0=floats(k, 2), bound=bound, **given)
+    assert "rows_room" in mlc.from_onnx(only_rows()).script()
+    concats = mlc.from_onnx(only_rows()).script().count("R.concat")
+    assert concats == 3  # the piece of three, and one for each value behind the loop
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 9])
+def test_what_grows_otherwise_is_carried(n):
+    shapes = {"a0": (1, 2), "b0": (3, 2), "s0": (2,), "f0": (2, 1), "g0": (1,), "x": (3, 4)}
+    check("rows_behind", n=np.array(n), **{name: floats(*s) for name, s in shapes.items()})
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])

@@ -54,14 +54,19 @@ def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
     if block.extents[-1] is None:
         first = _first_that_runs_on(block, lanes)
         before, after = _borders(sch, block) if first == len(loops) - 1 else (0, 0)
-        if before or after:
-            factors = [*([before] if before else []), None, *([after] if after else [])]
-            loops[-1] = sch.loop_partition(loops[-1], factors)[1 if before else 0]
+        loops[-1] = _without_ends(sch, loops[-1], before, after)
         row, vector = sch.split(_fused(sch, loops[first:]), [None, lanes])
         sch.vectorize(vector)
         overlap(sch, row)
         spread(sch, loops[:first] or [row], block.work)
         return
+    if _turns(block) and block.extents[-1] > WRITTEN_OUT * lanes:
+        before, after = _ends(block)
+        if before or after:
+            row, vector = sch.split(_without_ends(sch, loops[-1], before, after), [None, lanes])
+            sch.vectorize(vector)
+            spread(sch, loops[:-1] or [row], block.work)
+            return
     first = first_in_row(block, lanes)
     row = _fused(sch, loops[first:])
     inner, vector = _vector_loop(sch, row, lanes * decide("registers of a vector", REGISTERS))
@@ -86,6 +91,28 @@ def _borders(sch: Schedule, block: BlockInfo) -> tuple[int, int]:
                 case e.LT(v, end) if v is last.var:
                     after = max(after, as_int(simplify(last.dom.extent - end)) or 0)
     return (before, after) if before + after <= MOST_APART else (0, 0)
+
+
+def _without_ends(sch: Schedule, loop: Any, before: int, after: int) -> Any:
+    """The loop over what is left where the first and the last places have loops of their own."""
+    if not before and not after:
+        return loop
+    factors = [*([before] if before else []), None, *([after] if after else [])]
+    return sch.loop_partition(loop, factors)[1 if before else 0]
+
+
+def _ends(block: BlockInfo) -> tuple[int, int]:
+    """How many places of the last axis, at its beginning and at its end, are left where all that is
+    read runs on between them."""
+    length, start, end = block.extents[-1] or 0, 0, block.extents[-1] or 0
+    for load in (n for n in walk(block.node.body) if isinstance(n, BufferLoad)):
+        try:
+            found = Places(block, load, 1).longest_run(len(block.extents) - 1)
+        except MLCError:
+            return 0, 0
+        start, end = max(start, found[0]), min(end, found[1])
+    before, after = start, length - end
+    return (before, after) if before + after <= min(MOST_APART, length // 2) else (0, 0)
 
 
 def _fused(sch: Schedule, loops: list[Any]) -> Any:

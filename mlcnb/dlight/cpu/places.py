@@ -99,3 +99,18 @@ class Places:
             if (steps[inside[:, 1:]] != step).any():
                 return False
         return True
+
+    def longest_run(self, loop: int) -> tuple[int, int]:
+        """(first, end) of the most iterations of a loop that go one element at a time, or stay, the
+        other loops at their beginning."""
+        length = self.extents[loop]
+        own = [np.arange(length) if n == loop else 0 for n in range(len(self.extents))]
+        places = np.broadcast_to(self.at(own), (length,))
+        steps = np.diff(places)
+        best = (0, 1)
+        for step in (0, 1):
+            cuts = np.flatnonzero(np.concatenate([[True], steps != step, [True]]))
+            widest = int(np.argmax(np.diff(cuts)))
+            run = (int(cuts[widest]), int(cuts[widest + 1]))
+            best = max(best, run, key=lambda r: r[1] - r[0])
+        return best

@@ -36,7 +36,7 @@ from mlcnb.target import Target
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import BufferStore
-from mlcnb.tir.transform.transpose_tile import MOST_BETWEEN
+from mlcnb.tir.transform.transpose_tile import MOST_BETWEEN, turns
 
 
 def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -50,7 +50,8 @@ def turn(sch: Schedule, block: BlockInfo, target: Target) -> bool:
     """Schedule one such block in tiles; False where it is another."""
     if not block.is_spatial or not _copies_elements(block):
         return False
-    lanes = target.lanes("float32")
+    bits = block.node.body.buffer.dtype.bits  # type: ignore[attr-defined]
+    lanes = target.lanes("float64" if bits == 64 else "float32")
     runs = find_runs(block, lanes)
     if runs is None:
         return _put_between(sch, block, lanes)
@@ -113,14 +114,15 @@ def _before_short(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
 
 
 def _copies_elements(block: BlockInfo) -> bool:
-    """One load and one store, of 8, 16 or 32 bits, whose axes are the indices of the result."""
+    """One load and one store, of as many bits, whose axes are the indices of the result."""
     node = block.node
     loads = [n for n in walk(node.body) if isinstance(n, BufferLoad)]
     if len(loads) != 1 or not isinstance(node.body, BufferStore):
         return False
-    kinds = {loads[0].buffer.dtype.bits, node.body.buffer.dtype.bits}
+    kinds = (loads[0].buffer.dtype, node.body.buffer.dtype)
     axes = [axis.var for axis in node.iter_vars]
-    return kinds in ({8}, {16}, {32}) and list(node.body.indices) == axes
+    alike = len({k.bits for k in kinds}) == 1 and all(map(turns, kinds))
+    return alike and list(node.body.indices) == axes
 
 
 def find_runs(block: BlockInfo, lanes: int) -> tuple[int, int] | None:

@@ -124,14 +124,24 @@ def torch_embedding_bag(
     rows = f.take(weight, indices, axis=0)
     if per_sample_weights is not None:
         rows = f.multiply(rows, f.expand_dims(n.tensor(per_sample_weights, kind), axis=(1,)))
-    order = Formula(n, "int64")
+    order, count, bags = Formula(n, "int64"), n.dims(indices)[0], n.dims(offsets)[0]
     starts = n.tensor(offsets, "int64")
-    numbers = order.arange(0, n.dims(indices)[0], 1, dtype="int64")
-    bag = order.subtract(order.bucketize(numbers, starts, out_int32=False, right=True), 1)
-    made = f.full([n.dims(offsets)[0], n.dims(weight)[1]], 0.0, dtype=kind)
-    places = order.broadcast_to(order.expand_dims(bag, axis=(1,)), list(n.dims(rows)))
-    way = ("sum", "mean", "amax")[mode]
-    found = torch_scatter_reduce(n, made, 0, places, rows, way, include_self=False)
+    one, none = (order.full([bags], v, dtype="int64") for v in (1, 0))
+    begun = order.scatter_elements(
+        order.full([count + 1], 0, dtype="int64"), starts, one, axis=0, reduction="add"
+    )
+    begun = order.strided_slice(begun, (0,), (0,), (count,), (1,))
+    bag = order.expand_dims(order.subtract(order.cumsum(begun, axis=0), 1), axis=(1,))
+    start = f.full([bags, n.dims(weight)[1]], -math.inf if mode == 2 else 0.0, dtype=kind)
+    way = "max" if mode == 2 else "add"
+    found = f.scatter_nd(start, bag, rows, reduction=way)
+    if mode:
+        ones = order.full([count], 1, dtype="int64")
+        met = order.expand_dims(order.scatter_nd(none, bag, ones, reduction="add"), axis=(1,))
+    if mode == 1:
+        found = f.divide(found, n.emit(call("relax.astype", order.maximum(met, 1), dtype=kind)))
+    if mode == 2:
+        found = f.where(order.equal(met, 0), 0.0, found)
     return found, None, None, None
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import all_of, as_int, if_then_else, maximum, minimum
+from mlcnb.ir.rules import rule
 from mlcnb.op._dims import (
     axis_at,
     broadcast_dims,
@@ -28,10 +29,13 @@ from mlcnb.op._dims import (
 )
 from mlcnb.op._loops import load, nest, store
 from mlcnb.op.indexing.take import want_inside
+from mlcnb.op.manipulate.broadcast import BroadcastTo
 from mlcnb.op.manipulate.gather import want_integers
+from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
-from mlcnb.relax.operator import OpDecl, Scalar, Tensor, Tensors, make_call, operator
+from mlcnb.relax.analysis.struct_info import same_dims
+from mlcnb.relax.expr import Call, Expr
+from mlcnb.relax.operator import OpDecl, Scalar, Tensor, Tensors, called, make_call, operator
 from mlcnb.tir.index_check import checked_from_end, inside
 from mlcnb.tir.stmt import Stmt, seq
 
@@ -98,6 +102,23 @@ class ScatterElements(OpDecl):
     updates: Tensor
     axis: int = 0
     reduction: str = "update"
+
+    @rule("SimplifyOps", "scatter_elements")
+    def simplified(self, call: Call, value_of: Any) -> Any:
+        """An index that is the same for a whole row is one of scatter_nd, which moves rows."""
+        x, indices, updates = call.args
+        wide: Any = value_of(indices)
+        if called(wide) is not BroadcastTo:
+            return None
+        index = wide.args[0]
+        infos: list[Any] = [v.struct_info for v in (x, indices, index)]
+        rest, want, dims = (list(info.dims or ()) for info in infos)
+        if not 2 <= len(dims) == len(want) == len(rest) or self.axis not in (0, -len(rest)):
+            return None
+        if not same_dims(want, [dims[0], *rest[1:]]) or any(as_int(d) != 1 for d in dims[1:]):
+            return None
+        column = make_call(Reshape, index, [dims[0], 1])
+        return make_call(ScatterNd, x, column, updates, reduction=self.reduction)
 
     def infer(self, x: Any, indices: Any, updates: Any) -> Any:
         """Like x."""

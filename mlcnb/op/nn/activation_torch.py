@@ -152,8 +152,11 @@ def torch_prelu(n: TorchNode, x: Expr, weight: Expr) -> Expr:
 def torch_glu(n: TorchNode, x: Expr, dim: int = -1) -> Expr:
     """The first half times the sigmoid of the second."""
     f, x = formula(n, x)
-    both = f.split(x, indices_or_sections=2, axis=axis_of(n, dim, len(n.dims(x))))
-    return rounded(n, f.multiply(n.emit(both[0]), f.sigmoid(n.emit(both[1]))))
+    axis = axis_of(n, dim, len(n.dims(x)))
+    size = n.dims(x)[axis]
+    ends = [(0, size // 2), (size // 2, size)]  # slices are read where they lie, a split is copied
+    one, two = (f.strided_slice(x, (axis,), (a,), (b,), (1,)) for a, b in ends)
+    return rounded(n, f.multiply(one, f.sigmoid(two)))
 
 
 def _normalised(name: str) -> None:

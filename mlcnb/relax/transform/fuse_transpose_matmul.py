@@ -6,6 +6,12 @@ gv = R.matmul(x, wt)                 ->
                                               def NT_matmul(x, w, NT_matmul):  … x[i, k] * w[j, k]
 
 The loop function is named as TVM's; schedules know it by its accesses.
+
+at = R.permute_dims(a, axes=[1, 0])           row = R.reshape(x, (1, 640))
+gv = R.matmul(at, x)      x: (640, 1)   ->    y = R.matmul(row, a)      a: (640, 320)
+                                              gv = R.reshape(y, (320, 1))
+
+A column with a transposed matrix is a row with the matrix as it lies, for which there is no copy.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.ir.transform import PassContext
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.permute import PermuteDims
+from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dims
 from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, call_tir
 from mlcnb.relax.function_table import FunctionTable
@@ -26,7 +33,8 @@ from mlcnb.relax.transform.written_out import CallPass, Reader, order_of
 
 
 class FuseTransposeMatmul(CallPass, says="transpositions fused", quiet=True, prunes=True):
-    """Put one loop function where a matrix is transposed to be multiplied with.
+    """Put one loop function where a matrix is transposed to be multiplied with; a product with a
+    column, or with a tensor of one axis, is that of a row.
 
     Known shapes; the matrix has two dimensions or the batch dimensions of the left operand; the
     result has the operand's dtype of 32 bits or more, or a wider one. Other products stay, none is
@@ -53,8 +61,11 @@ class _Fuser(Reader):
     table: FunctionTable
 
     @FuseTransposeMatmul.rewrites(Matmul)
-    def transposed(self, call: Any, _attrs: Any) -> Any:
-        """The call of a product that reads its right operand by rows."""
+    def transposed(self, call: Any, attrs: Any) -> Any:
+        """The call of a product that reads its operand as it lies: the right one by rows."""
+        turned = self.column(call, attrs)
+        if turned is not None:
+            return turned
         x, moved = call.args[0], self.call_of(call.args[1], PermuteDims)
         if moved is None or not _swaps_last_two(moved) or not _fits(x, moved.args[0], call):
             return None
@@ -66,6 +77,19 @@ class _Fuser(Reader):
         key = self.table.add_shared(made.func.without_attr("global_symbol"), "NT_matmul")
         scalars = ShapeExpr(made.tir_vars) if made.tir_vars else None
         return call_tir(key, Tuple(made.args), made.out_sinfo, scalars)
+
+    def column(self, call: Any, attrs: Any) -> Any:
+        """A transposed matrix times a column as a row times the matrix."""
+        x, moved = call.args[1], self.call_of(call.args[0], PermuteDims)
+        if moved is None or not _swaps_last_two(moved):
+            return None
+        dims, to = x.struct_info.dims, call.struct_info.dims
+        if x.struct_info.ndim == 1:
+            return op.matmul(x, moved.args[0], **attrs)
+        if dims is None or to is None or as_int(dims[-1]) != 1:
+            return None
+        row = self.emit(op.reshape(x, [*dims[:-2], 1, dims[-2]]))
+        return op.reshape(self.emit(op.matmul(row, moved.args[0], **attrs)), to)
 
 
 def _swaps_last_two(moved: Call) -> bool:

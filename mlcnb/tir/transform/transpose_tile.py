@@ -28,6 +28,7 @@ from mlcnb.arith.reading import of
 from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -36,6 +37,7 @@ from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt,
 
 #: vectors that are put together, at most: each result takes as many shuffles, less one
 MOST_BETWEEN = 8
+BYTE = DType("uint8")
 
 
 def transpose_tiles(func: PrimFunc) -> PrimFunc:
@@ -87,11 +89,16 @@ def _gathered(store: BufferStore, var: e.Var) -> BufferLoad | None:
         return None
     (load,) = gathers
     lanes, kind = load.dtype.lanes, load.buffer.dtype
-    if kind.lanes != 1 or kind.bits not in (8, 16, 32) or lanes not in (4, 8, 16):
+    if kind.lanes != 1 or lanes not in (4, 8, 16) or not turns(kind):
         return None
     if _mentions(load, store, var):
         return None
     return load
+
+
+def turns(kind: DType) -> bool:
+    """True for elements that fill bytes, words or two words; bool values are turned as bytes."""
+    return kind.is_bool or kind.bits in (8, 16, 32, 64)
 
 
 def _lies_together(load: BufferLoad) -> bool:
@@ -120,7 +127,7 @@ def _row(load: BufferLoad, lane: int, var: e.Var, count: int) -> e.PrimExpr:
         if not p.is_const(held, 1):
             chosen = e.Call(kind, "tir.if_then_else", (held, row, zeros))
             row = zeros if p.is_const(held, 0) else chosen
-    return row
+    return e.Cast(BYTE.with_lanes(count), row) if kind.is_bool else row
 
 
 def _lane(x: Any, lane: int) -> Any:
@@ -154,6 +161,8 @@ def _tile(
     if count < lanes:
         whole = [named(_pick((row,), [i % count for i in range(lanes)]), "row") for row in whole]
     columns = transposed(whole, lambda a, b, lanes: named(_pick((a, b), lanes), "part"))
+    if load.dtype.is_bool:
+        columns = [e.Cast(load.dtype, column) for column in columns]
     stores = [_with_column(store, load, columns[j], var, j) for j in range(count)]
     body = seq(*stores)
     for name, value in reversed(lets):

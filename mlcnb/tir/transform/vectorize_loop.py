@@ -160,6 +160,16 @@ class Widen:
         self.lets[n.var] = wide
         return s.LetStmt(wide, value, self.stmt(n.body), n.span)
 
+    def let_in(self, n: e.Let) -> e.PrimExpr:
+        """The same within an expression."""
+        value = self.expr(n.value)
+        if value.dtype.lanes == 1:
+            body = self.expr(n.body)
+            return n if value is n.value and body is n.body else e.Let(n.var, value, body)
+        wide = e.Var(n.var.name, value.dtype)
+        self.lets[n.var] = wide
+        return e.Let(wide, value, self.expr(n.body))
+
     def widen(self, x: e.PrimExpr) -> e.PrimExpr:
         """A number for all lanes."""
         if x.dtype.lanes == self.lanes:
@@ -180,7 +190,9 @@ class Widen:
             return self.junction(n)
         if isinstance(n, e.Call):
             return self.call(n)
-        if isinstance(n, e.Let | e.Shuffle | e.Ramp | e.Broadcast):
+        if isinstance(n, e.Let):
+            return self.let_in(n)
+        if isinstance(n, e.Shuffle | e.Ramp | e.Broadcast):
             if map_children(n, self.expr) is not n:
                 raise NoVectorForm
             return n

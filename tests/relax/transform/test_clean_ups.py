@@ -649,3 +649,47 @@ def test_many_tensors_are_put_together_some_at_a_time(count: int, axis: int) -> 
     ]
     assert max(len(c.args[0].fields) for c in calls) <= 64
     np.testing.assert_array_equal(mlc.compile(mod)(*parts), np.concatenate(parts, axis))
+
+
+@pytest.mark.parametrize("reduction", ["update", "add", "mul", "min", "max"])
+@pytest.mark.parametrize("tail", [(4,), (3, 5)])
+def test_one_index_for_whole_rows_is_one_of_scatter_nd(reduction, tail) -> None:
+    dims = (6, *tail)
+    bb = BlockBuilder()
+    x, u = (Var(name, tensor_info((n, *tail), "float32")) for name, n in (("x", 6), ("u", 9)))
+    i = Var("i", tensor_info((9,), "int64"))
+    with bb.function("main", [x, i, u]):
+        column = bb.emit(op.reshape(i, (9, *(1 for _ in tail))))
+        wide = bb.emit(op.broadcast_to(column, (9, *tail)))
+        bb.emit_func_output(bb.emit(op.scatter_elements(x, wide, u, axis=0, reduction=reduction)))
+    mod = bb.get()
+    text = SimplifyOps()(mod).script()
+    assert "R.scatter_nd" in text and "scatter_elements" not in text
+    rng = np.random.default_rng(5)
+    a, b = (rng.standard_normal((n, *tail)).astype("float32") for n in (6, 9))
+    places = rng.integers(-6, 6, 9)
+    expected, combine = a.copy(), {"add": np.add, "mul": np.multiply, "min": np.minimum}
+    for place, row in zip(places, b, strict=True):
+        old = expected[place]
+        expected[place] = (
+            row if reduction == "update" else combine.get(reduction, np.maximum)(old, row)
+        )
+    found = mlc.compile(mod, target="llvm")(a, places, b)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert found.shape == dims
+
+
+def test_an_index_for_a_part_of_the_rows_stays() -> None:
+    @R.function
+    def part(
+        x: R.Tensor((6, 4), "float32"),
+        i: R.Tensor((9, 1), "int64"),
+        u: R.Tensor((9, 3), "float32"),
+    ):
+        with R.dataflow():
+            wide = R.broadcast_to(i, (9, 3))
+            gv = R.scatter_elements(x, wide, u, axis=0)
+            R.output(gv)
+        return gv
+
+    check_pass(SimplifyOps(), part, part)

@@ -579,3 +579,54 @@ def test_a_weight_that_a_call_brings_is_not_transposed() -> None:
     rng = np.random.default_rng(3)
     x, w, b = (rng.standard_normal(s).astype("float32") for s in ((2, 3, 40), (50, 40), (50,)))
     np.testing.assert_allclose(ex(x, w, b), x @ w.T + b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_column_with_a_transposed_matrix_is_a_row_with_the_matrix() -> None:
+    @R.function
+    def before(x: R.Tensor((2, 7, 1), "float32"), a: R.Tensor((7, 5), "float32")):
+        with R.dataflow():
+            gv = R.matmul(R.permute_dims(a), x)
+            R.output(gv)
+        return gv
+
+    @R.function
+    def after(x: R.Tensor((2, 7, 1), "float32"), a: R.Tensor((7, 5), "float32")):
+        with R.dataflow():
+            row = R.reshape(x, (2, 1, 7))
+            y = R.matmul(row, a)
+            gv = R.reshape(y, (2, 5, 1))
+            R.output(gv)
+        return gv
+
+    @R.function
+    def vector(x: R.Tensor((7,), "float32"), a: R.Tensor((2, 7, 5), "float32")):
+        with R.dataflow():
+            gv = R.matmul(R.permute_dims(a, axes=[0, 2, 1]), x)
+            R.output(gv)
+        return gv
+
+    @R.function
+    def as_it_lies(x: R.Tensor((7,), "float32"), a: R.Tensor((2, 7, 5), "float32")):
+        with R.dataflow():
+            gv = R.matmul(x, a)
+            R.output(gv)
+        return gv
+
+    check_pass(FuseTransposeMatmul(), before, after)
+    check_pass(FuseTransposeMatmul(), vector, as_it_lies)
+
+
+@pytest.mark.parametrize("depth, rows", [(1, 1), (5, 3), (64, 100), (129, 257)])
+def test_columns_with_transposed_matrices_of_open_sizes(depth: int, rows: int) -> None:
+    @R.function
+    def product(x: R.Tensor(("k", 1), "float32"), a: R.Tensor(("k", "m"), "float32")):
+        with R.dataflow():
+            gv = R.matmul(R.permute_dims(a), x)
+            R.output(gv)
+        return gv
+
+    ex = mlc.compile(mlc.IRModule({"product": product}), target="llvm")
+    assert not any("permute" in name or "transpose" in name for name in ex.kernels)
+    rng = np.random.default_rng(4)
+    x, a = (rng.standard_normal(s).astype("float32") for s in ((depth, 1), (depth, rows)))
+    np.testing.assert_allclose(ex(x, a), a.T @ x, rtol=1e-4, atol=1e-4)

@@ -68,6 +68,10 @@ def program(store, lanes=8, extent=8, test="if True:", kind="float32", size=128)
         program("B[j * 8 + i] = T.if_then_else(i < 6, A[i * 20 + j], T.float32(0.0))"),
         program("B[j * 16 + i] = A[i * 20 + j]", lanes=16, extent=5),
         program("B[j * 8 + i] = A[i * 20 + j]", kind="int32"),
+        program("B[j * 8 + i] = A[i * 20 + j]", kind="float64"),
+        program("B[j * 8 + i] = A[i * 20 + j]", kind="bool"),
+        program("B[j * 8 + i] = not A[i * 20 + j]", kind="bool", test="if j < 5:"),
+        program("B[j * 8 + i] = i < 6 and A[i * 20 + j]", kind="bool"),
     ],
 )
 def test_shapes_and_masks(func) -> None:
@@ -83,7 +87,6 @@ def test_shapes_and_masks(func) -> None:
         program("B[j * 8 + i] = A[i * 20 + j * 2]"),  # not side by side
         program("B[j * 8 + i] = A[i * 20 + j // 2]"),
         program("B[j * 8 + i] = A[j * 8 + i]"),  # nothing to turn
-        program("B[j * 8 + i] = A[i * 20 + j]", kind="float64"),
         program("B[i * 16 + j] = A[i * 20 + j] + B[i * 16 + j]"),
         program("B[j * 8 + i] = A[i * 20 + j]", extent=9),
     ],

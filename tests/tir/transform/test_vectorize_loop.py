@@ -69,6 +69,29 @@ def test_a_branch_on_the_lane_becomes_a_mask():
 
 
 @T.prim_func
+def named(
+    A: T.Buffer((64,), "float32"), b: T.Buffer((8,), "float32"), B: T.Buffer((64,), "float32")
+):
+    for k in range(8):
+        for j in T.vectorized(8):
+            B[k * 8 + j] = T.Let(
+                x * x + y + T.exp(x),
+                where={x: A[k * 8 + j] + T.float32(1), y: b[k]},
+            )
+
+
+def test_a_named_part_of_an_expression_becomes_a_vector():
+    check(
+        VectorizeLoop(),
+        named,
+        """
+        for k in range(8):
+            B[k * 8:k * 8 + 8] = T.Let(T.Let(x * x + T.Broadcast(y, 8) + T.exp(x), where={x: A[k * 8:k * 8 + 8] + T.Broadcast(T.float32(1.0), 8)}), where={y: b[k]})
+        """,  # noqa: E501
+    )
+
+
+@T.prim_func
 def peeking(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
     for i in range(8):
         B[i] = T.float32(0)

@@ -18,6 +18,7 @@ from mlcnb.core.node import map_children, replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import BufferStore
 
 
@@ -63,6 +64,10 @@ class Lanes:
                 return value
             case e.IntImm() | e.FloatImm():
                 return replace(x, dtype=x.dtype.element)
+            case e.Let(var, value, body):
+                one = e.Var(var.name, var.dtype.element)
+                wide = e.Broadcast(one, var.dtype.lanes) if var.dtype.lanes != 1 else one
+                return e.Let(one, self.of(value), self.of(substitute(body, {var: wide})))
             case BufferLoad():
                 return self.load(x)
             case e.Shuffle():

@@ -16,12 +16,13 @@ last place, over every 61st of all floats (70 million; erf: 2 million; pow: rand
     FMA      1.10 1.82  2.25 1.65  1.31 1.89  2.37 2.37 2.58
     no FMA   1.10 1.82  2.25 1.62  1.44 1.89  2.50 2.50 2.53
 
-(acos to tan: every 244th float.)
+(acos to tan: every 244th float.) fmod is exact.
 
 The coefficients are our own fits: `fit.py` computes and prints them.
 
-sin, cos and tan take the C library's way for a vector with a lane beyond 1e8. In float64 every
-function calls the C library lane by lane (sigmoid its exp).
+sin, cos and tan take the C library's way for a vector with a lane beyond 1e8, fmod for one with a
+quotient beyond 2^24. In float64 every function but fmod calls the C library lane by lane (sigmoid
+its exp).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from mlcnb.codegen.llvm.math import (
     inverse,
     logarithm,
     power,
+    remainder,
     trigonometric,
 )
 from mlcnb.codegen.llvm.math.build import Body, Value
@@ -52,6 +54,7 @@ _FLOAT32: dict[str, Callable[..., Value]] = {
     "exp": exponential.exp,
     "exp2": exponential.exp2,
     "expm1": exponential.expm1,
+    "fmod": remainder.fmod,
     "log": logarithm.log,
     "log1p": logarithm.log1p,
     "log2": logarithm.log2,
@@ -63,10 +66,10 @@ _FLOAT32: dict[str, Callable[..., Value]] = {
     "tanh": exponential.tanh,
 }
 #: functions by name, with the number of their arguments
-ARITY = {name: 2 if name == "pow" else 1 for name in _FLOAT32}
+ARITY = {name: 2 if name in ("fmod", "pow") else 1 for name in _FLOAT32}
 _KINDS = {"float32": "float", "float64": "double"}
 #: C library functions that float32 code falls back on
-_FALLBACKS = {"sin": "sinf", "cos": "cosf", "tan": "tanf"}
+_FALLBACKS = {"sin": "sinf", "cos": "cosf", "tan": "tanf", "fmod": "fmodf"}
 
 
 def symbol(name: str, lanes: int, dtype: str = "float32") -> str:
@@ -91,7 +94,7 @@ def math_functions(
     kind = _kind(name, lanes, dtype)
     body = Body(lanes, features)
     arguments = [body.argument(letter, kind) for letter in "xy"[: ARITY[name]]]
-    if kind == "float":
+    if kind == "float" or name == "fmod":
         result = _FLOAT32[name](body, *arguments)
     else:
         result = _from_library(body, name, arguments)

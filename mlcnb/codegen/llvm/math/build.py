@@ -133,9 +133,13 @@ class Body:
 
     def fma(self, a: Value, b: Value | float, c: Value | float) -> Value:
         """a * b + c, in one rounding where the CPU has such an instruction."""
+        return self.fused(a, b, c, "fmuladd")
+
+    def fused(self, a: Value, b: Value | float, c: Value | float, name: str = "fma") -> Value:
+        """a * b + c in one rounding; without such an instruction it is slow."""
         arguments = ", ".join(f"{self.type(a.kind)} {self._like(a, v).text}" for v in (a, b, c))
-        name = f"llvm.fmuladd.{self.suffix(a.kind)}"
-        return self.emit(a.kind, f"call {self.type(a.kind)} @{name}({arguments})")
+        symbol = f"@llvm.{name}.{self.suffix(a.kind)}"
+        return self.emit(a.kind, f"call {self.type(a.kind)} {symbol}({arguments})")
 
     def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
         """c0 + c1 x + c2 x^2 + ..., by Horner's rule."""
@@ -145,6 +149,11 @@ class Body:
             total = self.fma(x, total, coefficient)
         assert isinstance(total, Value)
         return total
+
+    @property
+    def has_fma(self) -> bool:
+        """True if one instruction multiplies and adds in one rounding."""
+        return bool(self.features & {"fma", "neon"})
 
     @property
     def has_scalef(self) -> bool:
@@ -211,7 +220,7 @@ class Body:
             result = self.emit(kind, f"insertelement {vector}, {kind} {scalar.text}, i64 {index}")
         return result
 
-    def unless_any(self, rare: Value, usual: Value, function: str, x: Value) -> Value:
+    def unless_any(self, rare: Value, usual: Value, function: str, *given: Value) -> Value:
         """`usual`, or where a lane is rare, all lanes by a scalar function, off the hot path."""
         any_lane = rare.text
         if self.lanes > 1:
@@ -219,10 +228,10 @@ class Body:
             any_lane = self.emit("i1", f"call i1 {reduce}({self.type('i1')} {rare.text})").text
         unlikely = self.emit("i1", f"call i1 @llvm.expect.i1(i1 {any_lane}, i1 false)").text
         self.lines += [f"  br i1 {unlikely}, label %slow, label %done", "slow:"]
-        scalar = self.per_lane(function, [x])
+        scalar = self.per_lane(function, given)
         self.lines += ["  br label %done", "done:"]
         choices = f"[ {usual.text}, %entry ], [ {scalar.text}, %slow ]"
-        return self.emit(x.kind, f"phi {self.type(x.kind)} {choices}")
+        return self.emit(usual.kind, f"phi {self.type(usual.kind)} {choices}")
 
     def _like(self, model: Value, other: Value | float) -> Value:
         return other if isinstance(other, Value) else self.constant(other, model.kind)

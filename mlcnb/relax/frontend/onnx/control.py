@@ -5,7 +5,8 @@ If          the branch that is known to be taken, or R.If of the two
 Loop        for turn in range(limit), while going: going, carried, rows = body(turn, going, carried)
 Scan        for each slice of the scanned inputs:  carried, rows = body(carried, slices)
 
-Loops are written out where the turns are known at import, else run (`shared.turns`).
+Loops are written out where the turns are known at import, else run (`shared.turns`). What only
+grows is rows there.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from mlcnb.relax.expr import (
 )
 from mlcnb.relax.expr import const as make_const
 from mlcnb.relax.frontend.onnx.node import Node
+from mlcnb.relax.frontend.onnx.protos import Growth, grown
 from mlcnb.relax.frontend.shared.fold import constant
 from mlcnb.relax.frontend.shared.limits import MAX_TURNS
 from mlcnb.relax.frontend.shared.loop_values import scalar, size_tensor, slices_at
@@ -45,20 +47,104 @@ Place = Any  # a Frame of it
 def loop(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
     """Loop: a body of (turn, condition, carried) that gives (condition, carried, rows)."""
     body = node.require("body")
-    limit, going = (inputs[i] if i < len(inputs) else None for i in range(2))
-    carried = inputs[2:]
+    count = len(body.output) - 1 - len(inputs[2:])
+    if count < 0:
+        node.refuse(
+            f"its body has {len(body.output)} outputs, for {len(inputs[2:])} carried values"
+        )
+    key = (node.name, node.outputs)
+    if _is_counted_by_a_run(node, inputs) and key not in walk.carried_whole:
+        made, growths = grown(
+            body, len(inputs) - 2, lambda name: _is_fixed(walk.find(name, place.scope, node))
+        )
+        if growths:
+            origin = walk.emitter.origin
+            try:
+                return _growing(walk, node, inputs, place, made, growths)
+            except _NotAlike:
+                walk.emitter.origin = origin
+                walk.carried_whole.add(key)
+    carried, rows = _turns(walk, node, inputs[:2], inputs[2:], count, place, body)
+    return [*carried, *rows]
+
+
+def _is_counted_by_a_run(node: Node, inputs: list[Any]) -> bool:
+    """True for a loop with a trip count that is not written out for it."""
+    if len(inputs) < 3 or inputs[0] is None or len(node.require("body").input) != len(inputs):
+        return False
+    limit = node.known(inputs[0])
+    return limit is None or limit.dtype == object or limit.item() > MAX_TURNS
+
+
+def _growing(
+    walk: Walk,
+    node: Node,
+    inputs: list[Any],
+    place: Place,
+    body: Any,
+    growths: list[Growth],
+) -> list[Any]:
+    """A loop whose carried values grow by rows, the last of its body's outputs.
+
+    Rows are written where they stay, and copied once in the end; carried, each turn would copy all
+    that is there, and how long it is would be another symbol in each.
+    """
+    numbers = {g.number for g in growths}
+    kept = [x for i, x in enumerate(inputs[2:]) if i not in numbers]
+    count = len(body.output) - 1 - len(kept)
+    with walk.emitter.scope(False) as bindings:
+        carried, rows = _turns(walk, node, inputs[:2], kept, count, place, body, grows=len(growths))
+    walk.emitter.bindings.extend(bindings)
+    pairs = zip(growths, rows[count - len(growths) :], strict=True)
+    grow = {g.number: _longer(node, inputs[2 + g.number], row, g.axis) for g, row in pairs}
+    others = iter(carried)
+    whole = [grow[i] if i in grow else next(others) for i in range(len(inputs) - 2)]
+    return [*whole, *rows[: count - len(growths)]]
+
+
+def _turns(
+    walk: Walk,
+    node: Node,
+    bounds: list[Any],
+    carried: list[Any],
+    count: int,
+    place: Place,
+    body: Any,
+    grows: int = 0,
+) -> tuple[list[Any], list[Any]]:
+    """What is carried in the end, and rows; the last `grows` of them have a known size."""
+    limit, going = (bounds[i] if i < len(bounds) else None for i in range(2))
 
     def step(turn: Any, values: list[Any]) -> tuple[Any, list[Any], list[Any]]:
         inner = place.inside()
         _bind(node, body, [turn, make_const(True), *values], inner)
         condition, *made = walk.graph(body, inner)
+        if not all(map(_is_fixed, made[len(made) - grows :])):
+            raise _NotAlike
         return condition, made[: len(values)], made[len(values) :]
 
-    count = len(body.output) - 1 - len(carried)
-    if count < 0:
-        node.refuse(f"its body has {len(body.output)} outputs, for {len(carried)} carried values")
-    carried, rows = turns_of(walk, node, step, carried, count, limit, going)
-    return [*carried, *rows]
+    return turns_of(walk, node, step, carried, count, limit, going)
+
+
+def _is_fixed(row: Any) -> bool:
+    """True for a tensor whose dimensions are numbers: it is as large in every turn."""
+    dims = getattr(getattr(row, "struct_info", None), "dims", None) or ()
+    return len(dims) > 0 and all(as_int(d) is not None for d in dims)
+
+
+def _longer(node: Any, start: Any, rows: Any, axis: int) -> Any:
+    """`start`, and behind it along the axis all rows."""
+    count, *row = rows.struct_info.dims
+    axis %= len(row)
+    order = [*range(1, axis + 1), 0, *range(axis + 1, len(row) + 1)]
+    turned = _call(node, "relax.permute_dims", rows, axes=order) if axis else rows
+    shape = [count * d if i == axis else d for i, d in enumerate(row)]
+    flat = _call(node, "relax.reshape", turned, ShapeExpr(tuple(shape)))
+    return _call(node, "relax.concat", Tuple((start, flat)), axis=axis)
+
+
+class _NotAlike(Exception):
+    """Raised inside of a loop that is being written, where a row is not fixed."""
 
 
 def scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:

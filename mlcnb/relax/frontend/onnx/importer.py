@@ -107,6 +107,8 @@ class Importer:
         self.nodes_left = MAX_NODES
         #: of loops that were met: the axes of carried values whose length a turn changes
         self.open_axes: dict[Any, list[set[int]]] = {}
+        #: loops (name and outputs) whose growing values are no rows: they are carried whole
+        self.carried_whole: set[Any] = set()
 
     # main ----------------------------------------------------------------------------------------
 
