@@ -266,7 +266,7 @@ def test_fmod_is_exact(lanes, dtype, cpu):
 @pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4", "apple-m1"])
 def test_fmod_calls_nothing_on_its_hot_path(cpu):
     hot = facts(compile_ir(loop("fmod", 8, cpu=cpu), Cpu.named(cpu)))["f"].hot
-    assert hot is not None and hot.vector_share > 0.8 and hot.instructions < 80
+    assert hot is not None and hot.vector_share > 0.6 and hot.instructions < 80
 
 
 @pytest.mark.slow
