@@ -112,6 +112,8 @@ def test_the_small_picture_leads_about_the_large_one(page_of, axe):
     above, box = window.bounding_box(), small.bounding_box()
     small.click(position={"x": box["width"] / 2, "y": box["height"] - 6})
     assert pane.evaluate("x => x.scrollTop + x.clientHeight >= x.scrollHeight - 8")
+    lower = "([x, y]) => x.getBoundingClientRect().y > y"  # it follows when it hears of the scroll
+    root.page.wait_for_function(lower, arg=[window.element_handle(), above["y"]])
     below = window.bounding_box()
     assert below["y"] > above["y"] and below["y"] + below["height"] <= box["y"] + box["height"] + 2
     pane.evaluate("x => { x.scrollTop = 0; x.dispatchEvent(new Event('scroll')); }")
