@@ -1,6 +1,7 @@
 """Loop functions as a person writes them, in plain layouts, by the default schedules.
 
 convolutions    NCHW and NHWC, of one, two and three dimensions: ResNet-50's and VGG's, few channels
+any size        some of them for any number of images of any height and width; the peers know them
 contractions    einsums that are no product of matrices as they lie
 two sums        a product, a maximum and a product in one function
 
@@ -33,6 +34,7 @@ CONVOLUTIONS: Mapping[str, tuple[int, int, Any, int, int, int, int]] = {
     "5, 4 rows, 64x256 -> 64": (4, 64, (256,), 64, 5, 1, 2),
     "3x3x3, 16x8x28 -> 32": (1, 16, (8, 28, 28), 32, 3, 1, 0),
 }
+OPEN = ("3x3, 64x56 -> 64", "3x3, 512x7 -> 512", "5, 4 rows, 64x256 -> 64")
 CONTRACTIONS: Mapping[str, tuple[Sequence[int], Sequence[int]]] = {
     "bqhd,bkhd->bhqk": ((1, 128, 8, 64), (1, 128, 8, 64)),
     "bhqk,bkhd->bqhd": ((1, 8, 128, 128), (1, 128, 8, 64)),
@@ -47,6 +49,8 @@ def cases(quick: bool = False) -> Iterator[Case]:
     for n, (name, given) in enumerate(CONVOLUTIONS.items()):
         if n < 1 or not quick:
             yield _convolution(name, *given)
+    for name in OPEN:
+        yield _convolution(f"{name}, any size", *CONVOLUTIONS[name], is_open=True)
     yield _channels_last("3x3, 56x64 -> 64, channels last", 64, 56, 64)
     for n, (spec, shapes) in enumerate(CONTRACTIONS.items()):
         if n < 1 or not quick:
@@ -55,8 +59,8 @@ def cases(quick: bool = False) -> Iterator[Case]:
 
 
 def _convolution(
-    name: str, images: int, channels: int, size: Sequence[int], outer: int, window: int,
-    stride: int, padding: int,
+    name: str, images: Any, channels: int, size: Sequence[Any], outer: int, window: int,
+    stride: int, padding: int, is_open: bool = False,
 ) -> Case:  # fmt: skip
     rank = len(size)
     places = [(n + 2 * padding - window) // stride + 1 for n in size]
@@ -65,7 +69,12 @@ def _convolution(
     image, kernel = (images, channels, *size), (outer, channels, *[window] * rank)
     model = model_of(nodes, {"x": image, "w": kernel}, "y", {})
 
-    X, W = te.placeholder(image, name="X"), te.placeholder(kernel, name="W")
+    inputs = random(*image), random(*kernel, seed=1)
+    if is_open:
+        images, size = te.var("n"), [te.var(name) for name in "hwd"[:rank]]
+        places = [(n + 2 * padding - window) // stride + 1 for n in size]
+    X = te.placeholder((images, channels, *size), name="X")
+    W = te.placeholder(kernel, name="W")
     c = te.reduce_axis((0, channels), "c")
     taps = [te.reduce_axis((0, window), name) for name in "rqs"[:rank]]
     padded = X
@@ -92,7 +101,6 @@ def _convolution(
         run = (torch.nn.functional.conv1d, torch.nn.functional.conv2d, torch.nn.functional.conv3d)
         return lambda: run[rank - 1](x, w, stride=stride, padding=padding)
 
-    inputs = random(*image), random(*kernel, seed=1)
     return Case("written", name, model, inputs, torch=torch, loops=loops)
 
 
