@@ -243,7 +243,10 @@ def _recombine_numbers(ctx: Context, x: Sum) -> Sum | None:
         fine = parts.get((inner.key, lower))
         if fine is not None and coefficient * fine[0].args[1] == fine[1] * lower:
             start = fine[0].args[1]
-            whole = inner if start == 1 and upper is None else split(ctx, inner, start, upper)
+            if upper is None:  # as a quotient is written, so that it meets others
+                whole = divide(ctx, inner, start)
+            else:
+                whole = split(ctx, inner, start, upper)
             return _put_in_place(x, atom, fine[0], whole.scaled(fine[1]))
     return None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -49,6 +51,14 @@ def test_short_rows_join(shape, rows):
     whole = rows // LANES
     assert f"range({whole})" in text or f"T.parallel({whole})" in text or whole < 2
     assert text.count("for ") <= 2
+
+
+@pytest.mark.parametrize("shape", [(64, 28, 28), (100, 7, 7), (8, 33, 50)])
+def test_vectors_longer_than_a_row_join_rows_too(shape):
+    """What is read as float32 and stored as bytes goes by 64 places: no place is divided."""
+    func, _ = loops_of(lambda a: R.astype(a, "uint8"), random(*shape))
+    text = lower(schedule_cpu(func, HOST).mod["main"]).script()
+    assert not re.search("//|%", text)
 
 
 def test_rows_of_a_broadcast_end_in_one_masked_vector():
