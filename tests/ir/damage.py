@@ -34,7 +34,7 @@ def damaged(draw: st.DrawFn, data: Any) -> Any:
             at = at[key]
         how = draw(st.sampled_from(["replace", "replace", "replace", "drop", "twice"]))
         if how == "replace":
-            at[last] = draw(VALUES)
+            at[last] = copy.deepcopy(draw(VALUES))  # the next damage may be inside of it
         elif how == "drop":
             del at[last]
         elif isinstance(at, list):
