@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -492,7 +493,9 @@ def test_a_record_of_other_rules_is_refused(runner):
         ms.replay_tuning({**tape, "answers": tape["answers"][:1]})
 
 
-def test_two_workers_of_dask_compile_and_time():
+def test_two_workers_of_dask_compile_and_time(monkeypatch):
+    # a shell of IPython that another test has made leaves a main module that cannot be spawned
+    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
     distributed = pytest.importorskip("distributed")
     func = matmul(24, 32, 40)
     with (
