@@ -45,7 +45,7 @@ TURNED = 2.0
 #: what tests at the edges of tiles that do not divide an axis add
 UNEVEN = 1.05
 #: what a size that is not known counts as; lengths that it may well have; what is shorter than a
-#: tile has tests, and takes so many times longer
+#: tile has tests, and takes so many times longer. So many steps are more than `FEW_STEPS`
 UNKNOWN, OPEN, TESTED = 64, (7, 10, 14, 20, 28, 40, 56, 80, 160), 4.0
 
 
@@ -265,7 +265,7 @@ def tiled(
     for loop in inner[:-1]:
         sch.unroll(loop)
     sch.vectorize(inner[-1])
-    if summed.steps <= FEW_STEPS and all(as_int(sch.get(x).extent) is not None for x in reduce):
+    if summed.steps <= FEW_STEPS:
         for loop in reduce:
             sch.unroll(loop)
     return Laid(outer, copies)

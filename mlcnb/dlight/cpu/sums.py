@@ -109,10 +109,9 @@ def _ways(sch: Schedule, block: BlockInfo, target: Target) -> list[Way]:
 @lru_cache(maxsize=256)
 def _ways_of(summed: Summed, target: Target, lanes: int) -> list[Way]:
     found = [_way(summed, tile, target) for tile in _varied(summed.tiles(target, lanes))]
-    for axis, letter in enumerate(summed.letters):
+    # where sizes are open, a padded copy is not worth it
+    for axis, letter in enumerate("" if summed.open else summed.letters):
         size = summed.extents[axis]
-        if summed.open:  # a copy of open size is not worth it
-            break
         for multiple in (lanes, lanes // 2):
             room = -(-size // multiple) * multiple
             if letter != "S" or room == size or (multiple < lanes and room % lanes == 0):

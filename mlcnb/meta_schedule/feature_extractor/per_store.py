@@ -98,7 +98,7 @@ class PerStoreFeature(FeatureExtractor):
 
     def rows(self, func: PrimFunc, target: Any) -> np.ndarray:
         """The features of one function: float64 of shape (1 + stores, len(names))."""
-        return _rows(self, func, target)
+        return _rows(self, func, target).copy()
 
     def _made(self, func: PrimFunc, target: Any) -> np.ndarray:
         found = predict(func, target, coarse=COARSE)

@@ -55,7 +55,7 @@ class RegisterTiling(ScheduleRule):
     def _tiled(self, sch: Schedule, block: Any, lanes: int) -> list[Schedule]:
         """A schedule for each of the cheapest tiles that are legal."""
         summed, found = Summed.of(sch.get(block)), list[Schedule]()
-        if summed is None:
+        if summed is None or summed.open:  # what is drawn divides a known size
             return found
         count: dict[Any, int] = {}
         tiles = summed.tiles(self.target, lanes)
