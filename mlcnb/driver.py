@@ -30,6 +30,7 @@ from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.meta_schedule.database import in_use
 from mlcnb.relax.analysis.calls import check_calls
+from mlcnb.relax.analysis.memory_plan import never_called
 from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
@@ -306,7 +307,7 @@ def _kernels(mod: IRModule, target: Target, schedule: Any, workers: Workers) -> 
     """Every PrimFunc of the module, compiled."""
     funcs = {v.name_hint: f for v, f in mod.items() if isinstance(f, PrimFunc)}
     rule = _default_rule(target) if schedule == "default" else schedule
-    with progress_bar("compiling kernels", len(funcs)) as bar:
-        symbols = threads.symbols()
-        made = backend_of(target.kind).build
-        return made(funcs, target, rule, bar.update, symbols=symbols, workers=workers)
+    later = never_called(mod)
+    with progress_bar("compiling kernels", len(funcs) - len(later)) as bar:
+        host = {"symbols": threads.symbols(), "workers": workers, "later": later}
+        return backend_of(target.kind).build(funcs, target, rule, bar.update, **host)

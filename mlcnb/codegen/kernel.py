@@ -67,7 +67,8 @@ class Backend(Protocol):
             target: of the backend's kind.
             schedule: (func, target) -> Schedule, PrimFunc or None; what makes a function fast.
             progress: called with the part of a kernel that was done: 1 in all for each.
-            host: `symbols` and `workers` of the process, for a backend that compiles for it.
+            host: `symbols` and `workers` of the process, for a backend that compiles for it, and
+                `later`, the functions that nobody is going to call.
 
         Raises:
             CodegenError: a function that cannot become code.
@@ -102,6 +103,8 @@ class Kernel(display.Shown):
 
     #: machine code of this CPU, which has an address and assembly, and which a native graph calls
     is_native: ClassVar[bool] = False
+    #: its code is there; False of one that nobody calls, which waits until somebody asks
+    is_made: ClassVar[bool] = True
     #: runs in the memory of a device, where a graph's tensors stay from one kernel to the next
     is_on_device: ClassVar[bool] = False
 

@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from mlcnb.codegen.cuda.backend import CudaKernel
-from mlcnb.codegen.kernel import signature_of
 from mlcnb.codegen.llvm import backend
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.engine import compile_many
@@ -259,17 +258,9 @@ def _kernels(
         func = mod[name]
         if not isinstance(func, PrimFunc):
             raise ValueError(f"{name} is no kernel")
-        made = backend.CompiledKernel(
-            name,
-            func,
-            target,
-            None,
-            compiled[entry["symbol"]],
-            signature_of(func, int(entry["workspace"])),
-            tuple(entry["messages"]),
-        )
-        made.library = library
-        kernels[name] = made
+        module, told = compiled[entry["symbol"]], tuple(entry["messages"])
+        code = backend.Code(module, int(entry["workspace"]), told, library)
+        kernels[name] = backend.CompiledKernel(name, func, target, None, code)
     return kernels
 
 

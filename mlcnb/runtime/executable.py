@@ -311,7 +311,7 @@ class Executable(display.Shown):
         return display.load("mlcnb.runtime.strip:strip")(self.kernels[name], measured)  # type: ignore[call-arg]
 
     def strips(self, measured: bool = True) -> Any:
-        """The strip of every kernel, the one with the most work first."""
+        """The strip of every kernel that is called, the one with the most work first."""
         return display.load("mlcnb.runtime.strip:strips")(self.kernels.values(), measured)  # type: ignore[call-arg]
 
     def export_library(self, path: str | Path) -> Path:

@@ -156,8 +156,8 @@ def count(kernel: Any) -> Strip:
 
 
 def strips(kernels: Iterable[Any], measured: bool = True) -> Strips:
-    """The strips of kernels, the one with the most work first."""
-    made = [strip(kernel, measured) for kernel in kernels]
+    """The strips of kernels whose code is there, the one with the most work first."""
+    made = [strip(kernel, measured) for kernel in kernels if kernel.is_made]
     return Strips(sorted(made, key=lambda s: (-(s.flops or 0), -(s.nbytes or 0))))
 
 

@@ -167,15 +167,16 @@ class _Steps:
 
 def kernel(name: str, k: Any) -> Json:
     """The facts of one compiled kernel."""
-    facts = k.facts.values() if hasattr(k, "facts") else ()
+    there = k.is_native and k.is_made
+    facts = k.facts.values() if there else ()
     outputs = survey.outputs_of(k.func)
     return {
         "name": name,
         "made_of": list(survey.parts_of(k.func)),
         "outputs": [{"dtype": str(b.dtype), "shape": _shape(b.shape)} for b in outputs],
         "flop": _number(survey.work(k.func)),
-        "object_bytes": getattr(k, "object_size", None),
-        "llvm_seconds": sum(k.compiled.seconds.values()) if hasattr(k, "compiled") else None,
+        "object_bytes": k.object_size if there else None,
+        "llvm_seconds": k.compile_seconds if there else None,
         "code": [_code(f) for f in facts],
     }
 

@@ -25,6 +25,8 @@ from mlcnb.view.words import clip, dims, flops, listed, percent, plural, seconds
 
 #: rows of the table of kernels that are shown unfolded
 ROWS = 16
+#: why there is no code of a kernel yet
+WAITS = "compiled when asked for"
 
 
 @shows("mlcnb.runtime.executable:Kernels")
@@ -33,9 +35,16 @@ def kernels(all_: Any) -> list[Part]:
     made = list(all_.values())
     if len(made) == 1:
         return [Title("Kernels: 1 kernel"), *kernel_parts(made[0], "ex.kernels[0]")]
-    code_bytes = sum({k.symbol: k.object_size for k in made if hasattr(k, "compiled")}.values())
+    code_bytes = sum({k.symbol: k.object_size for k in made if _has_code(k)}.values())
     total = f", {size(code_bytes)} of object code" if code_bytes else ""
-    return [Title(f"Kernels: {plural(len(made), 'kernel')}{total}"), table(all_)]
+    waiting = sum(not k.is_made for k in made)
+    idle = f"; {waiting} never called, {WAITS}" if waiting else ""
+    return [Title(f"Kernels: {plural(len(made), 'kernel')}{total}{idle}"), table(all_)]
+
+
+def _has_code(k: Any) -> bool:
+    """True of machine code that is there: to ask for it would compile it."""
+    return k.is_native and k.is_made
 
 
 def table(all_: Any) -> Table:
@@ -58,8 +67,8 @@ def _row(name: str, kernel: Any) -> tuple[str, ...]:
     done = survey.work(func)
     told = (clip(name, 48), clip(" + ".join(survey.words_of(func)), 48), clip(result, 48))
     work = flops(done, told=False)
-    if not hasattr(kernel, "compiled"):
-        return (*told, work, "", "")
+    if not _has_code(kernel):
+        return (*told, work, "" if kernel.is_made else "not called", "")
     return (*told, work, size(kernel.object_size), seconds(kernel.compile_seconds))
 
 
@@ -82,7 +91,7 @@ def kernel_parts(k: Any, name: str) -> list[Part]:
     told = [f"Kernel {clip(k.name)}", *filter(None, [flops(done)])]
     if hasattr(k, "device_functions"):
         return _gpu_parts(k, name, told)
-    if not hasattr(k, "compiled"):
+    if not k.is_native:
         title = Title("; ".join([*told, "run by the reference interpreter"]))
         return [title, parameters(k.func), _loops("loops", lambda: k.func, f"{name}.func")]
     told.append(f"{size(k.object_size)} of object code for {k.compiled.cpu.cpu}")

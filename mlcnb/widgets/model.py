@@ -294,7 +294,7 @@ class ModelPage(Interactive):
     def _assembly(self, name: str) -> dict[str, Any]:
         """The hot loop of a compiled kernel; nothing of one that is interpreted."""
         made = self.ex.kernels[name] if self.ex is not None and name in self.ex.kernels else None
-        if made is None or not hasattr(made, "compiled"):
+        if made is None or not made.is_native:
             return {}
         hottest = made.facts.hottest
         listing = "\n".join((hottest.hot_text or hottest.text).splitlines()[:MOST_LINES])

@@ -12,9 +12,8 @@ import numpy as np
 from mlcnb import te
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.cuda.linked import CudaLinked
-from mlcnb.codegen.kernel import signature_of
 from mlcnb.codegen.llvm.apart import PassChange, Remark
-from mlcnb.codegen.llvm.backend import CompiledKernel, build
+from mlcnb.codegen.llvm.backend import Code, CompiledKernel, build
 from mlcnb.codegen.llvm.inspect import facts_of_text
 from mlcnb.codegen.llvm.linked import Linked
 from mlcnb.codegen.races import races
@@ -439,4 +438,4 @@ def named_kernel(name: str) -> Any:
         cpu=SimpleNamespace(cpu=name, arch="x86_64"),
     )
     made: Any = compiled
-    return CompiledKernel(name, func, Target("llvm"), None, made, signature_of(func, 0), ())
+    return CompiledKernel(name, func, Target("llvm"), None, Code(made, 0, ()))

@@ -43,9 +43,7 @@ class SimulatedKernel(llvm.CompiledKernel):
     """
 
     def __init__(self, made: llvm.CompiledKernel, target: Target, schedule: Any) -> None:
-        parts = (made.compiled, made.signature, made.messages)
-        super().__init__(made.name, made.func, target, schedule, *parts)
-        self.library = made.library
+        super().__init__(made.name, made.func, target, schedule, made.given)
 
     @cached_property
     def simulated(self) -> PrimFunc:

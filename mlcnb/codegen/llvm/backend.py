@@ -5,7 +5,8 @@
     kernels["matmul"].run(argv_address)
 
 Each distinct PrimFunc is compiled once, and the disk cache is asked first, by the function's full
-text: a hit costs neither scheduling nor lowering nor LLVM.
+text: a hit costs neither scheduling nor lowering nor LLVM. Those that nobody is going to call wait
+until somebody asks for their code.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any
 
 from mlcnb.codegen.kernel import Kernel, Signature, scheduled_by, signature_of
@@ -40,8 +41,29 @@ PREFIX = "kernel."
 _NO_SYMBOL, _LONGEST = re.compile(r"[^\w.]|[^\x00-\x7f]"), 150
 
 
+@dataclass(frozen=True, eq=False)
+class Code:
+    """What LLVM made of a function.
+
+    Attributes:
+        compiled: its module.
+        workspace: bytes of scratch memory that it wants.
+        messages: texts of its assertions.
+        library: where it lies in this process; None if it is for another CPU.
+    """
+
+    compiled: Compiled
+    workspace: int
+    messages: tuple[str, ...]
+    library: Library | None = None
+
+
 class CompiledKernel(Kernel):
-    """One kernel: the PrimFunc as given, as scheduled and as lowered, its IR, assembly and code."""
+    """One kernel: the PrimFunc as given, as scheduled and as lowered, its IR, assembly and code.
+
+    Args:
+        given: its code, or what makes it when it is asked for.
+    """
 
     is_native = True
 
@@ -51,18 +73,43 @@ class CompiledKernel(Kernel):
         func: PrimFunc,
         target: Target,
         schedule: Schedule | None,
-        compiled: Compiled,
-        signature: Signature,
-        messages: tuple[str, ...],
+        given: Code | Callable[[], Code],
     ) -> None:
         self.name = name
         self.func = func
         self.target = target
-        self.compiled = compiled
-        self.signature = signature
-        self.messages = messages
-        self.library: Library | None = None
+        self.given = given
         self._schedule = schedule
+
+    @cached_property
+    def code(self) -> Code:
+        """What LLVM made of it; compiled now, if nobody has asked before."""
+        return self.given() if callable(self.given) else self.given
+
+    @property
+    def is_made(self) -> bool:  # type: ignore[override]
+        """False until somebody asks for the code of a kernel that is never called."""
+        return "code" in self.__dict__ or not callable(self.given)
+
+    @property
+    def compiled(self) -> Compiled:
+        """The module that LLVM compiled."""
+        return self.code.compiled
+
+    @cached_property
+    def signature(self) -> Signature:  # type: ignore[override]
+        """Its parameters, sizes and workspace, as `argv` holds them."""
+        return signature_of(self.func, self.code.workspace)
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """Texts of its assertions."""
+        return self.code.messages
+
+    @property
+    def library(self) -> Library | None:
+        """Where it lies in this process; None if it is for another CPU."""
+        return self.code.library
 
     @cached_property
     def schedule(self) -> Any:
@@ -154,6 +201,7 @@ def build(
     *,
     symbols: Mapping[str, int] | None = None,
     workers: Workers | None = None,
+    later: Collection[str] = (),
 ) -> dict[str, CompiledKernel]:
     """Compile PrimFuncs; equal ones share their code.
 
@@ -164,6 +212,7 @@ def build(
         progress: called with 0.5 after each of a kernel's two steps: its IR, its object.
         symbols: addresses of the runtime's functions that kernels may call.
         workers: processes that take a part where there is much to do; none by default.
+        later: names of functions that are compiled when somebody asks for their code.
 
     Raises:
         CodegenError: a function that cannot become code.
@@ -171,21 +220,23 @@ def build(
     texts = {name: meaning_of(func) for name, func in funcs.items()}
     first: dict[str, str] = {}
     for name, (meaning, _) in texts.items():
-        first.setdefault(meaning, name)
-    entries = [(name, funcs[name], texts[name]) for name in first.values()]
-    cpu = cpu_of(target)
-    made = _Build(entries, target, schedule, progress or _silent, workers or Workers(0)).made()
-    library = link([m[0] for m in made], symbols) if cpu.runs_here and made else None
-    by_meaning = dict(zip(first, made, strict=True))
-    kernels = {}
-    for name, func in funcs.items():
-        compiled, workspace, messages = by_meaning[texts[name][0]]
-        kernel = CompiledKernel(
-            name, func, target, schedule, compiled, signature_of(func, workspace), messages
-        )
-        kernel.library = library
-        kernels[name] = kernel
-    return kernels
+        if name not in later:
+            first.setdefault(meaning, name)
+
+    def made_of(names: Iterable[str], *shared: Any) -> list[Code]:
+        entries = [(name, funcs[name], texts[name]) for name in names]
+        made = _Build(entries, target, schedule, *shared).made()
+        library = link([m[0] for m in made], symbols) if cpu_of(target).runs_here and made else None
+        return [Code(*each, library) for each in made]
+
+    codes = made_of(first.values(), progress or _silent, workers or Workers(0))
+    found: dict[str, Code | Callable[[], Code]] = dict(zip(first, codes, strict=True))
+    for name, (meaning, _) in texts.items():
+        found.setdefault(meaning, cache(lambda name=name: made_of([name], _silent, Workers(0))[0]))
+    return {
+        name: CompiledKernel(name, func, target, schedule, found[texts[name][0]])
+        for name, func in funcs.items()
+    }
 
 
 def cpu_of(target: Target) -> Cpu:

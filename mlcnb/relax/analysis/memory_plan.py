@@ -26,11 +26,14 @@ from mlcnb.core.errors import PassError
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.memory import ALIGNMENT
+from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_equal
 from mlcnb.relax.analysis.calls import callee_of
 from mlcnb.relax.analysis.memory_lives import ARENA, PlannedTensor, aligned, lifetimes
+from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Function, Var
 from mlcnb.relax.infer import Functions
+from mlcnb.tir.analysis import OpPatternKind
 from mlcnb.tir.analysis.joining import joined_at
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -122,6 +125,30 @@ def plan_memory(
         share_places(func, functions or {}, plan.places, plan.tensors)
     plan.arena_bytes = assign_offsets(t for t in plan.tensors if t.kind == ARENA)
     return plan
+
+
+def never_called(mod: IRModule) -> set[str]:
+    """Names of the module's own loop functions that only join what lies in one piece already.
+
+    Of functions with known sizes; for others, and where only a part of a function is planned, one
+    of these may be called all the same.
+    """
+    joining, called = set(), set()
+    for func in mod.functions.values():
+        if not isinstance(func, Function):
+            continue
+        calls = {b.var: b.value for b in bindings_of(func) if callee_of(b.value, mod.functions)}
+        joined = plan_memory(func, mod.functions).joined if _may_copy(calls, mod) else ()
+        for var, call in calls.items():
+            (joining if var in joined else called).add(call.args[0].name_hint)  # type: ignore
+    return joining - called
+
+
+def _may_copy(calls: Mapping[Var, Any], mod: IRModule) -> bool:
+    """True if one of the calls is of what `ConcatInPlace` keeps for the plan."""
+    callees = [callee_of(call, mod.functions) for call in calls.values()]
+    kept = [f for f in callees if f and f.attrs.get("op_pattern") == int(OpPatternKind.OPAQUE)]
+    return any("global_symbol" not in f.attrs and joined_at(f) for f in kept)
 
 
 def assign_offsets(tensors: Iterable[PlannedTensor]) -> int:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import mlcnb as mlc
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import BlockBuilder, op
+from mlcnb.relax.analysis.memory_plan import never_called
 from mlcnb.relax.expr import Var, tensor_info
 from mlcnb.relax.transform import ConcatInPlace, LegalizeOps, plan_memory
 from mlcnb.script import relax as R
@@ -52,6 +53,43 @@ def test_a_concatenation_in_place_is_no_kernel_and_not_fused() -> None:
     assert_same_results(evaluate(as_module(branches), x), ex(x), 1e-5, 1e-5)
     kernels = [call.kernel for call in ex.plans().layout({}).calls]
     assert kernels == ["tir_exp", "tir_sigmoid", "tir_tanh", "fused_relu_sum"]
+
+
+def test_a_kernel_that_nobody_calls_is_compiled_when_somebody_asks(tmp_path) -> None:
+    ex = mlc.compile(as_module(branches), target="llvm")
+    x = inputs_of(ex.mod["main"])[0]
+    first = ex(x)
+    waiting = [name for name, kernel in ex.kernels.items() if not kernel.is_made]
+    assert waiting == ["concatenate", "concatenate1"]
+    assert "2 never called, compiled when asked for" in repr(ex.kernels)
+    assert len(ex.strips(measured=False)) == len(ex.kernels) - 2
+    assert not ex.kernels["concatenate"].is_made, "to look at the tables compiles nothing"
+    a, b, c = (np.random.default_rng(0).random((1, n, 16), "float32") for n in (8, 8, 16))
+    ex["concatenate"](a, b, c)
+    assert_same_results(np.concatenate((a, b), axis=1), c, 0, 0)
+    assert ex.kernels["concatenate"].is_made and "ret" in ex.kernels["concatenate"].asm
+    again = mlc.load_module(ex.export_library(tmp_path / "branches.mlcnb"))
+    assert_same_results(first, again(x), 0, 0)
+    assert [kernel.is_made for kernel in again.kernels.values()] == [True] * len(ex.kernels)
+
+
+def test_what_is_called_somewhere_does_not_wait() -> None:
+    @R.function
+    def both(x: R.Tensor((1, 8, 16), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.sigmoid(x)
+            c = R.concat((a, b), axis=1)  # in place
+            d = R.concat((a, x), axis=1)  # x is given: copied by the same loops
+            gv = R.add(c, d)
+            R.output(gv)
+        return gv
+
+    mod = LegalizeOps()(as_module(both))
+    assert never_called(mod) == set()
+    ex = mlc.compile(as_module(both), target="llvm")
+    x = inputs_of(ex.mod["main"])[0]
+    assert_same_results(evaluate(as_module(both), x), ex(x), 1e-5, 1e-5)
 
 
 def test_inputs_and_what_is_given_twice_are_copied() -> None:
