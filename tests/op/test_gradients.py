@@ -104,6 +104,8 @@ CASES: dict[str, list[tuple[Callable[..., Any], list[np.ndarray]]]] = {
         (op.matmul, [of(3), of(2, 3, 4)]),
         (op.matmul, [of(2, 5, 3), of(3)]),
         (op.matmul, [of(2, 1, 5, 3), of(4, 3, 2)]),
+        (op.matmul, [of(2, 5, 3), of(3, 4)]),
+        (op.matmul, [of(2, 1, 5, 3), of(3, 1)]),
     ],
     "nn.softmax": [(lambda x: op.nn.softmax(x, axis=0), [of(2, 3)])],
     "nn.log_softmax": [(op.nn.log_softmax, [of(2, 3)])],

@@ -15,6 +15,7 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import as_int, cast, const
+from mlcnb.ir.rules import rule
 from mlcnb.op._accumulate import accumulator, wide
 from mlcnb.op._dims import (
     broadcast_index,
@@ -28,11 +29,16 @@ from mlcnb.op._dims import (
     want_same_dtype,
 )
 from mlcnb.op._sugar import sugar
-from mlcnb.relax.operator import OpDecl, OptionalTensor, Tensor, make_call, operator
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call
+from mlcnb.relax.expr import const as constant
+from mlcnb.relax.operator import OpDecl, OptionalTensor, Tensor, is_null, make_call, operator
 
 #: floats of a cache line: vectors of 16, 8 or 4 divide it
 VECTOR = 16
 MASKS = (None, "TopLeft", "BottomRight")
+#: from (b, i, n, h) to (b, n, i, h), and from that to (b, n, h, i)
+HEADS, TURNED = (0, 2, 1, 3), (0, 1, 3, 2)
 
 
 class Attends(OpDecl):
@@ -156,6 +162,34 @@ class Attention(Attends):
     causal_mask: str | None = None
     window_size: int | None = None
 
+    @rule("DecomposeOpsForTraining", "attention")
+    def for_training(self, call: Call, emit: Any) -> Any:
+        """Two products of matrices with a softmax between them, in float32 at least.
+
+        A mask is a constant, so the lengths behind one have to be known.
+        """
+        query, key, value, *bias = call.args
+        infos = [x.struct_info for x in (query, key, value)]
+        dims = [getattr(info, "dims", None) for info in infos]
+        if None in dims or infos[0].dtype is None:
+            return None
+        factor, sizes = self.factor(dims[0][3]), [as_int(d[1]) for d in dims[:2]]
+        is_masked = self.causal_mask is not None
+        if factor is None or (is_masked and None in sizes):
+            return None
+        kind = str(accumulator(infos[0].dtype))
+        q, k, v = (op.permute_dims(_in(x, kind), axes=HEADS) for x in (query, key, value))
+        q = op.multiply(q, constant(factor, kind))
+        scores = op.matmul(q, op.permute_dims(k, axes=TURNED))
+        if bias and not is_null(bias[0]):
+            scores = op.add(scores, _in(bias[0], kind))
+        places = np.ogrid[: sizes[0], : sizes[1]] if is_masked else (None, None)
+        for condition in self.seen(*places, *sizes):
+            seen = constant(np.broadcast_to(condition, sizes))
+            scores = op.where(seen, scores, constant(float("-inf"), kind))
+        found = op.matmul(emit(op.nn.softmax(scores, axis=-1)), v)
+        return _in(emit(op.permute_dims(found, axes=HEADS)), infos[0].dtype)
+
     def infer(self, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
         """(batch, seq, heads, dim_v)"""
         return self.result(query, key, value)
@@ -217,6 +251,11 @@ def attention_bias(
     """nn.attention with a bias, which TVM has as an operator of its own."""
     attrs = {"scale": scale, "causal_mask": causal_mask, "window_size": window_size}
     return make_call(Attention, query, key, value, bias, **attrs)
+
+
+def _in(x: Any, kind: Any) -> Any:
+    """A tensor in this dtype."""
+    return x if x.struct_info.dtype == kind else op.astype(x, kind)
 
 
 def _whole(dim: Any) -> Any:

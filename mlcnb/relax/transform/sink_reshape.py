@@ -11,6 +11,7 @@ registers; the reshape costs nothing, for it only names the same memory anew.
 from __future__ import annotations
 
 import math
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,9 @@ MAX_CONSTANT = 1 << 22
 class SinkReshape(CallPass, says="reshapes moved behind elementwise operators"):
     """Move reshapes of products behind the elementwise operators that follow.
 
-    Known shapes; the other operand has the reshaped shape and dtype, or is a constant that can be
-    written in the shape of the product. Others stay, none is refused.
+    Known shapes; the other operand has the reshaped shape and dtype, has only last axes, which the
+    reshape keeps, or is a constant that can be written in the shape of the product. Others stay,
+    none is refused.
     """
 
 
@@ -82,6 +84,8 @@ class _Sinker(Reader, of=SinkReshape):
         dims = product.struct_info.dims
         if isinstance(other, Constant):
             return _constant_in_shape(other, x.struct_info.dims, dims)
+        if 0 <= other.struct_info.ndim <= _kept_axes(x.struct_info.dims, dims):
+            return other
         if not _same_dims(other, x) or other.struct_info.dtype != x.struct_info.dtype:
             return None
         made = self.value_of(other)
@@ -114,6 +118,12 @@ def _reshape(x: Any, dims: Any) -> Call:
 def _same_dims(x: Any, y: Any) -> bool:
     a, b = (getattr(v.struct_info, "dims", None) for v in (x, y))
     return a is not None and b is not None and same_dims(a, b)
+
+
+def _kept_axes(a: Any, b: Any) -> int:
+    """How many of the last axes are the same in both shapes."""
+    pairs = zip(reversed(a), reversed(b), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: same_dim(*pair), pairs))
 
 
 def _constant_in_shape(given: Constant, dims: Any, wanted: Any) -> Constant | None:

@@ -14,14 +14,11 @@ import math
 from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op.nn.attention import Attention
+from mlcnb.op.nn.attention import HEADS, TURNED, Attention
 from mlcnb.relax import op
 from mlcnb.relax.expr import const
 from mlcnb.relax.operator import is_null
 from mlcnb.relax.transform.written_out import CallPass, Reader, shape_of
-
-#: from (b, i, n, h) to (b, n, i, h), and from that to (b, n, h, i)
-HEADS, TURNED = (0, 2, 1, 3), (0, 1, 3, 2)
 
 
 class SplitAttention(CallPass, says="attentions of one query split", quiet=True, prunes=True):

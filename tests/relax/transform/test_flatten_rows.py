@@ -39,6 +39,35 @@ def test_before_and_after() -> None:
     check_pass(FlattenRows(), before, after)
 
 
+def test_rows_that_meet_a_transposed_matrix_are_one_axis() -> None:
+    @R.function
+    def before(x: R.Tensor((2, 5, 3), "float32"), w: R.Tensor((4, 3), "float32"),
+               b: R.Tensor((4,), "float32")):  # fmt: skip
+        with R.dataflow():
+            wt = R.permute_dims(w, axes=[1, 0])
+            y = R.matmul(x, wt)
+            gv = R.add(y, b)
+            R.output(gv)
+        return gv
+
+    @R.function
+    def after(x: R.Tensor((2, 5, 3), "float32"), w: R.Tensor((4, 3), "float32"),
+              b: R.Tensor((4,), "float32")):  # fmt: skip
+        with R.dataflow():
+            wt = R.permute_dims(w, axes=[1, 0])
+            x1 = R.reshape(x, (10, 3))
+            y1 = R.matmul(x1, wt)
+            y = R.reshape(y1, (2, 5, 4))
+            gv = R.add(y, b)
+            R.output(gv)
+        return gv
+
+    check_pass(FlattenRows(), before, after)
+    ex = mlc.compile(before)
+    assert [k for k in ex.kernels] == ["fused_NT_matmul_add"], "the bias is part of the product"
+    assert [tuple(map(int, b.shape)) for b in ex.kernels[0].func.buffers][-1] == (10, 4)
+
+
 def test_where_it_does_nothing() -> None:
     @R.function
     def known(x: R.Tensor(("b", 5, 3), "float32")):

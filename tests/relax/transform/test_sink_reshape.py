@@ -44,6 +44,33 @@ def test_a_bias_an_activation_and_a_residual_come_first() -> None:
     check_pass(SinkReshape(), before, after)
 
 
+def test_an_operand_of_axes_that_the_reshape_keeps_stays_as_it_is() -> None:
+    @R.function
+    def before(w: R.Tensor((6, 3), "float32"), x: R.Tensor((3, 4), "float32"),
+               bias: R.Tensor((4,), "float32"), more: R.Tensor((3, 1), "float32")):  # fmt: skip
+        with R.dataflow():
+            m = R.matmul(w, x)
+            y = R.reshape(m, (2, 3, 4))
+            a = R.add(y, bias)
+            gv = R.multiply(a, more)  # its first axis is one that the reshape made
+            R.output(gv)
+        return gv
+
+    @R.function
+    def after(w: R.Tensor((6, 3), "float32"), x: R.Tensor((3, 4), "float32"),
+              bias: R.Tensor((4,), "float32"), more: R.Tensor((3, 1), "float32")):  # fmt: skip
+        with R.dataflow():
+            m = R.matmul(w, x)
+            y = R.reshape(m, (2, 3, 4))
+            s = R.add(m, bias)
+            a = R.reshape(s, (2, 3, 4))
+            gv = R.multiply(a, more)
+            R.output(gv)
+        return gv
+
+    check_pass(SinkReshape(), before, after)
+
+
 def test_what_others_use_or_no_product_made_stays() -> None:
     @R.function
     def before(w: R.Tensor((6, 6), "float32"), x: R.Tensor((2, 18), "float32")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.errors import UnsupportedOpError
+from mlcnb.op._dims import product
 from mlcnb.op.grad.rules import registry
 from mlcnb.op.grad.rules.registry import dims_of, fitted, known, name_of, number, rule
 from mlcnb.relax import op
@@ -42,11 +43,17 @@ def _turned(x: Any) -> Any:
 
 @rule("matmul")
 def _matmul(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    """g b' and a' g; a row or a column is a matrix first."""
+    """g b' and a' g; a row or a column is a matrix first. All rows that meet one matrix add up."""
     a, b = call.args
     of_a, of_b, out = dims_of(a, call), dims_of(b, call), dims_of(var, call)
     if len(of_a) == len(of_b) == 1:
         return [grad * b, grad * a]
+    if len(of_a) > 2 and len(of_b) == 2:
+        rows, columns = (
+            builder.emit(op.reshape(x, [product(dims[:-1]), dims[-1]]))
+            for x, dims in ((a, of_a), (grad, out))
+        )
+        return [op.matmul(grad, _turned(b)), op.matmul(_turned(rows), columns)]
     row, column = len(of_a) == 1, len(of_b) == 1
     batch = out[: len(out) - 2 + row + column]
     if row:
