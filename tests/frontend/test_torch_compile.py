@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.metadata
 import tomllib
 from pathlib import Path
@@ -14,7 +15,11 @@ torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 from torch import nn  # noqa: E402
 
 import mlcnb.relax.frontend.torch  # noqa: E402 (registers the backend)
-from mlcnb.relax.frontend.torch import dynamo_capture_subgraphs, relax_dynamo  # noqa: E402
+from mlcnb.relax.frontend.torch import (  # noqa: E402
+    dynamo,
+    dynamo_capture_subgraphs,
+    relax_dynamo,
+)
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
@@ -104,6 +109,68 @@ def test_training_through_attention(causal, heads, mask):
         found.append([y.detach(), *(p.grad.clone() for p in model.parameters())])
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+class Pooled(nn.Module):
+    """Convolutions in several forms, a norm, and pools."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(4, 8, 3, stride=2, padding=1, groups=2)
+        self.norm = nn.BatchNorm2d(8)
+        self.second = nn.Conv2d(8, 6, (3, 1), dilation=(2, 1), bias=False)
+        self.line = nn.Conv1d(6, 5, 3, stride=2, padding=2)
+
+    def forward(self, x):
+        x = nn.functional.relu(self.norm(self.first(x)))
+        x = nn.functional.max_pool2d(x, 3, stride=2, padding=1)
+        x = nn.functional.avg_pool2d(
+            self.second(x), 2, stride=1, padding=1, count_include_pad=False
+        )
+        return self.line(x.flatten(2))
+
+
+class Words(nn.Module):
+    """A table of words, a norm over the last axis, an activation, a softmax."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm = nn.Embedding(11, 8), nn.LayerNorm(8)
+        self.out = nn.Linear(8, 4)
+
+    def forward(self, x):
+        y = nn.functional.gelu(self.norm(self.table(x)))
+        return self.out(y * y.softmax(-1)).log_softmax(-1)
+
+
+DERIVED = {
+    "pooled": (Pooled, lambda: torch.randn(3, 4, 19, 17)),
+    "words": (Words, lambda: torch.randint(0, 11, (5, 7))),
+    "attention": (lambda: Attention(True, 4), lambda: torch.randn(2, 6, 32)),
+    "masked": (lambda: Attention(False, 4), lambda: torch.randn(2, 6, 32)),
+    "transposed": (lambda: nn.ConvTranspose2d(4, 3, 3), lambda: torch.randn(2, 4, 5, 6)),
+}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+@pytest.mark.parametrize("backward", [True, False])
+def test_backward_graphs_are_compiled(name, backward, monkeypatch):
+    """By us where all operators are imported, else by PyTorch: the numbers are the same."""
+    make, drawn = DERIVED[name]
+    ours, theirs = [], []
+    compiled, eager = dynamo._executed, dynamo._eager
+    monkeypatch.setattr(dynamo, "_executed", lambda *a: ours.append(compiled(*a)) or ours[-1])
+    monkeypatch.setattr(dynamo, "_eager", lambda *a: theirs.append(eager(*a)) or theirs[-1])
+    model, x = make(), drawn()
+    mask = (torch.rand(2, 1, 6, 6) > 0.4,) if name == "masked" else ()
+    twin = copy.deepcopy(model)
+    run = torch.compile(model, backend="mlcnb", options={"backward": backward})
+    for f in (run, twin):
+        f(x, *mask).square().mean().backward()
+    by_us = backward and name != "transposed"
+    assert (len(ours), len(theirs)) == ((2, 0) if by_us else (1, 1))
+    for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=2e-4, atol=2e-5)
 
 
 def test_open_sizes_and_strides():

@@ -136,7 +136,7 @@ def _formula(
     n: TorchNode, q: Expr, k: Expr, v: Expr, mask: Expr | None, causal: bool, scale: float | None
 ) -> Expr:
     f, q, k, v = formula(n, q, k, v)
-    scores, sees = _scores(n, f, q, k, mask, causal, scale)
+    scores, sees, _ = attention_scores(n, f, q, k, mask, causal, scale)
     if sees is None:
         weights = f.nn("softmax", scores, axis=-1)
     else:
@@ -152,7 +152,7 @@ def _with_logarithms(
     -inf of a row that sees nothing.
     """
     f, q, k, v = formula(n, q, k, v)
-    scores, _ = _scores(n, f, q, k, mask, causal, scale)
+    scores, *_ = attention_scores(n, f, q, k, mask, causal, scale)
     top, powers, total = _powers(f, scores)
     weights = f.divide(powers, f.where(f.equal(total, 0.0), 1.0, total))
     logarithms = f.squeeze(f.add(top, f.log(total)), axis=[-1])
@@ -167,18 +167,18 @@ def _powers(f: Formula, scores: Expr) -> tuple[Expr, Expr, Expr]:
     return top, powers, f.sum(powers, axis=(-1,), keepdims=True)
 
 
-def _scores(
+def attention_scores(
     n: TorchNode, f: Formula, q: Expr, k: Expr, mask: Any, causal: bool, scale: float | None
-) -> tuple[Expr, Expr | None]:
-    """The scores of all pairs, -inf where one does not see the other; who sees whom, if said."""
+) -> tuple[Expr, Expr | None, float]:
+    """The scores of all pairs, -inf where one does not see the other; who sees whom, if said; what
+    products were multiplied by.
+    """
     rank, width = len(n.dims(k)), as_int(n.dims(q)[-1])
     if scale is None and not width:
         n.refuse("the size of a head is not known", "give scale")
     axes = (*range(rank - 2), rank - 1, rank - 2)
-    scores = f.multiply(
-        f.matmul(q, f.permute_dims(k, axes=axes)),
-        float(scale if scale is not None else 1 / math.sqrt(width or 1)),
-    )
+    factor = float(scale if scale is not None else 1 / math.sqrt(width or 1))
+    scores = f.multiply(f.matmul(q, f.permute_dims(k, axes=axes)), factor)
     sees = None
     if causal:
         seq, seq_kv = n.dims(q)[-2], n.dims(k)[-2]
@@ -189,7 +189,7 @@ def _scores(
         sees = mask if sees is None else f.logical_and(sees, mask)
     elif mask is not None:
         scores = f.add(scores, n.tensor(mask, f.kind))
-    return (scores if sees is None else f.where(sees, scores, -math.inf)), sees
+    return (scores if sees is None else f.where(sees, scores, -math.inf)), sees, factor
 
 
 def _repeated(n: TorchNode, query: Expr, x: Expr) -> Expr:

@@ -30,13 +30,7 @@ def torch_convolution(
         n.refuse(f"a convolution over {rank} spatial dimensions", hint="1 to 3 are there")
     single = len(n.dims(x)) == rank + 1
     data = n.emit(call("relax.expand_dims", x, axis=(0,))) if single else x
-    attrs: dict[str, Any] = {
-        "strides": each(_ints(stride), rank),
-        "padding": _sides(padding, rank),
-        "dilation": each(_ints(dilation), rank),
-        "groups": groups,
-        "out_dtype": n.dtype(x),
-    }
+    attrs = conv_attrs(rank, stride, padding, dilation, groups) | {"out_dtype": n.dtype(x)}
     name = f"relax.nn.conv{rank}d"
     if transposed:
         name, attrs["output_padding"] = f"{name}_transpose", each(_ints(output_padding), rank)
@@ -44,6 +38,16 @@ def torch_convolution(
     if bias is not None:
         result = with_bias(n, result, bias, rank)  # type: ignore[arg-type]
     return call("relax.squeeze", n.emit(result), axis=(0,)) if single else result
+
+
+def conv_attrs(rank: int, stride: Any, padding: Any, dilation: Any, groups: int) -> dict[str, Any]:
+    """The attributes of a convolution, each number said for every dimension."""
+    return {
+        "strides": each(_ints(stride), rank),
+        "padding": _sides(padding, rank),
+        "dilation": each(_ints(dilation), rank),
+        "groups": groups,
+    }
 
 
 def _ints(value: Any) -> Any:

@@ -31,12 +31,16 @@ def _unbatched(n: TorchNode, result: Expr, single: bool) -> Expr:
     return call("relax.squeeze", n.emit(result), axis=(0,)) if single else result
 
 
-def _attrs(rank: int, kernel: Any, stride: Any, padding: Any, ceil: bool) -> dict[str, Any]:
+def pool_attrs(
+    rank: int, kernel: Any, stride: Any, padding: Any, ceil: bool, dilation: Any = 1
+) -> dict[str, Any]:
+    """The attributes of a pool, each number said for every dimension."""
     kernel = each(_ints(kernel), rank)
     return {
         "pool_size": kernel,
         "strides": each(_ints(stride), rank) if stride not in (None, [], ()) else kernel,
         "padding": each(_ints(padding), rank) * 2,
+        "dilation": each(_ints(dilation), rank),
         "ceil_mode": bool(ceil),
     }
 
@@ -58,8 +62,7 @@ def torch_max_pool(
     """Padding never wins."""
     rank = _rank(n)
     data, single = _batched(n, x, rank)
-    attrs = _attrs(rank, kernel_size, stride, padding, ceil_mode)
-    attrs["dilation"] = each(_ints(dilation), rank)
+    attrs = pool_attrs(rank, kernel_size, stride, padding, ceil_mode, dilation)
     return _unbatched(n, call(f"relax.nn.max_pool{rank}d", data, **attrs), single)
 
 
@@ -80,8 +83,7 @@ def torch_max_pool_with_indices(
     if not n.is_used(1):
         return found, None
     data, single = _batched(n, x, rank)
-    attrs = _attrs(rank, kernel_size, stride, padding, ceil_mode)
-    attrs["dilation"] = each(_ints(dilation), rank)
+    attrs = pool_attrs(rank, kernel_size, stride, padding, ceil_mode, dilation)
     where = n.emit(n.emit(call("relax.nn.max_pool_indices", data, **attrs))[1])
     first = n.emit(call("relax.arange", 0, _count(n, data), 1, dtype="int64"))
     lines = n.emit(call("relax.reshape", first, [*n.dims(data)[:2], *[1] * rank]))
@@ -116,7 +118,7 @@ def torch_avg_pool(
     """The mean of each window; padding counts only if `count_include_pad`."""
     rank = _rank(n)
     data, single = _batched(n, x, rank)
-    attrs = _attrs(rank, kernel_size, stride, padding, ceil_mode)
+    attrs = pool_attrs(rank, kernel_size, stride, padding, ceil_mode)
     if divisor_override is not None:
         if ceil_mode:
             n.refuse("divisor_override together with ceil_mode")
@@ -177,5 +179,5 @@ def torch_adaptive_max_pool(n: TorchNode, x: Expr, output_size: Any) -> tuple[Ex
             n.refuse(f"places of maxima over {sizes} parts of {tuple(spatial)}", "equal parts")
         return _unbatched(n, _uneven_maxima(n, data, sizes, spatial), single), None
     kernel = [s // o for s, o in zip(spatial, sizes, strict=True)]  # type: ignore[operator]
-    made = call(f"relax.nn.max_pool{rank}d", data, **_attrs(rank, kernel, None, 0, False))
+    made = call(f"relax.nn.max_pool{rank}d", data, **pool_attrs(rank, kernel, None, 0, False))
     return _unbatched(n, made, single), None

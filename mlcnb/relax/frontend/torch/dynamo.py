@@ -4,19 +4,20 @@
 
 Dynamo cuts the program into graphs; AOTAutograd makes each functional, of ATen operators; ours is
 compiled when it is first called with such shapes, and called with PyTorch's own memory (DLPack, no
-copy of a tensor that lies in order). Under autograd the forward graph is ours, the backward one
-PyTorch's, and weights are inputs. Where no gradient is wanted (torch.no_grad) weights are
+copy of a tensor that lies in order). Under autograd both graphs, forward and backward, are ours,
+and weights are inputs; a backward graph with an operator that is not imported is PyTorch's. Where no gradient is wanted (torch.no_grad) weights are
 constants, packed as kernels read them, until somebody writes to them (`weights`).
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlcnb.core import above, display
-from mlcnb.core.errors import ArgumentError
+from mlcnb.core.errors import ArgumentError, UnsupportedOpError
 from mlcnb.core.garbage import collected_between
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.frontend.torch.arrays import array_of
@@ -28,6 +29,7 @@ from mlcnb.relax.frontend.torch.weights import Bound, Run
 
 NAME = "mlcnb"
 SOURCE = "the compiled graph"
+_log = logging.getLogger(__name__)
 
 
 def backend(graph_module: Any, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
@@ -40,6 +42,8 @@ def backend(graph_module: Any, example_inputs: Sequence[Any], **options: Any) ->
             `mlcnb.compile`. "constant_weights": True (the default) compares weights that became
             constants with what they were at each call; "versions" asks PyTorch's counter only,
             which does not see writes through `.data` and NumPy; False makes weights inputs.
+            "backward": True (the default) compiles what computes the derivatives too, where all of
+            its operators are imported; False leaves it to PyTorch.
 
     Returns:
         A function from inputs to a list of outputs.
@@ -50,6 +54,7 @@ def backend(graph_module: Any, example_inputs: Sequence[Any], **options: Any) ->
     """
     given = dict(options.get("options") or {})
     constant_weights = given.pop("constant_weights", True)
+    backward = given.pop("backward", True)
     if constant_weights not in (True, False, "versions"):
         raise ArgumentError(
             f"constant_weights={constant_weights!r}", hint='it is True, False or "versions"'
@@ -58,7 +63,8 @@ def backend(graph_module: Any, example_inputs: Sequence[Any], **options: Any) ->
     contents = constant_weights is True
     held = functools.partial(_specialised, given, contents)
     inference = held if constant_weights else forward
-    return _aot(forward, inference)(graph_module, example_inputs)
+    derivatives = functools.partial(_derivatives, forward) if backward else _eager
+    return _aot(forward, inference, derivatives)(graph_module, example_inputs)
 
 
 def relax_dynamo(pipeline: Any = None) -> Callable[..., Any]:
@@ -89,7 +95,7 @@ def dynamo_capture_subgraphs(model: Any, *args: Any, **kwargs: Any) -> IRModule:
 
     def keep(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         found.append(_imported(graph_module)[0])
-        return _boxed(graph_module.forward)
+        return _eager(graph_module, example_inputs)
 
     torch._dynamo.reset()
     with torch.no_grad():
@@ -114,9 +120,27 @@ def register_backend() -> None:
 Compiler = Callable[[Any, Sequence[Any]], Callable[..., Any]]
 
 
-def _aot(compiler: Compiler, inference: Compiler | None = None) -> Callable[..., Any]:
-    """A backend of Dynamo from a compiler of functional ATen graphs, and one of those of which
-    nobody wants gradients.
+def _eager(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """A graph as PyTorch runs it."""
+    return _boxed(graph_module.forward)
+
+
+def _derivatives(
+    compiler: Compiler, graph_module: Any, example_inputs: Sequence[Any]
+) -> Callable[..., Any]:
+    """A backward graph, compiled; as PyTorch runs it where an operator is not imported."""
+    try:
+        return compiler(graph_module, example_inputs)
+    except UnsupportedOpError as error:
+        _log.info("PyTorch computes these derivatives: %s", error)
+        return _eager(graph_module, example_inputs)
+
+
+def _aot(
+    compiler: Compiler, inference: Compiler | None = None, backward: Compiler = _eager
+) -> Callable[..., Any]:
+    """A backend of Dynamo from a compiler of functional ATen graphs, one of those of which nobody
+    wants gradients, and one of those that compute gradients.
     """
     torch_module()
     from torch._dynamo.backends.common import aot_autograd
@@ -125,7 +149,7 @@ def _aot(compiler: Compiler, inference: Compiler | None = None) -> Callable[...,
     return aot_autograd(
         fw_compiler=compiler,
         inference_compiler=inference or compiler,
-        bw_compiler=lambda graph, inputs: _boxed(graph.forward),
+        bw_compiler=backward,
         decompositions=_decompositions(),
         keep_inference_input_mutations=False,
     )
