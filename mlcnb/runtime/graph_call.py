@@ -349,7 +349,7 @@ class BoundPlan:
         self, form: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
     ) -> Any:
         if isinstance(form, tuple):
-            return fresh(tuple(self._result(f, inputs, outputs) for f in form), [])
+            return fresh(tuple(self._result(f, inputs, outputs) for f in form))
         if not isinstance(form, Place):
             return form
         storage = form.storage

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from mlcnb.codegen.cuda.gpu import Gpu, plain
 from mlcnb.core import display
 from mlcnb.core.errors import RuntimeInputError
 from mlcnb.core.text import kind_of
-from mlcnb.ir.memory import aligned_empty
+from mlcnb.ir.memory import address_of, aligned_empty
 from mlcnb.runtime.device import Device, cpu, cuda
 
 
@@ -240,19 +242,58 @@ def _holds(made: np.ndarray, given: np.ndarray) -> bool:
     return bool(np.array_equal(np.isfinite(made), np.isfinite(given)))
 
 
-def fresh(result: Any, taken: list[np.ndarray]) -> Any:
+def fresh(result: Any, taken: Iterable[np.ndarray] = ()) -> Any:
     """A result in memory of its own.
 
     What lies in a `taken` array, or is read-only, is copied. Each result is taken for those after.
     """
+    return _fresh(result, _Taken(taken))
+
+
+def _fresh(result: Any, taken: _Taken) -> Any:
     if isinstance(result, tuple):
-        return tuple(fresh(item, taken) for item in result)
+        return tuple(_fresh(item, taken) for item in result)
     if not isinstance(result, np.ndarray):
         return result
-    if not result.flags.writeable or any(np.may_share_memory(result, t) for t in taken):
+    if not result.flags.writeable or taken.reaches(result):
         result = result.copy()
-    taken.append(result)
+    taken.add(result)
     return result
+
+
+class _Taken:
+    """The bytes that some arrays lie in, as pieces that are apart, in order."""
+
+    def __init__(self, arrays: Iterable[np.ndarray]) -> None:
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        for array in arrays:
+            self.add(array)
+
+    def reaches(self, array: np.ndarray) -> bool:
+        """Whether one of the pieces and the bytes from the array's first to its last meet."""
+        start, end = _bytes_of(array)
+        at = bisect_right(self.ends, start)
+        return start < end and at < len(self.starts) and self.starts[at] < end
+
+    def add(self, array: np.ndarray) -> None:
+        """One more array; pieces that it touches become one."""
+        start, end = _bytes_of(array)
+        if start == end:
+            return
+        first, last = bisect_left(self.ends, start), bisect_right(self.starts, end)
+        if first < last:
+            start, end = min(start, self.starts[first]), max(end, self.ends[last - 1])
+        self.starts[first:last], self.ends[first:last] = [start], [end]
+
+
+def _bytes_of(array: np.ndarray) -> tuple[int, int]:
+    """The addresses of the first byte of an array, and behind its last."""
+    if array.flags.c_contiguous:
+        start = address_of(array)
+        return start, start + array.nbytes
+    start, end = byte_bounds(array)
+    return (start, end) if array.size else (start, start)
 
 
 def flatten(values: Any) -> list[np.ndarray]:

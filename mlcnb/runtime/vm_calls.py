@@ -157,7 +157,7 @@ def _call_inplace_packed(frame: Frame, x: rx.Call) -> Any:
     values = [frame.value(a) for a in x.args[1:]]
     kept = flatten(frame.env[p] for p in frame.function.params)
     for i in where:
-        values[i] = fresh(values[i], list(kept))
+        values[i] = fresh(values[i], kept)
     frame.kernel = f"python: {name}"
     result = registry.get_global_func(name)(*handed(frame, name, values))  # type: ignore[misc]
     if result is None:

@@ -34,6 +34,7 @@ from tests.benchmarks import (
     singles,
     starts,
     threads,
+    training,
     tuning,
     written,
 )
@@ -177,6 +178,7 @@ APART: dict[str, Callable[[argparse.Namespace], None]] = {
     "real": real.run,
     "narrow": narrow.run,
     "torch": pytorch.run,
+    "training": training.run,
     "tuning": tuning.run,
     "schedule": _schedule,
     "memory": _memory,

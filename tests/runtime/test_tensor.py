@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mlcnb as mlc
 from mlcnb.core.errors import MLCError, RuntimeInputError
@@ -94,12 +96,27 @@ def test_numbers_that_the_dtype_does_not_hold(value, dtype):
 def test_results_in_memory_of_their_own():
     a, b = X.copy(), X.copy()
     b.flags.writeable = False
-    result = fresh((a, (a, b), a[:1], 5), [])
+    result = fresh((a, (a, b), a[:1], 5))
     arrays = flatten(result)
     assert result[0] is a and result[3] == 5
     assert len(arrays) == 4 and all(x.flags.writeable for x in arrays)
     for i, one in enumerate(arrays):
         assert not any(np.shares_memory(one, other) for other in arrays[:i])
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(-3, 5), st.booleans()), max_size=12))
+def test_any_results_are_apart(pieces):
+    """Parts of one memory, backward and in steps, empty and read-only ones among them."""
+    memory = np.arange(40.0)
+    given_, results = [], []
+    for start, step, is_given in pieces:
+        part = memory[start : start + 8 * abs(step) : step or 1]
+        (given_ if is_given else results).append(part)
+    made = fresh(tuple(results), given_)
+    for before, after in zip(results, made, strict=True):
+        np.testing.assert_array_equal(before, after)
+    for i, one in enumerate(made):
+        assert not any(np.shares_memory(one, other) for other in [*made[:i], *given_])
 
 
 def test_devices():

@@ -64,7 +64,7 @@ def test_rows_that_meet_a_transposed_matrix_are_one_axis() -> None:
 
     check_pass(FlattenRows(), before, after)
     ex = mlc.compile(before)
-    assert [k for k in ex.kernels] == ["fused_NT_matmul_add"], "the bias is part of the product"
+    assert list(ex.kernels) == ["fused_NT_matmul_add"], "the bias is part of the product"
     assert [tuple(map(int, b.shape)) for b in ex.kernels[0].func.buffers][-1] == (10, 4)
 
 

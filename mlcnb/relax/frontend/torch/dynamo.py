@@ -5,8 +5,9 @@
 Dynamo cuts the program into graphs; AOTAutograd makes each functional, of ATen operators; ours is
 compiled when it is first called with such shapes, and called with PyTorch's own memory (DLPack, no
 copy of a tensor that lies in order). Under autograd both graphs, forward and backward, are ours,
-and weights are inputs; a backward graph with an operator that is not imported is PyTorch's. Where no gradient is wanted (torch.no_grad) weights are
-constants, packed as kernels read them, until somebody writes to them (`weights`).
+and weights are inputs; a backward graph with an operator that is not imported is PyTorch's. Where
+no gradient is wanted (torch.no_grad) weights are constants, packed as kernels read them, until
+somebody writes to them (`weights`).
 """
 
 from __future__ import annotations
