@@ -5,13 +5,13 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.codegen.llvm import apart
-from mlcnb.codegen.llvm.backend import PREFIX
 from mlcnb.codegen.llvm.emit.debug import emit_located
 from mlcnb.codegen.llvm.engine import compile_ir
 from mlcnb.codegen.llvm.inspect import strip
 from mlcnb.codegen.llvm.library import link
 from mlcnb.codegen.llvm.linked import MACHINES, Linked
 from mlcnb.codegen.llvm.listing import assembly_listing, ir_listing
+from mlcnb.codegen.llvm.names import PREFIX
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import walk

@@ -5,15 +5,12 @@
     kernels["matmul"].run(argv_address)
 
 Each distinct PrimFunc is compiled once, and the disk cache is asked first, by the function's full
-text: a hit costs neither scheduling nor lowering nor LLVM. Those that nobody is going to call wait
-until somebody asks for their code.
+text: a hit costs neither scheduling nor lowering nor LLVM. What nobody calls waits for a question.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -25,6 +22,7 @@ from mlcnb.codegen.llvm.emit import emit_kernel
 from mlcnb.codegen.llvm.engine import Compiled, Options, compile_many
 from mlcnb.codegen.llvm.inspect import MachineCode, facts
 from mlcnb.codegen.llvm.library import Library, link
+from mlcnb.codegen.llvm.names import PREFIX, symbol_of
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.codegen.llvm.workers import WORTHWHILE, Task, Work, Workers
 from mlcnb.core.errors import MLCError, TargetError
@@ -35,10 +33,6 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import Lowering, lower
 
 Schedule = Callable[[PrimFunc, Target], Any]
-#: before the name of a kernel: one called "exp" or "memcpy" must not stand for the C library's
-PREFIX = "kernel."
-#: characters of a name that LLVM's text or a file's name cannot hold, and how long a symbol may be
-_NO_SYMBOL, _LONGEST = re.compile(r"[^\w.]|[^\x00-\x7f]"), 150
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +55,7 @@ class Code:
 class CompiledKernel(Kernel):
     """One kernel: the PrimFunc as given, as scheduled and as lowered, its IR, assembly and code.
 
-    Args:
-        given: its code, or what makes it when it is asked for.
+    given: its code, or what makes it when it is asked for.
     """
 
     is_native = True
@@ -388,21 +381,6 @@ def schedule_name(schedule: Schedule | None) -> str | None:
     name = getattr(schedule, "__qualname__", "")
     ours = module.startswith("mlcnb.") and name.isidentifier()
     return f"{module}.{name}" if ours else None
-
-
-def symbol_of(name: str) -> str:
-    """The symbol of a kernel: what LLVM and a file's name cannot hold is spelled in hexadecimal.
-
-    One name, one symbol: `a$b` becomes `kernel.a$24b`.
-    """
-    spelled = _NO_SYMBOL.sub(lambda m: "".join(f"${b:02x}" for b in _bytes(m[0])), name)
-    if len(spelled) > _LONGEST:
-        spelled = f"{spelled[:40]}$${hashlib.sha256(_bytes(name)).hexdigest()}"
-    return PREFIX + spelled
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode(errors="surrogatepass")
 
 
 def _lookup(store: disk.Store | None, key: str) -> Emitted | None:

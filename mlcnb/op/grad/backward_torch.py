@@ -52,7 +52,8 @@ def torch_convolution_backward(
         attrs |= {k: (1, *attrs[k]) for k in ("strides", "dilation")}
         attrs["padding"] = (0, before, 0, after)
     forward = call("relax.nn.conv2d", x, weight, **attrs)
-    made = [n.emit(v) for v in shares(n.emit(forward), forward, grad, n)]
+    bound: Any = n.emit(forward)  # for its shape; nothing reads it
+    made = [n.emit(v) for v in shares(bound, forward, grad, n)]
     if rank == 1:
         made = [n.emit(call("relax.squeeze", v, axis=(2,))) for v in made]
     found = (*made, of_bias)

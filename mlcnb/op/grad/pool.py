@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import all_of, cast, const, logical_and, logical_or
+from mlcnb.ir.prim_ops import all_of, cast, const
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded, wide
 from mlcnb.op._dims import refuse, size, tell, unfit, want_same_dtype
@@ -154,48 +154,17 @@ class MaxPool2dBackward(PoolBackward):
     def part(self, output_grad: Any, data: Any) -> Any:
         """Where the element is the first of the window's largest."""
         pool, kind = self.forward, accumulator(data.dtype)
-        best = loops.max_pool(pool, data)
-        first = self.first(best, data)
+        windows = loops.windows_of(pool).items()
+        own = {c: te.reduce_axis((0, w.size), name=f"s{c.lower()}") for c, w in windows}
+        first = loops.first_largest(pool, data, loops.max_pool(pool, data), own)
 
         def given(at: Any, taps: Any) -> Any:
             index = _layout.index_in(pool.out_layout, at)
             grad = cast(kind, output_grad(*index))
-            is_it = first(*index).equal(_number(taps, pool))
+            is_it = first(*index).equal(loops.number_of(taps))
             return te.Select(is_it, grad, const(0, kind))
 
         return given
-
-    def first(self, best: Any, data: Any) -> Any:
-        """te tensor: the number of the window's first element that is its largest, or NaN."""
-        pool = self.forward
-        windows = loops.windows_of(pool)
-        low = const(float("-inf"), data.dtype)
-        sizes = _layout.sizes_of(self.layout, data.shape)
-        axes = {c: te.reduce_axis((0, w.size), name=f"s{c.lower()}") for c, w in windows.items()}
-
-        def number(*index: Any) -> Any:
-            where = _layout.places(pool.out_layout, index)
-            at, inside = dict(where), []
-            for c, w in windows.items():
-                y = where[c].outer * w.stride - w.before + axes[c] * w.dilation
-                inside += [y >= 0, y < sizes[c]]
-                at[c] = _layout.Place(y)
-            held = all_of(*inside)
-            value = te.if_then_else(held, data(*_layout.index_in(self.layout, at)), low)
-            top = logical_or(value.equal(best(*index)), te.isnan(value))
-            beyond = const(int(np.prod(self.pool_size)), "int64")
-            chosen = te.if_then_else(logical_and(held, top), _number(axes, pool), beyond)
-            return te.min(chosen, axis=list(axes.values()))
-
-        return te.compute(best.shape, number, name="pool_first")
-
-
-def _number(taps: Any, pool: Any) -> Any:
-    """An element of a window, counted row by row, as an int64: indices of a graph's loops are."""
-    total = const(0, "int64")
-    for axis, extent in zip(taps.values(), pool.pool_size, strict=True):
-        total = total * extent + cast("int64", axis.var if hasattr(axis, "var") else axis)
-    return total
 
 
 @operator("relax.grad.avg_pool2d_backward")

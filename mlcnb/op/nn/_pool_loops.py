@@ -152,6 +152,53 @@ def max_pool(pool: Any, x: Any) -> Any:
     return slide(pool, x, low, te.max, "pool_max")
 
 
+def first_largest(pool: Any, x: Any, best: Any, axes: dict[str, Any]) -> Any:
+    """te tensor: the number of the first element of each window that is `best` there, or NaN.
+
+    Elements are numbered along `axes`, row by row: `axes_of`, or each window's own elements.
+    """
+    windows, sizes = windows_of(pool), _layout.sizes_of(pool.layout, x.shape)
+    low = p.const(float("-inf"), x.dtype) if x.dtype.is_float else p.min_value(x.dtype)
+
+    def number(*index: Any) -> Any:
+        at, held = _layout.places(pool.out_layout, index), []
+        for c, w in windows.items():
+            if p.as_int(axes[c].dom.extent) == w.size:
+                y = at[c].outer * w.stride - w.before + axes[c] * w.dilation
+                held += [y >= 0, y < sizes[c]]
+            else:
+                y, held = axes[c], held + w.sees(at[c].outer, axes[c])
+            at[c] = _layout.Place(y)
+        inside = p.all_of(*held)
+        value = te.if_then_else(inside, x(*_layout.index_in(pool.layout, at)), low)
+        is_it = value.equal(best(*index))
+        if x.dtype.is_float:
+            is_it = p.logical_or(is_it, te.isnan(value))
+        found = number_of(axes)
+        none = p.const(_FLOATS, found.dtype) if found.dtype.is_float else p.max_value(found.dtype)
+        chosen = p.select(p.logical_and(inside, is_it), found, none)
+        return te.min(chosen, axis=list(axes.values()))
+
+    return te.compute(best.shape, number, name="pool_first")
+
+
+def number_of(axes: dict[str, Any]) -> Any:
+    """An element of a window, counted along `axes` row by row: as float32 where that holds all
+    numbers, for more of those fit into a vector than of the int64 of a graph's indices.
+    """
+    extents = [axis.dom.extent for axis in axes.values()]
+    count = p.as_int(product(extents))
+    kind = "float32" if count is not None and count <= _FLOATS else "int64"
+    total = p.const(0, kind)
+    for axis, count in zip(axes.values(), extents, strict=True):
+        total = total * p.cast(kind, count) + p.cast(kind, axis.var)
+    return total
+
+
+#: the largest number up to which float32 has all integers
+_FLOATS = 1 << 24
+
+
 def avg_pool(pool: Any, x: Any) -> Any:
     """The sum of each window, then divided by how many elements count."""
     kind = accumulator(x.dtype)

@@ -170,10 +170,11 @@ class Attention(Attends):
         """
         query, key, value, *bias = call.args
         infos = [x.struct_info for x in (query, key, value)]
-        dims = [getattr(info, "dims", None) for info in infos]
+        dims: Any = [getattr(info, "dims", None) for info in infos]
         if None in dims or infos[0].dtype is None:
             return None
-        factor, sizes = self.factor(dims[0][3]), [as_int(d[1]) for d in dims[:2]]
+        factor: Any = self.factor(dims[0][3])
+        sizes: list[Any] = [as_int(d[1]) for d in dims[:2]]
         is_masked = self.causal_mask is not None
         if factor is None or (is_masked and None in sizes):
             return None

@@ -15,10 +15,6 @@ from mlcnb.ir.prim_ops import (
     cast,
     ceildiv,
     const,
-    logical_and,
-    logical_or,
-    min_value,
-    select,
 )
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, in_wide, rounded
@@ -34,7 +30,6 @@ from mlcnb.relax.expr import Expr
 from mlcnb.relax.expr import const as constant
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 from mlcnb.relax.struct_info import TupleStructInfo
-from mlcnb.tir import op as tir_op
 
 
 class AdaptiveAvgPool(OpDecl):
@@ -211,44 +206,30 @@ class MaxPoolIndices(Pool):
         return seen.max(0).astype(x.dtype), self.renumbered(where, x.shape).astype(np.int64)
 
     def compute(self, x: Any) -> Any:
-        """One reduction of pairs (value, row-major position)."""
-        kind, windows = x.dtype, loops.windows_of(self)
-        low = const(float("-inf"), kind) if kind.is_float else min_value(kind)
+        """The maxima; the first element of each window that is one; where that stands."""
+        windows = loops.windows_of(self)
+        values = loops.max_pool(self, x)
         axes = loops.axes_of(windows, _layout.sizes_of(self.layout, x.shape))
-        first_max = tir_op.comm_reducer(_first_max, lambda *kinds: (low, const(-1, "int64")))
+        first = loops.first_largest(self, x, values, axes)
+        extents = [axis.dom.extent for axis in axes.values()]
 
-        def element(*index: Any) -> Any:
-            spatial, real = [], []
-            for i, (c, w) in enumerate(windows.items()):
-                if w.outgrows(x.shape[2 + i]):
-                    spatial.append(axes[c])
-                    real += w.sees(index[2 + i], axes[c])
-                    continue
-                at = index[2 + i] * w.stride + axes[c] * w.dilation - w.before
-                spatial.append(at)
-                real += [at >= 0, at < x.shape[2 + i]]
-            value = te.if_then_else(all_of(*real), x(index[0], index[1], *spatial), low)
-            where = ravel([index[0], index[1], *spatial], x.shape)
-            pair = (value, select(all_of(*real), cast("int64", where), const(-1, "int64")))
-            return first_max(pair, axis=list(axes.values()))
+        def position(*index: Any) -> Any:
+            number, spatial = cast("int64", first(*index)), []
+            for i, (w, digit) in enumerate(
+                zip(windows.values(), unravel(number, extents), strict=True)
+            ):
+                at = index[2 + i] * w.stride + digit * w.dilation - w.before
+                spatial.append(digit if w.outgrows(x.shape[2 + i]) else at)
+            return cast("int64", ravel([index[0], index[1], *spatial], x.shape))
 
-        shape = loops.result_shape(self, x.shape)
-        values, places = te.compute(shape, element, name="max_pool_indices")
+        places = te.compute(values.shape, position, name="max_pool_indices")
         if not self.column_major:
             return values, places
 
         def renumbered(*index: Any) -> Any:
             return cast("int64", self.renumbered(places(*index), x.shape))
 
-        return values, te.compute(shape, renumbered, name="column_major")
-
-
-def _first_max(a: Any, b: Any) -> Any:
-    """Of two (value, position): the larger value, or the position that comes first."""
-    unset, better = a[1] < 0, b[0] > a[0]
-    earlier = logical_and(b[0].equal(a[0]), logical_and(b[1] >= 0, b[1] < a[1]))
-    take = logical_or(logical_and(unset, b[1] >= 0), logical_or(better, earlier))
-    return select(take, b[0], a[0]), select(take, b[1], a[1])
+        return values, te.compute(values.shape, renumbered, name="column_major")
 
 
 @onnx("LpPool", since=2)

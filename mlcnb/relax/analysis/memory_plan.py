@@ -133,7 +133,8 @@ def never_called(mod: IRModule) -> set[str]:
     Of functions with known sizes; for others, and where only a part of a function is planned, one
     of these may be called all the same.
     """
-    joining, called = set(), set()
+    joining: set[str] = set()
+    called: set[str] = set()
     for func in mod.functions.values():
         if not isinstance(func, Function):
             continue
