@@ -127,6 +127,22 @@ CASES: dict[str, list[tuple[Callable[..., Any], list[np.ndarray]]]] = {
             [of(1, 2, 6, 7), of(3, 2, 2, 3)],
         ),
         (
+            lambda x, w: op.nn.conv2d(x, w, strides=2, padding=1),
+            [of(2, 3, 6, 7), of(2, 3, 3, 3)],
+        ),
+        (
+            lambda x, w: op.nn.conv2d(x, w, strides=[3, 2]),
+            [of(1, 2, 9, 6), of(3, 2, 1, 1)],
+        ),
+        (
+            lambda x, w: op.nn.conv2d(x, w, strides=4, padding=[2, 2, 0, 0]),
+            [of(1, 2, 2, 2), of(3, 2, 1, 1)],
+        ),
+        (
+            lambda x, w: op.nn.conv2d(x, w, strides=10, padding=[0, 1, 5, 0]),
+            [of(1, 2, 2, 3), of(3, 2, 1, 2)],
+        ),
+        (
             lambda x, w: op.nn.conv2d(x, w, strides=[2, 1], padding=1, groups=2),
             [of(2, 4, 4, 3), of(6, 2, 3, 3)],
         ),

@@ -72,7 +72,7 @@ def _matmul(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
 @rule("nn.conv2d")
 def _conv2d(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     """Data: the transposed convolution. Weight: data and grad, convolved with batch and channels
-    exchanged, strides and dilation too.
+    exchanged, strides and dilation too. reached: the end of what the windows see.
     """
     data, weight = call.args
     at: Any = attrs_of(call)
@@ -86,57 +86,48 @@ def _conv2d(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     sizes, kernel, out = (
         [known(d, call) for d in dims_of(x, call)[2:]] for x in (data, weight, var)
     )
-    reach = [
-        (o - 1) * s + d * (k - 1) + 1 - low - high
-        for o, s, d, k, low, high in zip(
-            out, at.strides, at.dilation, kernel, at.padding[:2], at.padding[2:], strict=True
+    reached = [
+        (o - 1) * s + d * (k - 1) + 1 - low
+        for o, s, d, k, low in zip(
+            out, at.strides, at.dilation, kernel, at.padding[:2], strict=True
         )
     ]
+    if min(reached) < 1:  # all windows lie in the padding
+        return [op.zeros_like(data), op.zeros_like(weight)]
+    after = [max(end - size, 0) for end, size in zip(reached, sizes, strict=True)]
     of_data = op.nn.conv2d_transpose(
         grad,
         weight,
         strides=at.strides,
-        padding=at.padding,
-        output_padding=[size - r for size, r in zip(sizes, reach, strict=True)],
+        padding=[*at.padding[:2], *after],
+        output_padding=[max(size - end, 0) for end, size in zip(reached, sizes, strict=True)],
         dilation=at.dilation,
         groups=at.groups,
         data_layout="NCHW",
         kernel_layout="IOHW",
     )
-    return [of_data, _conv2d_weight(call, at, grad, sizes, kernel, out)]
-
-
-def _conv2d_weight(
-    call: Call, at: Any, grad: Any, sizes: list[int], kernel: list[int], out: list[int]
-) -> Any:
-    data: Any = call.args[0]
-    n, channels = dims_of(data, call)[:2]
+    if reached != [size + more for size, more in zip(sizes, after, strict=True)]:
+        sizes = [min(end, size) for end, size in zip(reached, sizes, strict=True)]
+        data = op.strided_slice(data, axes=[2, 3], begin=[0, 0], end=sizes)
+    n, channels = dims_of(call.args[0], call)[:2]
     inner = channels // at.groups
     if at.groups != 1:
         split = op.permute_dims(
             op.reshape(data, (n, at.groups, inner, *sizes)), axes=[1, 0, 2, 3, 4]
         )
         data = op.reshape(split, (n * at.groups, inner, *sizes))
-    made = op.nn.conv2d(
+    of_weight = op.nn.conv2d(
         data,
         grad,
         strides=at.dilation,
-        padding=at.padding,
+        padding=[*at.padding[:2], *after],
         dilation=at.strides,
         groups=at.groups,
         data_layout="CNHW",
         kernel_layout="IOHW",
         out_layout="CNHW",
     )
-    found = [
-        (size + low + high - (o - 1) * s - 1) // d + 1
-        for size, low, high, o, s, d in zip(
-            sizes, at.padding[:2], at.padding[2:], out, at.strides, at.dilation, strict=True
-        )
-    ]
-    if found == kernel:
-        return made
-    return op.strided_slice(made, axes=[2, 3], begin=[0, 0], end=kernel)
+    return [of_data, of_weight]
 
 
 @rule("nn.max_pool2d", "nn.avg_pool2d")
