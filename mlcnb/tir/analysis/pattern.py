@@ -21,6 +21,7 @@ from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.analysis.structure import outer_blocks
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.reducers import is_element
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, IterType, Stmt
 
 
@@ -158,7 +159,7 @@ def _is_multiply_add(store: Stmt) -> bool:
     if not isinstance(store, BufferStore):
         return False
     value = store.value
-    if not (isinstance(value, e.Add) and _is_same_element(store, value.a)):
+    if not (isinstance(value, e.Add) and is_element(value.a, store)):
         return False
     product = _uncast(value.b)
     if not isinstance(product, e.Mul):
@@ -171,14 +172,6 @@ def _is_used_again(store: BufferStore, x: PrimExpr) -> bool:
         return False
     used = {v for index in x.indices for v in _index_vars(index)}
     return any(v not in used for v in store.indices)
-
-
-def _is_same_element(store: BufferStore, x: PrimExpr) -> bool:
-    return (
-        isinstance(x, BufferLoad)
-        and x.buffer is store.buffer
-        and all(structural_equal(a, b) for a, b in zip(x.indices, store.indices, strict=True))
-    )
 
 
 def _uncast(x: PrimExpr) -> PrimExpr:
