@@ -161,10 +161,10 @@ def _is_multiply_add(store: Stmt) -> bool:
     value = store.value
     if not (isinstance(value, e.Add) and is_element(value.a, store)):
         return False
-    product = _uncast(value.b)
+    product = uncast(value.b)
     if not isinstance(product, e.Mul):
         return False
-    return all(_is_used_again(store, _uncast(side)) for side in (product.a, product.b))
+    return all(_is_used_again(store, uncast(side)) for side in (product.a, product.b))
 
 
 def _is_used_again(store: BufferStore, x: PrimExpr) -> bool:
@@ -174,7 +174,8 @@ def _is_used_again(store: BufferStore, x: PrimExpr) -> bool:
     return any(v not in used for v in store.indices)
 
 
-def _uncast(x: PrimExpr) -> PrimExpr:
+def uncast(x: PrimExpr) -> PrimExpr:
+    """The value itself, whatever other dtypes it is turned into."""
     while isinstance(x, e.Cast):
         x = x.value
     return x

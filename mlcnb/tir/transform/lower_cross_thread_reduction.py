@@ -39,7 +39,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.op.calls import tvm_thread_allreduce
-from mlcnb.tir.reducers import Reducer, matched_update
+from mlcnb.tir.reducers import Reducer, is_neutral, matched_update
 
 #: the attribute around a reduction over threads
 REDUCE_SCOPE = "reduce_scope"
@@ -183,9 +183,9 @@ class _Nest:
             raise self.refusal(missing, self.block, "bind another loop, or rfactor it first")
         self.refuse_elsewhere(update, init, found[1])
         reducer, value = found
-        identity = reducer.identity(update.buffer.dtype)
-        if _is_identity(reducer, init.value, identity):
+        if is_neutral(reducer, init.value):
             return _Combination(reducer, value, init.value, None)
+        identity = reducer.identity(update.buffer.dtype)
         return _Combination(reducer, value, identity, init.value)
 
     def refuse_elsewhere(self, update: s.BufferStore, init: s.BufferStore, value: Any) -> None:
@@ -327,13 +327,6 @@ class _Nest:
                     "its predicate mixes spatial and reduce loops", self.realize,
                     "split the loops so that each has a predicate of its own",
                 )  # fmt: skip
-
-
-def _is_identity(reducer: Reducer, value: PrimExpr, identity: PrimExpr) -> bool:
-    if structural_equal(value, identity):
-        return True
-    least = {"max": float("-inf"), "min": float("inf")}.get(reducer.name)
-    return isinstance(value, e.FloatImm) and value.value == least
 
 
 def _register(of: Buffer, name: str) -> Buffer:
