@@ -7,6 +7,7 @@ import json
 import math
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +45,29 @@ def give(shown: Any, args: argparse.Namespace, data: Any) -> None:
         args: what `add_form` declares.
         data: gives the JSON values.
     """
-    if args.json:
-        print(json.dumps(data(), indent=1, allow_nan=False))
-        return
-    if args.export is None:
-        print(text_of(shown))
+    if args.json or args.export is None:
+        answer(args, lambda: text_of(shown), data, allow_nan=False)
         return
     from mlcnb.widgets.registry import page_of
 
     page = page_of(shown) if args.export.suffix != ".md" else None
     print(mlcnb.export(shown if page is None else page, args.export))
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Declare --json: what `answer` prints."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def answer(
+    args: argparse.Namespace, text: Callable[[], Any], data: Callable[[], Any], **form: Any
+) -> int:
+    """Print a text, or JSON values where --json asks for them; gives 0.
+
+    form: options of `json.dumps`.
+    """
+    print(json.dumps(data(), **{"indent": 1, **form}) if args.json else text())
+    return 0
 
 
 def text_of(*shown: Any) -> str:

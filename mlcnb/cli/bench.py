@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=_model.threads, default=1, metavar="N")
     _inputs.add_batch(parser)
     parser.add_argument("--seconds", type=float, default=2.0, help="of timing for each model")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _model.add_json(parser)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ mlcnb run takes the file, as does mlcnb.load_module in Python.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -28,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="direct: never by Winograd's algorithm, which is faster and rounds more",
     )
     parser.add_argument("--db", type=Path, metavar="DIR", help="what mlcnb tune has found")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _model.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,8 +46,5 @@ def run(args: argparse.Namespace) -> int:
         "kernels": len(ex.kernels),
         "seconds": round(time.perf_counter() - start, 3),
     }
-    if args.json:
-        print(json.dumps(report, indent=2))
-    else:
-        print("{output}: {kernels} kernels, {bytes:,} bytes, {seconds:.1f} s".format(**report))
-    return 0
+    words = "{output}: {kernels} kernels, {bytes:,} bytes, {seconds:.1f} s"
+    return _model.answer(args, lambda: words.format(**report), lambda: report, indent=2)

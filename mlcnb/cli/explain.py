@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
+from functools import partial
 from typing import Any
 
 import mlcnb
@@ -28,14 +28,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("step", nargs="?", metavar="STEP", help="a primitive's name: split, …")
     parser.add_argument("place", nargs="?", metavar="PLACE", help="a block or loop, or some: i,j")
     parser.add_argument("given", nargs="*", metavar="NAME=VALUE", help="the other arguments")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _model.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the words, or their JSON."""
     if args.step is None:
-        _tell(args, _page(args).explain())
-        return 0
+        text = _page(args).explain()
+        return _model.answer(args, lambda: text, lambda: {"text": text.splitlines()})
     if args.place is None:
         raise MLCError(f"{args.step} at which block or loop?", hint="mlcnb legal FILE lists them")
     sch = _loops.schedule_of(args)
@@ -46,15 +46,14 @@ def run(args: argparse.Namespace) -> int:
     except ScheduleError as error:
         if error.root is None:  # no step was tried: there is no such place, or argument
             raise
-        _tell(args, _model.text_of(error), refusal(error))
+        _model.answer(args, partial(_model.text_of, error), partial(refusal, error))
         return 1
     before, after = sch.steps[-2], sch.steps[-1]
     change = mlcnb.diff(before.mod, after.mod)
     words = _model.text_of(change)
     call = page.code.splitlines()[-1]
     data = {"legal": True, "proof": after.proof, "call": call, "change": change.summary}
-    _tell(args, f"legal, {after.proof}: {call}\n{words}", data)
-    return 0
+    return _model.answer(args, lambda: f"legal, {after.proof}: {call}\n{words}", lambda: data)
 
 
 def _page(args: argparse.Namespace) -> Any:
@@ -63,11 +62,6 @@ def _page(args: argparse.Namespace) -> Any:
     if is_model and args.kernel is None:
         return mlcnb.explore(_model.load(args))
     return mlcnb.explore(_loops.schedule_of(args))
-
-
-def _tell(args: argparse.Namespace, text: str, data: dict[str, Any] | None = None) -> None:
-    plain = {"text": text.splitlines()} if data is None else data
-    print(json.dumps(plain, indent=1) if args.json else text)
 
 
 def argument(text: str) -> tuple[str, Any]:

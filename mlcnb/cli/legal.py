@@ -7,7 +7,6 @@ or of a loop; without it all of them are listed. mlcnb explain tells more of one
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 import mlcnb
@@ -18,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _loops.add_loops(parser)
     parser.add_argument("place", nargs="?", metavar="PLACE", help="the name of a block or loop")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _model.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,11 +25,7 @@ def run(args: argparse.Namespace) -> int:
     sch = _loops.schedule_of(args)
     explorer: Any = mlcnb.explore(sch)
     found = everywhere(sch) if args.place is None else [explorer.legal(args.place)]
-    if args.json:
-        print(json.dumps([report(x) for x in found], indent=1))
-    else:
-        print(_model.text_of(*found))
-    return 0
+    return _model.answer(args, lambda: _model.text_of(*found), lambda: list(map(report, found)))
 
 
 def everywhere(sch: Any) -> list[Any]:

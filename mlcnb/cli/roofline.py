@@ -8,7 +8,6 @@ roof. Kernels are made for sizes that are known: those that MODEL leaves open ar
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _inputs.add_batch(parser)
     parser.add_argument("--threads", type=_model.threads, metavar="N")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it too: .png, .svg or .pdf")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _model.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,12 +35,11 @@ def run(args: argparse.Namespace) -> int:
     roof = mlcnb.roofline(args.threads)
     if args.plot is not None:
         _draw(kernels or roof, args.plot)
-    if args.json:
-        data = {**asdict(roof), "kernels": [_model.strip_data(x) for x in kernels]}
-        print(json.dumps(data, indent=1))
-    else:
-        print(_model.text_of(roof, *([kernels] if kernels else [])))
-    return 0
+    return _model.answer(
+        args,
+        lambda: _model.text_of(roof, *([kernels] if kernels else [])),
+        lambda: {**asdict(roof), "kernels": [_model.strip_data(x) for x in kernels]},
+    )
 
 
 def _draw(shown: Any, path: Path) -> None:

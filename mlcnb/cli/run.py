@@ -9,7 +9,6 @@ first. What comes out is summed up; --output keeps it.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--threads", type=_model.threads, metavar="N")
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.npz", help="keep the results")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _model.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,11 +48,7 @@ def run(args: argparse.Namespace) -> int:
         with replacing(args.output) as part, part.open("wb") as file:
             np.savez(file, *results)
     reports = [describe(array, names, args.top) for array in results]
-    if args.json:
-        print(json.dumps(reports, indent=2))
-    else:
-        print("\n".join(show(report) for report in reports))
-    return 0
+    return _model.answer(args, lambda: "\n".join(map(show, reports)), lambda: reports, indent=2)
 
 
 def describe(array: np.ndarray, names: list[str] | None, top: int) -> dict[str, Any]:

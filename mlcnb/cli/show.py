@@ -23,6 +23,8 @@ import mlcnb
 from mlcnb.cli import _model
 from mlcnb.core.errors import MLCError
 
+Text = Callable[[Any, argparse.Namespace], str]
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -37,76 +39,23 @@ def run(args: argparse.Namespace) -> int:
     """Print the text of the stage, or its JSON, or write its page."""
     if args.kernel is not None and args.stage not in _ONE_BY_ONE.split(", "):
         raise MLCError(f"--stage {args.stage} is of the whole model", hint=f"one of {_ONE_BY_ONE}")
+    made, words = STAGES[args.stage]
+    shown = made(_model.load(args), args)
     if args.export is None and not args.json:
-        print(STAGES[args.stage](_model.load(args), args))
+        print(words(shown, args))
         return 0
     from mlcnb.view.data import to_data
 
-    obj = _OBJECTS[args.stage](_model.load(args), args)
-    _model.give(obj, args, lambda: to_data(obj))
+    _model.give(shown, args, lambda: to_data(shown))
     return 0
 
 
-# -- text of a stage -------------------------------------------------------------------------------
-
-
-def summary(mod: Any, args: argparse.Namespace) -> str:
-    """What a cell shows of the model, as text."""
-    return _model.text_of(mod)
-
-
-def passes(mod: Any, args: argparse.Namespace) -> str:
-    """What each pass of the default pipeline did."""
-    return _model.text_of(traced(mod, args))
-
-
-def kernels(mod: Any, args: argparse.Namespace) -> str:
-    """What a cell shows of the compiled model, as text."""
-    return _model.text_of(mlcnb.compile(mod, target="llvm"))
-
-
-def relax(mod: Any, args: argparse.Namespace) -> str:
-    """The graph as imported."""
-    return mod.script(dialect=args.dialect)
-
-
-def optimized(mod: Any, args: argparse.Namespace) -> str:
-    """The graph and its loops after the default pipeline."""
-    return mlcnb.get_pipeline("default")(mod).script(dialect=args.dialect)
-
-
-def tir(mod: Any, args: argparse.Namespace) -> str:
-    """The loop functions after the default pipeline."""
-    return lowered(mod, args).script(dialect=args.dialect)
-
-
-def scheduled(mod: Any, args: argparse.Namespace) -> str:
-    """The loop functions after scheduling."""
-    return fast(mod, args).script(dialect=args.dialect)
-
-
-def llvm(mod: Any, args: argparse.Namespace) -> str:
-    """The LLVM IR of the kernels, as LLVM is given it."""
-    return code(mod, args, ";", lambda kernel: kernel.llvm_ir)
-
-
-def llvm_optimized(mod: Any, args: argparse.Namespace) -> str:
-    """The LLVM IR of the kernels, after LLVM's passes."""
-    return code(mod, args, ";", lambda kernel: kernel.llvm_ir_optimized)
-
-
-def asm(mod: Any, args: argparse.Namespace) -> str:
-    """The assembly of the kernels."""
-    return code(mod, args, "#", lambda kernel: kernel.asm)
-
-
-def code(mod: Any, args: argparse.Namespace, comment: str, text: Callable[[Any], str]) -> str:
-    """The text of each kernel, or of one of them, under its name."""
-    kernels = _model.chosen(dict(mlcnb.compile(mod, target="llvm").kernels), args.kernel)
-    return "\n\n".join(f"{comment} {name}\n{text(kernel)}" for name, kernel in kernels.items())
-
-
 # -- what a stage is -------------------------------------------------------------------------------
+
+
+def imported(mod: Any, args: argparse.Namespace) -> Any:
+    """The model as imported."""
+    return mod
 
 
 def traced(mod: Any, args: argparse.Namespace) -> Any:
@@ -114,15 +63,19 @@ def traced(mod: Any, args: argparse.Namespace) -> Any:
     return mlcnb.transform.trace(mlcnb.get_pipeline("default"), mod)
 
 
+def optimized(mod: Any, args: argparse.Namespace) -> Any:
+    """The graph and its loops after the default pipeline."""
+    return mlcnb.get_pipeline("default")(mod)
+
+
 def lowered(mod: Any, args: argparse.Namespace) -> Any:
     """The loop functions after the default pipeline, as a module."""
-    return loop_functions(mlcnb.get_pipeline("default")(mod), args)
+    return loop_functions(optimized(mod, args), args)
 
 
 def fast(mod: Any, args: argparse.Namespace) -> Any:
     """The loop functions after scheduling, as a module."""
-    made = mlcnb.get_pipeline("default")(mod)
-    return loop_functions(mlcnb.dlight.ApplyDefaultSchedule()(made), args)
+    return loop_functions(mlcnb.dlight.ApplyDefaultSchedule()(optimized(mod, args)), args)
 
 
 def loop_functions(mod: Any, args: argparse.Namespace) -> Any:
@@ -136,24 +89,40 @@ def compiled(mod: Any, args: argparse.Namespace) -> Any:
     return ex if args.kernel is None else _model.chosen(dict(ex.kernels), args.kernel)[args.kernel]
 
 
-STAGES: dict[str, Callable[[Any, argparse.Namespace], str]] = {
-    "summary": summary,
-    "relax": relax,
-    "passes": passes,
-    "optimized": optimized,
-    "tir": tir,
-    "scheduled": scheduled,
-    "kernels": kernels,
-    "llvm": llvm,
-    "llvm-opt": llvm_optimized,
-    "asm": asm,
-}
-_OBJECTS: dict[str, Callable[[Any, argparse.Namespace], Any]] = {
-    **dict.fromkeys(("summary", "relax"), lambda mod, args: mod),
-    "passes": traced,
-    "optimized": lambda mod, args: mlcnb.get_pipeline("default")(mod),
-    "tir": lowered,
-    "scheduled": fast,
-    **dict.fromkeys(("kernels", "llvm", "llvm-opt", "asm"), compiled),
+# -- text of a stage -------------------------------------------------------------------------------
+
+
+def view(shown: Any, args: argparse.Namespace) -> str:
+    """What a cell shows of it, as text."""
+    return _model.text_of(shown)
+
+
+def script(shown: Any, args: argparse.Namespace) -> str:
+    """Its TVMScript."""
+    return str(shown.script(dialect=args.dialect))
+
+
+def code(comment: str, form: str) -> Text:
+    """The text of each kernel, or of one of them, in a form of it, under its name."""
+
+    def text(shown: Any, args: argparse.Namespace) -> str:
+        kernels = dict(shown.kernels) if args.kernel is None else {args.kernel: shown}
+        return "\n\n".join(f"{comment} {name}\n{getattr(k, form)}" for name, k in kernels.items())
+
+    return text
+
+
+#: stage -> what it is, and its text
+STAGES: dict[str, tuple[Callable[[Any, argparse.Namespace], Any], Text]] = {
+    "summary": (imported, view),
+    "relax": (imported, script),
+    "passes": (traced, view),
+    "optimized": (optimized, script),
+    "tir": (lowered, script),
+    "scheduled": (fast, script),
+    "kernels": (compiled, view),
+    "llvm": (compiled, code(";", "llvm_ir")),
+    "llvm-opt": (compiled, code(";", "llvm_ir_optimized")),
+    "asm": (compiled, code("#", "asm")),
 }
 _ONE_BY_ONE = "tir, scheduled, llvm, llvm-opt, asm"

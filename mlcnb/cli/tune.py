@@ -8,7 +8,6 @@ Ctrl-C ends the search and keeps what was measured.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="llvm", help="what to tune for (default: llvm)")
     parser.add_argument("--threads", type=_model.threads, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _model.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,12 +40,10 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         database=mlcnb.meta_schedule.JSONDatabase(work_dir=args.db),
     )
-    if args.json:
-        print(json.dumps(report(found), indent=2))
-    else:
-        print(display.plain(found))
-        print(f"mlcnb compile {args.model} --db {args.db} -o OUT takes what was found")
-    return 0
+    then = f"mlcnb compile {args.model} --db {args.db} -o OUT takes what was found"
+    return _model.answer(
+        args, lambda: f"{display.plain(found)}\n{then}", lambda: report(found), indent=2
+    )
 
 
 def report(found: Any) -> dict[str, Any]:

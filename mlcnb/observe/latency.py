@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.evaluate import evaluate
 from mlcnb.core.node import Node, children, walk
 from mlcnb.ir import expr as e
@@ -109,8 +110,4 @@ def _waits(n: Node) -> bool:
 def _sums_up(loop: s.For) -> bool:
     """True if iterations update one element after the other."""
     stores = (x for x in walk(loop.body) if isinstance(x, s.BufferStore))
-    return any(not _uses(x.indices, loop) for x in stores)
-
-
-def _uses(indices: Any, loop: s.For) -> bool:
-    return any(x is loop.loop_var for i in indices for x in walk(i))
+    return any(loop.loop_var not in variables_of(x.indices) for x in stores)

@@ -54,9 +54,8 @@ def matched_update(store: s.BufferStore) -> tuple[Reducer, e.PrimExpr] | None:
         return None
     left, right = store.value.a, store.value.b  # type: ignore[attr-defined]
     for old, new in ((left, right), (right, left)):
-        if isinstance(old, BufferLoad) and old.buffer is store.buffer:
-            if structural_equal(old.indices, store.indices):
-                return reducer, new
+        if is_element(old, store):
+            return reducer, new
     return None
 
 

@@ -244,13 +244,3 @@ def _strips(shown: Sequence[Request]) -> Drawing:
     legend = "lanes 0 to 31: a letter is a sector of 32 bytes, a number is a bank; orange waits"
     d.text(0, top + 8, legend, FAINT, size=10)
     return d
-
-
-def words_of_lane(r: WarpRun, q: Request, lane: int) -> str:
-    """`lane 3, thread (3, 0, 0): A_shared[3, 0], byte 384, bank 0`"""
-    who = f"lane {lane}, thread {thread(r, r.warp * LANES + lane)}"
-    if not q.active[lane]:
-        return f"{who}: takes no part"
-    at = int(q.at[lane])
-    place = f"bank {int(q.banks[lane])}" if q.is_shared else f"sector {at // 32}, line {at // 128}"
-    return f"{who}: {q.instruction.element(at)}, byte {at:,}, {place}"

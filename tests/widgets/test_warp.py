@@ -10,7 +10,7 @@ import mlcnb as mlc
 from mlcnb.core.errors import MLCError
 from mlcnb.target import Target
 from mlcnb.testing.gallery.programs import matmul
-from mlcnb.view.warp import words_of_lane
+from mlcnb.view.warp import thread
 from mlcnb.widgets.base import MODULE_LIMIT, esm, pack, unpack
 from tests.observe.warps.programs import copied, product, schedule_of_transpose, transposed
 from tests.view.allowed import check_html
@@ -68,6 +68,16 @@ def test_a_long_warp_shows_each_instruction():
     done = {numbers.index(q.instruction.number) for q in run.requests}
     assert {r["of"] for r in page["requests"]} == done
     assert page["says"].startswith("the first 320 requests of this warp, and the first of each")
+
+
+def words_of_lane(r, q, lane):
+    """`lane 3, thread (3, 0, 0): A_shared[3, 0], byte 384, bank 0`"""
+    who = f"lane {lane}, thread {thread(r, r.warp * 32 + lane)}"
+    if not q.active[lane]:
+        return f"{who}: takes no part"
+    at = int(q.at[lane])
+    place = f"bank {int(q.banks[lane])}" if q.is_shared else f"sector {at // 32}, line {at // 128}"
+    return f"{who}: {q.instruction.element(at)}, byte {at:,}, {place}"
 
 
 def test_another_block_and_warp():

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from mlcnb.core.errors import MLCError
 from mlcnb.core.node import identical, replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
@@ -317,15 +316,3 @@ def _closure(calls: dict[GlobalVar, list[GlobalVar]], start: GlobalVar) -> set[G
 def result_of(func: rx.Function) -> Any:
     """The expression that a function returns."""
     return func.body.body if isinstance(func.body, rx.SeqExpr) else func.body
-
-
-def binding_named(func: rx.Function, name: str) -> rx.Binding:
-    """The binding of the variable with that name.
-
-    Raises:
-        MLCError: there is none.
-    """
-    found = name_to_binding(func).get(name)
-    if not found:
-        raise MLCError(f"no binding {name!r} in the function", hint="names: see func.show()")
-    return found[0]

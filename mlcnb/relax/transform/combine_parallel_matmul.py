@@ -28,6 +28,7 @@ from mlcnb.relax.analysis.struct_info import same_dim, same_dims
 from mlcnb.relax.analysis.variables import bound_vars, uses, value_uses
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
 from mlcnb.relax.operator import called
+from mlcnb.relax.transform.outline import ordered
 
 #: f(left operand, right operands, biases, what each variable is bound to) -> combine these?
 Check = Callable[[rx.Var, Sequence[rx.Var], Sequence[rx.Var], dict[rx.Var, Any]], bool]
@@ -105,7 +106,7 @@ class _Combiner:
             return bindings
         self.found += len(branches)
         made, items = self.product(left, branches, depth)
-        return _ordered(_with(bindings, branches, depth, made, items))
+        return list(ordered(_with(bindings, branches, depth, made, items)))
 
     def branch(self, bindings: list[rx.Binding], product: rx.VarBinding) -> _Branch:
         """The product with the bias and the activation that alone use it."""
@@ -260,22 +261,4 @@ def _with(
             found.append(rx.VarBinding(binding.var, parts[binding.var]))
         elif binding.var not in gone:
             found.append(binding)
-    return found
-
-
-def _ordered(bindings: list[rx.Binding]) -> list[rx.Binding]:
-    """The same bindings, each after what it uses, else in the order that they have."""
-    waiting = {b.var: b for b in bindings}
-    found: list[rx.Binding] = []
-
-    def place(binding: rx.Binding) -> None:
-        if waiting.pop(binding.var, None) is None:
-            return
-        for used in value_uses(binding.value):
-            if used in waiting:
-                place(waiting[used])
-        found.append(binding)
-
-    for binding in bindings:
-        place(binding)
     return found

@@ -16,26 +16,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, identical, replace
+from mlcnb.core.node import identical, replace
 from mlcnb.core.text import plural
-from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import merge
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.calls import is_open
-from mlcnb.relax.analysis.struct_info import (
-    definable_vars,
-    same_dims,
-    substitute,
-    symbolic_vars,
-)
+from mlcnb.relax.analysis.struct_info import same_dims
 from mlcnb.relax.analysis.variables import leaves, with_nested
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.infer import Functions
-from mlcnb.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
+from mlcnb.relax.struct_info import PrimStructInfo, TensorStructInfo
 from mlcnb.relax.transform.fusion_groups import Node, find_groups
+from mlcnb.relax.transform.outline import Outline
 from mlcnb.tir.analysis import OpPatternKind
 from mlcnb.tir.analysis.made import is_declared
 
@@ -137,7 +132,7 @@ class _Fuser:
 
     def fused(self, bindings: list[rx.Binding]) -> rx.Binding:
         """The call of the function that holds a group, bound to the group's last variable."""
-        outline = _Outline(bindings, self.table.functions)
+        outline = _Group(bindings, self.table.functions)
         name = self.table.add_shared(outline.func, _name(bindings, self.short_names))
         result = bindings[-1].var
         span = merge(*(b.value.span for b in bindings))
@@ -171,74 +166,25 @@ def _name(bindings: list[rx.Binding], short: bool) -> str:
     return "fused_" + "_".join(names)
 
 
-class _Outline:
-    """A group of bindings as a function of what it needs from outside.
-
-    Symbolic variables that no argument's shape defines are handed over as one shape, the last
-    parameter. Inside, all symbolic variables are new.
-    """
+class _Group(Outline):
+    """A group of calls as a function; a parameter is named as the buffer that it is given for."""
 
     def __init__(self, bindings: list[rx.Binding], functions: Functions) -> None:
         self.functions = functions
-        self.values: dict[Any, rx.Var] = {}
-        self.params: list[rx.Var] = []
-        self.args: list[Any] = []
-        self.names: dict[str, int] = {}
-        self.symbols = {v: type(v)(v.name, v.dtype) for v in _symbols(bindings)}
-        copies = [self.copied(b, b is bindings[-1]) for b in bindings]
-        self.shape_parameter()
-        result = copies[-1].var
-        body = rx.SeqExpr((rx.DataflowBlock(tuple(copies)),), result)
-        attrs = FrozenDict({"Primitive": True})
-        self.func = rx.Function(tuple(self.params), body, result.struct_info, True, attrs)
+        self.counts: dict[str, int] = {}
+        super().__init__(bindings, [bindings[-1].var], False, {"Primitive": True})
 
-    def copied(self, binding: rx.Binding, is_last: bool) -> rx.Binding:
+    def copied(self, binding: rx.Binding) -> rx.Binding:
         """A call on what stands for its arguments inside."""
         call = binding.value
         buffers = self.functions[call.args[0]].buffers  # type: ignore[attr-defined]
-        pairs = zip(call.args[1].fields, buffers, strict=False)
-        args = rx.Tuple(tuple(self.argument(arg, buffer.name) for arg, buffer in pairs))
-        scalars = tuple(substitute(s, self.symbols) for s in call.args[2:])
-        infos = tuple(substitute(i, self.symbols) for i in call.sinfo_args)
-        value = rx.Call(
-            call.op, (call.args[0], args, *scalars), call.attrs, infos, infos[0], call.span
-        )
-        name = self.fresh("gv" if is_last else "lv")
-        var = (rx.Var if is_last else rx.DataflowVar)(name, infos[0], binding.var.span)
-        self.values[binding.var] = var
-        return rx.VarBinding(var, value)
-
-    def argument(self, arg: Any, hint: str) -> Any:
-        """The local variable that stands for an argument; a new parameter if there is none."""
-        if arg not in self.values:
-            info = substitute(arg.struct_info, self.symbols)
-            self.values[arg] = rx.Var(self.fresh(hint), info)
-            self.params.append(self.values[arg])
-            self.args.append(arg)
-        return self.values[arg]
-
-    def shape_parameter(self) -> None:
-        """The shape of all symbolic variables that the parameters do not define."""
-        known = {v for p in self.params for v in definable_vars(p.struct_info)}
-        missing = {old: new for old, new in self.symbols.items() if new not in known}
-        if missing:
-            info = ShapeStructInfo(tuple(missing.values()), len(missing))
-            self.params.append(rx.Var(self.fresh("s"), info))
-            self.args.append(rx.ShapeExpr(tuple(missing)))
+        for arg, buffer in zip(call.args[1].fields, buffers, strict=False):
+            self.argument(arg, buffer.name)
+        name = "gv" if binding.var in self.outputs else "lv"
+        return self.bound(binding, self.local(call), name)
 
     def fresh(self, name: str) -> str:
         """`name`, or name_1, name_2 …"""
-        count = self.names.get(name, 0)
-        self.names[name] = count + 1
+        count = self.counts.get(name, 0)
+        self.counts[name] = count + 1
         return self.fresh(f"{name}_{count}") if count else name
-
-
-def _symbols(bindings: list[rx.Binding]) -> list[PrimVar]:
-    """The symbolic variables that a group mentions."""
-    found: dict[PrimVar, None] = {}
-    for binding in bindings:
-        call = binding.value
-        infos = [a.struct_info for a in call.args[1].fields]
-        for mentioned in (*call.sinfo_args, *call.args[2:], *infos):
-            found.update(dict.fromkeys(symbolic_vars(mentioned)))
-    return list(found)

@@ -66,12 +66,14 @@ class Outline:
 
     def copied(self, binding: rx.Binding) -> rx.Binding:
         """A binding over local variables."""
-        value = self.local(binding.value)
+        return self.bound(binding, self.local(binding.value), binding.var.name_hint)
+
+    def bound(self, binding: rx.Binding, value: Any, name: str) -> rx.Binding:
+        """A local value, bound to what stands for a binding's variable."""
         info = substitute(binding.var.struct_info, self.symbols)
         kind = rx.Var if binding.var in self.outputs else rx.DataflowVar
-        var = kind(self.names.fresh(binding.var.name_hint), info, binding.var.span)
-        self.values[binding.var] = var
-        return rx.VarBinding(var, value)
+        self.values[binding.var] = kind(self.fresh(name), info, binding.var.span)
+        return rx.VarBinding(self.values[binding.var], value)
 
     def local(self, expr: Any) -> Any:
         """An expression over local variables and sizes."""
@@ -89,15 +91,22 @@ class Outline:
             return self.argument(expr)
         return substitute(expr, self.symbols) if isinstance(expr, rx.ShapeExpr) else expr
 
-    def argument(self, leaf: Any) -> rx.Var:
-        """The local variable that stands for a leaf; a new parameter if there is none."""
+    def argument(self, leaf: Any, name: str = "") -> rx.Var:
+        """The local variable that stands for a leaf; a new parameter if there is none.
+
+        name: of the parameter; that of the leaf where it is left out.
+        """
         if leaf not in self.values:
             info = substitute(leaf.struct_info, self.symbols)
-            name = self.names.fresh(getattr(leaf, "name_hint", "const"))
-            self.values[leaf] = rx.Var(name, info)
+            name = name or getattr(leaf, "name_hint", "const")
+            self.values[leaf] = rx.Var(self.fresh(name), info)
             self.params.append(self.values[leaf])
             self.args.append(leaf)
         return self.values[leaf]
+
+    def fresh(self, name: str) -> str:
+        """`name`, or the first of name1, name2 … that is free."""
+        return self.names.fresh(name)
 
     def shape_parameter(self) -> None:
         """The shape of all symbolic sizes that the parameters do not define."""
@@ -105,7 +114,7 @@ class Outline:
         missing = {old: new for old, new in self.symbols.items() if new not in known}
         if missing:
             info = ShapeStructInfo(tuple(missing.values()), len(missing))
-            self.params.append(rx.Var(self.names.fresh("s"), info))
+            self.params.append(rx.Var(self.fresh("s"), info))
             self.args.append(rx.ShapeExpr(tuple(missing)))
 
 
@@ -114,9 +123,9 @@ def _symbols(bindings: Sequence[rx.Binding]) -> list[PrimVar]:
     found: dict[PrimVar, None] = {}
     for binding in bindings:
         used = list(leaves(binding.value))
-        infos = [binding.var.struct_info, *(getattr(n, "struct_info", None) for n in used)]
+        told = (binding.var.struct_info, *getattr(binding.value, "sinfo_args", ()))
         shapes = [n for n in used if isinstance(n, rx.ShapeExpr)]
-        for mentioned in (*infos, *getattr(binding.value, "sinfo_args", ()), *shapes):
+        for mentioned in (*told, *shapes, *(getattr(n, "struct_info", None) for n in used)):
             found.update(dict.fromkeys(symbolic_vars(mentioned)))
     return list(found)
 

@@ -10,9 +10,10 @@ from typing import Any
 from mlcnb.arith import simplify
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import GlobalVar, PrimExpr
+from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.rules import rule
 from mlcnb.ir.structural import structural_equal
+from mlcnb.op._dims import product, ravel
 from mlcnb.relax import op
 from mlcnb.relax.analysis.calls import callee_of, is_open
 from mlcnb.relax.expr import Call, ShapeExpr, Var
@@ -23,7 +24,7 @@ from mlcnb.relax.transform.written_out import (
     Reader,
 )
 from mlcnb.tir.analysis.made import is_declared
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block, BufferStore
 
@@ -79,7 +80,7 @@ def has_reshape_pattern(func: Any) -> bool:
     source, target = func.buffers
     if store.buffer is not target or load.buffer is not source:
         return False
-    if not p.is_const(simplify(_product(target) - _product(source)), 0):
+    if not p.is_const(simplify(product(target.shape) - product(source.shape)), 0):
         return False
     return _covers(blocks[0], store) and _same_place(store, load, blocks[0])
 
@@ -99,22 +100,6 @@ def _covers(block: Block, store: BufferStore) -> bool:
 def _same_place(store: BufferStore, load: BufferLoad, block: Block) -> bool:
     """Both indices count the same number of elements from the start."""
     bounds = {axis.var: axis.dom for axis in block.iter_vars}
-    written = _flat(store.buffer, store.indices)
-    read = _flat(load.buffer, load.indices)
+    written = ravel(store.indices, store.buffer.shape)
+    read = ravel(load.indices, load.buffer.shape)
     return p.is_const(simplify(written - read, bounds), 0)
-
-
-def _product(buffer: Buffer) -> PrimExpr:
-    """How many elements a buffer has."""
-    total: PrimExpr = p.const(1)
-    for dim in buffer.shape:
-        total = total * dim
-    return total
-
-
-def _flat(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
-    """The row-major number of an element."""
-    total: PrimExpr = p.const(0, indices[0].dtype if indices else "int32")
-    for index, dim in zip(indices, buffer.shape, strict=True):
-        total = total * dim + index
-    return total

@@ -172,8 +172,7 @@ def _plain(p: Printer, n: rx.Call) -> Doc | None:
     if not isinstance(n.attrs, FrozenDict | None) or n.attrs == {}:
         return None
     args: list[Doc] = [p.doc(a) for a in n.args]
-    if n.sinfo_args:
-        args.append(keyword(p.words.sinfo_args, sequence([p.doc(i) for i in n.sinfo_args])))
+    args += _sinfo_args(p, n)
     args += [keyword(k, values.value(p, v)) for k, v in (n.attrs or {}).items()]
     return call(p.word("R", name), *args)
 
@@ -193,10 +192,13 @@ def _generic(p: Printer, n: rx.Call) -> Doc:
     args: list[Doc] = [p.doc(n.op), sequence([p.doc(a) for a in n.args])]
     if n.attrs is not None:
         args.append(keyword("attrs", values.value(p, n.attrs)))
-    if n.sinfo_args:
-        infos = sequence([p.doc(i) for i in n.sinfo_args])
-        args.append(keyword(p.words.sinfo_args, infos))
-    return call(p.word("R", "Call"), *args)
+    return call(p.word("R", "Call"), *args, *_sinfo_args(p, n))
+
+
+def _sinfo_args(p: Printer, n: rx.Call) -> list[Doc]:
+    """`sinfo_args=(…,)`, or nothing."""
+    infos = [p.doc(i) for i in n.sinfo_args]
+    return [keyword(p.words.sinfo_args, sequence(infos))] if infos else []
 
 
 def _out_sinfo(p: Printer, info: StructInfo) -> Doc:
@@ -260,10 +262,7 @@ def _packed(
     if n.attrs is not None and not where:
         return None
     shown: list[Doc] = [_extern_name(p, function), *map(p.doc, args), *inplace_doc(p, where)]
-    if n.sinfo_args:
-        infos = sequence([p.doc(i) for i in n.sinfo_args])
-        shown.append(keyword(p.words.sinfo_args, infos))
-    return call(p.word("R", word), *shown)
+    return call(p.word("R", word), *shown, *_sinfo_args(p, n))
 
 
 def _call_pure_packed(p: Printer, n: rx.Call) -> Doc | None:

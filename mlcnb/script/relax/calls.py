@@ -36,7 +36,7 @@ def _listed(args: Any) -> list[Any]:
     return list(args) if isinstance(args, list | tuple) else [args]
 
 
-def _inputs(args: Any, tir_vars: Any) -> tuple[rx.Tuple, tuple[rx.Expr, ...]]:
+def _inputs(args: Any, tir_vars: Any) -> tuple[rx.Tuple, tuple[Any, ...]]:
     """The tuple of inputs and the symbolic scalars after it (0.27 puts them among the inputs)."""
     given = _listed(args)
     scalars: list[PrimExpr | int] = []
@@ -58,7 +58,7 @@ def call_tir(
     """Call a PrimFunc: inputs, then outputs that are allocated as `out_sinfo` says."""
     result = _out(out_sinfo, out_ty, "R.call_tir")
     inputs, extra = _inputs(args, tir_vars)
-    return rx.Call(rx.Op("relax.call_tir"), (gvar, inputs, *extra), None, (result,), result)
+    return rx.call_tir(gvar, inputs, result, *extra)
 
 
 def call_tir_inplace(
@@ -73,10 +73,7 @@ def call_tir_inplace(
     """As call_tir, where output i is written into argument inplace_indices[i] (-1: allocated)."""
     result = _out(out_sinfo, out_ty, "R.call_tir_inplace")
     inputs, extra = _inputs(args, tir_vars)
-    attrs = FrozenDict(inplace_indices=inplace_places(inplace_indices))
-    op = rx.Op("relax.call_tir_inplace")
-    made = rx.Call(op, (gvar, inputs, *extra), attrs, (result,), result)
-    return checked_inplace(made)
+    return rx.call_tir_inplace(gvar, inputs, inplace_indices, result, *extra)
 
 
 def call_dps_packed(func: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = None) -> rx.Call:

@@ -185,8 +185,12 @@ class AccessDetector:
         if buffer in self.matched:
             source = self.matched[buffer]
             self.add(found, source.buffer, [self.relaxed(r) for r in source.region])
-        elif buffer not in self.local:
+        elif self.is_seen(buffer):
             found.setdefault(buffer, []).append(box)
+
+    def is_seen(self, buffer: Buffer) -> bool:
+        """True for a buffer that counts: one that does not live inside."""
+        return buffer not in self.local
 
     def ends(self, index: PrimExpr) -> Ends:
         """The ends of an index while the inner loops run."""

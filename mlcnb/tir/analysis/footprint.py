@@ -98,13 +98,9 @@ def _total(sizes: Mapping[Buffer, Any]) -> Any:
 class _AllMemory(WholeFunction):
     """The accesses of all buffers, those that live inside too."""
 
-    def add(self, found: Any, buffer: Buffer, box: Any) -> None:
-        """Note an access, through match_buffers to the buffer outside."""
-        if buffer in self.matched:
-            source = self.matched[buffer]
-            self.add(found, source.buffer, [self.relaxed(r) for r in source.region])
-        else:
-            found.setdefault(buffer, []).append(box)
+    def is_seen(self, buffer: Buffer) -> bool:
+        """True for any."""
+        return True
 
     def sizes(self) -> Sizes:
         """Bytes of each buffer that was seen."""

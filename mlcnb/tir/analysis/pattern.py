@@ -21,6 +21,7 @@ from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.analysis.structure import outer_blocks
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.reducers import is_element
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, IterType, Stmt
 
 
@@ -158,12 +159,12 @@ def _is_multiply_add(store: Stmt) -> bool:
     if not isinstance(store, BufferStore):
         return False
     value = store.value
-    if not (isinstance(value, e.Add) and _is_same_element(store, value.a)):
+    if not (isinstance(value, e.Add) and is_element(value.a, store)):
         return False
-    product = _uncast(value.b)
+    product = uncast(value.b)
     if not isinstance(product, e.Mul):
         return False
-    return all(_is_used_again(store, _uncast(side)) for side in (product.a, product.b))
+    return all(_is_used_again(store, uncast(side)) for side in (product.a, product.b))
 
 
 def _is_used_again(store: BufferStore, x: PrimExpr) -> bool:
@@ -173,15 +174,8 @@ def _is_used_again(store: BufferStore, x: PrimExpr) -> bool:
     return any(v not in used for v in store.indices)
 
 
-def _is_same_element(store: BufferStore, x: PrimExpr) -> bool:
-    return (
-        isinstance(x, BufferLoad)
-        and x.buffer is store.buffer
-        and all(structural_equal(a, b) for a, b in zip(x.indices, store.indices, strict=True))
-    )
-
-
-def _uncast(x: PrimExpr) -> PrimExpr:
+def uncast(x: PrimExpr) -> PrimExpr:
+    """The value itself, whatever other dtypes it is turned into."""
     while isinstance(x, e.Cast):
         x = x.value
     return x

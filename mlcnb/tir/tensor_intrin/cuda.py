@@ -43,13 +43,20 @@ def fragment_index(offset: PrimExpr, stride: PrimExpr) -> PrimExpr:
     return row * (stride // SIDE) + column
 
 
+def _tile(handle: Any, dtype: str, scope: str, *strides: Any) -> Any:
+    """`A = T.match_buffer(…)` of one tile: of a fragment, or of memory."""
+    return T.match_buffer(
+        handle, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope, strides=strides
+    )
+
+
 def _copies(source: str, target: str, dtype: str) -> PrimFunc:
     """What loads and stores compute: a tile of one scope is that of another."""
 
     @T.prim_func
     def desc(a: T.handle, c: T.handle):
-        A = T.match_buffer(a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=source)
-        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=target)
+        A = _tile(a, dtype, source)
+        C = _tile(c, dtype, target)
         with T.block("root"):
             T.reads(A[0:SIDE, 0:SIDE])
             T.writes(C[0:SIDE, 0:SIDE])
@@ -68,12 +75,8 @@ def load(dtype: str, matrix: str, transposed: bool, scope: str) -> tuple[PrimFun
     @T.prim_func
     def impl(a: T.handle, c: T.handle):
         s1, s0, d1, d0 = T.int32(), T.int32(), T.int32(), T.int32()
-        A = T.match_buffer(
-            a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope, strides=[s1, s0]
-        )
-        C = T.match_buffer(
-            c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=target, strides=[d1, d0]
-        )
+        A = _tile(a, dtype, scope, s1, s0)
+        C = _tile(c, dtype, target, d1, d0)
         with T.block("root"):
             T.reads(A[0:SIDE, 0:SIDE])
             T.writes(C[0:SIDE, 0:SIDE])
@@ -91,12 +94,8 @@ def store(dtype: str, scope: str) -> tuple[PrimFunc, PrimFunc]:
     @T.prim_func
     def impl(a: T.handle, c: T.handle):
         s1, s0, d1, d0 = T.int32(), T.int32(), T.int32(), T.int32()
-        A = T.match_buffer(
-            a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=source, strides=[d1, d0]
-        )
-        C = T.match_buffer(
-            c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope, strides=[s1, s0]
-        )
+        A = _tile(a, dtype, source, d1, d0)
+        C = _tile(c, dtype, scope, s1, s0)
         with T.block("root"):
             T.reads(A[0:SIDE, 0:SIDE])
             T.writes(C[0:SIDE, 0:SIDE])
@@ -115,7 +114,7 @@ def fill(dtype: str) -> tuple[PrimFunc, PrimFunc]:
 
     @T.prim_func
     def desc(c: T.handle):
-        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope)
+        C = _tile(c, dtype, scope)
         with T.block("root"):
             T.reads()
             T.writes(C[0:SIDE, 0:SIDE])
@@ -127,9 +126,7 @@ def fill(dtype: str) -> tuple[PrimFunc, PrimFunc]:
     @T.prim_func
     def impl(c: T.handle):
         d1, d0 = T.int32(), T.int32()
-        C = T.match_buffer(
-            c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope, strides=[d1, d0]
-        )
+        C = _tile(c, dtype, scope, d1, d0)
         with T.block("root"):
             T.reads()
             T.writes(C[0:SIDE, 0:SIDE])
@@ -151,9 +148,9 @@ def sync(given: str, result: str, transposed: bool) -> tuple[PrimFunc, PrimFunc]
 
     @T.prim_func
     def desc(a: T.handle, b: T.handle, c: T.handle):
-        A = T.match_buffer(a, (SIDE, SIDE), given, align=64, offset_factor=SIDE, scope=left)
-        B = T.match_buffer(b, (SIDE, SIDE), given, align=64, offset_factor=SIDE, scope=right)
-        C = T.match_buffer(c, (SIDE, SIDE), result, align=64, offset_factor=SIDE, scope=sums)
+        A = _tile(a, given, left)
+        B = _tile(b, given, right)
+        C = _tile(c, result, sums)
         with T.block("root"):
             T.reads(C[0:SIDE, 0:SIDE], A[0:SIDE, 0:SIDE], B[0:SIDE, 0:SIDE])
             T.writes(C[0:SIDE, 0:SIDE])
@@ -167,15 +164,9 @@ def sync(given: str, result: str, transposed: bool) -> tuple[PrimFunc, PrimFunc]
     def impl(a: T.handle, b: T.handle, c: T.handle):
         a1, a0, b1, b0 = T.int32(), T.int32(), T.int32(), T.int32()
         c1, c0 = T.int32(), T.int32()
-        A = T.match_buffer(
-            a, (SIDE, SIDE), given, align=64, offset_factor=SIDE, scope=left, strides=[a1, a0]
-        )
-        B = T.match_buffer(
-            b, (SIDE, SIDE), given, align=64, offset_factor=SIDE, scope=right, strides=[b1, b0]
-        )
-        C = T.match_buffer(
-            c, (SIDE, SIDE), result, align=64, offset_factor=SIDE, scope=sums, strides=[c1, c0]
-        )
+        A = _tile(a, given, left, a1, a0)
+        B = _tile(b, given, right, b1, b0)
+        C = _tile(c, result, sums, c1, c0)
         with T.block("root"):
             T.reads(C[0:SIDE, 0:SIDE], A[0:SIDE, 0:SIDE], B[0:SIDE, 0:SIDE])
             T.writes(C[0:SIDE, 0:SIDE])

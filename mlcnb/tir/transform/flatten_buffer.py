@@ -171,10 +171,7 @@ def offset_of(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
         for index, stride in zip(indices, buffer.strides, strict=True):
             total = total + index * stride
         return total
-    flat: e.PrimExpr = p.const(0, indices[0].dtype.element if indices else "int32")
-    for index, extent in zip(indices, buffer.shape, strict=True):
-        flat = flat * extent + index
-    return total + flat
+    return total + _folded(list(zip(indices, buffer.shape, strict=True)))
 
 
 def strides_of(buffer: Buffer) -> tuple[e.PrimExpr, ...]:
@@ -223,6 +220,7 @@ def grouped_place(buffer: Buffer, indices: Indices) -> Indices:
 
 
 def _folded(group: Sequence[tuple[e.PrimExpr, e.PrimExpr]]) -> e.PrimExpr:
+    """The row-major place of indices in the extents that they are given with."""
     flat: e.PrimExpr = p.const(0, group[0][0].dtype.element if group else "int32")
     for index, extent in group:
         flat = flat * extent + index

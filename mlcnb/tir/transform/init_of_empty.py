@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlcnb.core.node import Node, replace, walk
+from mlcnb.arith.atoms import variables_of
+from mlcnb.core.node import Node, replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.function import PrimFunc
@@ -62,15 +63,15 @@ def _filled(loops: Sequence[For], realize: BlockRealize) -> Stmt | None:
     block = realize.block
     pairs = list(zip(block.iter_vars, realize.iter_values, strict=True))
     spatial = [(v, value) for v, value in pairs if v.iter_type is not IterType.REDUCE]
-    placing = _variables([value for _, value in spatial])
+    placing = variables_of(tuple(value for _, value in spatial))
     first = next((i for i, x in enumerate(loops) if _may_not_run(x, placing)), None)
     if first is None or block.init is None or block.match_buffers or block.alloc_buffers:
         return None
     inside = loops[first:]
     reducing = [x for x in inside if x.loop_var not in placing]
-    if {x.loop_var for x in reducing} & _variables([realize.predicate]):
+    if {x.loop_var for x in reducing} & variables_of(realize.predicate):
         return None
-    if {x.loop_var for x in inside} & _variables([x.extent for x in reducing]):
+    if {x.loop_var for x in inside} & variables_of(tuple(x.extent for x in reducing)):
         return None
     if any(x.kind is ForKind.THREAD_BINDING for x in inside):
         return None
@@ -100,7 +101,3 @@ def _in_loops(loops: Sequence[For], body: Stmt) -> Stmt:
         start, extent = substitute(x.min, fresh), substitute(x.extent, fresh)
         body = For(fresh[x.loop_var], start, extent, ForKind.SERIAL, body)
     return body
-
-
-def _variables(parts: Sequence[e.PrimExpr]) -> set[e.Var]:
-    return {n for part in parts for n in walk(part) if isinstance(n, e.Var)}

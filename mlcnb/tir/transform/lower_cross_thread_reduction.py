@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mlcnb.arith.atoms import variables_of
 from mlcnb.core import display
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import Node, map_children, replace, walk
@@ -38,7 +39,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.op.calls import tvm_thread_allreduce
-from mlcnb.tir.reducers import Reducer, matched_update
+from mlcnb.tir.reducers import Reducer, is_neutral, matched_update
 
 #: the attribute around a reduction over threads
 REDUCE_SCOPE = "reduce_scope"
@@ -98,13 +99,9 @@ def _reductions_over(loop: s.For) -> Iterator[s.BlockRealize]:
         if realize.block.init is None and own:
             continue
         for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-            if axis.iter_type is s.IterType.REDUCE and _uses(value, {loop.loop_var}):
+            if axis.iter_type is s.IterType.REDUCE and loop.loop_var in variables_of(value):
                 yield realize
                 break
-
-
-def _uses(x: Node, variables: set[Var]) -> bool:
-    return any(isinstance(v, Var) and v in variables for v in walk(x))
 
 
 @dataclass(frozen=True)
@@ -125,8 +122,8 @@ class _Nest:
         self.top = top
         self.realize = realize
         self.block = realize.block
-        reduce_values = [v for a, v in self.axes() if a.iter_type is s.IterType.REDUCE]
-        self.reducing = {v for x in reduce_values for v in walk(x) if isinstance(v, Var)}
+        reduce_values = (v for a, v in self.axes() if a.iter_type is s.IterType.REDUCE)
+        self.reducing = variables_of(tuple(reduce_values))
         self.loops = list(self.chain()) if self.is_shared() else []
         self.shared = [x for x in self.loops if self.is_cross(x)]
         self.serial = [x for x in self.loops if x.kind is not s.ForKind.THREAD_BINDING]
@@ -186,9 +183,9 @@ class _Nest:
             raise self.refusal(missing, self.block, "bind another loop, or rfactor it first")
         self.refuse_elsewhere(update, init, found[1])
         reducer, value = found
-        identity = reducer.identity(update.buffer.dtype)
-        if _is_identity(reducer, init.value, identity):
+        if is_neutral(reducer, init.value):
             return _Combination(reducer, value, init.value, None)
+        identity = reducer.identity(update.buffer.dtype)
         return _Combination(reducer, value, identity, init.value)
 
     def refuse_elsewhere(self, update: s.BufferStore, init: s.BufferStore, value: Any) -> None:
@@ -206,7 +203,7 @@ class _Nest:
                 "bind another loop",
             )
         reduced = {a.var for a, _ in self.axes() if a.iter_type is s.IterType.REDUCE}
-        if any(_uses(i, reduced) for i in update.indices) or _uses(init.value, reduced):
+        if reduced & variables_of((*update.indices, init.value)):
             raise self.refusal(
                 "a reduce axis tells what it starts from, or which element it updates",
                 update,
@@ -318,30 +315,18 @@ class _Nest:
 
     def spatial_conditions(self) -> Iterator[PrimExpr]:
         """What of the predicate says which results there are."""
-        spatial = {
-            v
-            for a, x in self.axes()
-            if a.iter_type is not s.IterType.REDUCE
-            for v in walk(x)
-            if isinstance(v, Var)
-        }
+        others = (x for a, x in self.axes() if a.iter_type is not s.IterType.REDUCE)
+        spatial = variables_of(tuple(others))
         for condition in conjuncts(self.realize.predicate):
             if p.is_const(condition, 1):
                 continue
-            if not _uses(condition, self.reducing):
+            if self.reducing.isdisjoint(variables_of(condition)):
                 yield condition
-            elif _uses(condition, spatial):
+            elif spatial & variables_of(condition):
                 raise self.refusal(
                     "its predicate mixes spatial and reduce loops", self.realize,
                     "split the loops so that each has a predicate of its own",
                 )  # fmt: skip
-
-
-def _is_identity(reducer: Reducer, value: PrimExpr, identity: PrimExpr) -> bool:
-    if structural_equal(value, identity):
-        return True
-    least = {"max": float("-inf"), "min": float("inf")}.get(reducer.name)
-    return isinstance(value, e.FloatImm) and value.value == least
 
 
 def _register(of: Buffer, name: str) -> Buffer:

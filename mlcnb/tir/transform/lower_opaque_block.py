@@ -8,6 +8,8 @@ with T.block("C"):                              B_data = T.allocate([64], "float
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlcnb.core.node import FrozenDict, Node, replace, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Call, PrimExpr
@@ -47,19 +49,18 @@ def _lower(n: Node) -> Node | None:
 
 
 def _lower_block(n: s.BlockRealize) -> s.Stmt:
-    body = n.block.body
-    for buffer in reversed(n.block.alloc_buffers):
-        body = _allocate(buffer, body)
+    body = allocated(n.block.alloc_buffers, n.block.body)
     if not p.is_const(n.predicate, 1):
         body = s.IfThenElse(n.predicate, body, span=n.block.span)
     return body
 
 
-def _allocate(buffer: Buffer, body: s.Stmt) -> s.Stmt:
-    inner = s.DeclBuffer(buffer, body)
-    return s.Allocate(
-        buffer.data, buffer.dtype, _extents(buffer), p.const(True), inner, FrozenDict()
-    )
+def allocated(buffers: Sequence[Buffer], body: s.Stmt) -> s.Stmt:
+    """A body in which the memory of some buffers is there, and is declared."""
+    for b in reversed(buffers):
+        body = s.DeclBuffer(b, body)
+        body = s.Allocate(b.data, b.dtype, _extents(b), p.const(True), body, FrozenDict())
+    return body
 
 
 def _extents(buffer: Buffer) -> tuple[PrimExpr, ...]:

@@ -20,7 +20,7 @@ from math import prod
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import FrozenDict, Node
+from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
@@ -28,11 +28,13 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import Launch, is_launch, launch_of
+from mlcnb.tir.analysis.pattern import uncast
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import map_bodies, substitute
 from mlcnb.tir.op.calls import tvm_storage_sync
 from mlcnb.tir.transform.lower_cross_thread_reduction import REDUCE_SCOPE
+from mlcnb.tir.transform.lower_opaque_block import allocated
 
 #: threads of a warp
 WARP = 32
@@ -75,11 +77,6 @@ def _lowered(func: PrimFunc, kernel: Launch, n: Node) -> s.Stmt | None:
     return _Reduction.of(func, kernel, n.node, call).lowered()
 
 
-def _uncast(x: PrimExpr) -> PrimExpr:
-    """The axis itself, where loops of another width of integers are bound to it too."""
-    return _uncast(x.value) if isinstance(x, e.Cast) else x
-
-
 @dataclass(frozen=True)
 class _Reduction:
     """One call: values reduced over some of the threads of a block, results for each of them."""
@@ -96,7 +93,8 @@ class _Reduction:
         count = p.as_int(call.args[0]) or 0
         given, condition = call.args[1 : 1 + count], call.args[1 + count]
         results: Any = call.args[2 + count : 2 + 2 * count]
-        threads = [_uncast(x) for x in call.args[2 + 2 * count :]]
+        # the axes themselves: loops of another width of integers may be bound to them too
+        threads = [uncast(x) for x in call.args[2 + 2 * count :]]
         axes = []
         for axis in kernel.in_block.values():
             extent = p.as_int(axis.dom.extent)
@@ -160,9 +158,7 @@ class _Reduction:
     def by_shuffles(self, size: int) -> s.Stmt:
         """Each step adds the part of the thread that lies half as far ahead."""
         own = self.registers("red_buf")
-        return _allocated(
-            own, s.seq(*self.shuffled(own, self.values, size), *self.taken(own, size))
-        )
+        return allocated(own, s.seq(*self.shuffled(own, self.values, size), *self.taken(own, size)))
 
     def registers(self, name: str) -> list[Buffer]:
         """A register for each part."""
@@ -232,7 +228,7 @@ class _Reduction:
             *self.taken(own, WARP),
             wait,
         )
-        return _allocated([*own, *shared], body)
+        return allocated([*own, *shared], body)
 
     def numbered(self) -> Iterator[tuple[int, PrimExpr]]:
         return enumerate(self.values)
@@ -261,7 +257,7 @@ class _Reduction:
             left = half
         for result, buffer in zip(self.results, parts, strict=True):
             steps.append(s.BufferStore(result.buffer, BufferLoad(buffer, (start,)), result.indices))
-        return _allocated(parts, s.seq(*steps, wait))
+        return allocated(parts, s.seq(*steps, wait))
 
 
 def _is_plain(reducer: s.CommReducer) -> bool:
@@ -288,13 +284,6 @@ def _linear(axes: Sequence[tuple[Var, int]]) -> PrimExpr:
     for var, extent in reversed(axes):
         total = p.add(p.multiply(total, extent), p.cast("int32", var))
     return total
-
-
-def _allocated(buffers: Sequence[Buffer], body: s.Stmt) -> s.Stmt:
-    for b in reversed(buffers):
-        body = s.DeclBuffer(b, body)
-        body = s.Allocate(b.data, b.dtype, b.shape, p.const(True), body, FrozenDict())
-    return body
 
 
 class LowerThreadAllreduce(PrimFuncPass):

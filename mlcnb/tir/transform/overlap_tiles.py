@@ -219,15 +219,10 @@ def _tile_of(
         return None
     reach = sum(c * (n - 1) for c, n in zip(steps.values(), extents, strict=True) if n is not None)
     rest = {v: -c for v, c in form.terms.items() if v is not var and v not in steps}
-    if reach != width - 1 or any(_mentions(v, {var, *loops}) for v in rest):
+    length = Sum(-form.const, rest)
+    if reach != width - 1 or length.uses({var, *loops}):
         return None
-    return _Tile(width, Sum(-form.const, rest)), steps
-
-
-def _mentions(atom: Any, variables: Any) -> bool:
-    """Whether an atom of a sum, or an expression, holds one of these."""
-    inside = [atom] if isinstance(atom, e.Var) else atom.variables()
-    return any(v in variables for v in inside)
+    return _Tile(width, length), steps
 
 
 class _CannotMoveError(Exception):
@@ -337,7 +332,7 @@ class _Mover(PyStmtExprMutator):
         steps = self.steps or {}
         forms = [of(index) for index in n.indices]
         for form in forms:
-            self.require(not any(_mentions(a, self.variables) for a in _parts(form)))
+            self.require(not _parts(form).uses(self.variables))
             self.require(self.loop.loop_var not in form.terms)
         self.own[n.buffer.data].add(
             tuple(frozenset((steps[v], c) for v, c in f.terms.items() if v in steps) for f in forms)
@@ -365,7 +360,7 @@ class _Mover(PyStmtExprMutator):
     def moved(self, n: e.PrimExpr) -> e.PrimExpr | None:
         """A sum with a multiple of the place in the row; None where it is in parts of the sum."""
         form = of(n)
-        if any(_mentions(a, self.variables) for a in _parts(form)):
+        if _parts(form).uses(self.variables):
             return None
         times, rest = divmod(form.terms.get(self.loop.loop_var, 0), self.tile.width)
         self.require(rest == 0 and self.steps is not None)
@@ -375,9 +370,9 @@ class _Mover(PyStmtExprMutator):
         return form.plus(place).expr(n.dtype)
 
 
-def _parts(form: Sum) -> list[Any]:
-    """The atoms of a sum that are no variables."""
-    return [a for a in form.terms if not isinstance(a, e.Var)]
+def _parts(form: Sum) -> Sum:
+    """The terms of a sum that are no variables."""
+    return Sum(0, {a: c for a, c in form.terms.items() if not isinstance(a, e.Var)})
 
 
 class OverlapTiles(PrimFuncPass):

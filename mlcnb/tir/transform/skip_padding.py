@@ -24,12 +24,12 @@ from typing import Any
 from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.reducers import is_element
 from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt
 
 #: the annotation of a loop below which sums skip their padding
@@ -97,7 +97,7 @@ def _guarded(store: BufferStore, sums: bool) -> tuple[e.PrimExpr, Stmt] | None:
     if store.predicate is not None or not isinstance(value, kinds):
         return None
     for mine, other, again in ((value.a, value.b, True), (value.b, value.a, False)):
-        if not _is_same_place(mine, store):
+        if not is_element(mine, store):
             continue
         found = _factor(other) if isinstance(value, e.Add) else _least(other)
         if found is None or not _is_plain(found[0]):
@@ -105,15 +105,6 @@ def _guarded(store: BufferStore, sums: bool) -> tuple[e.PrimExpr, Stmt] | None:
         sides = (mine, found[1]) if again else (found[1], mine)
         return found[0], replace(store, value=replace(value, a=sides[0], b=sides[1]))
     return None
-
-
-def _is_same_place(x: e.PrimExpr, store: BufferStore) -> bool:
-    return (
-        isinstance(x, BufferLoad)
-        and x.buffer is store.buffer
-        and len(x.indices) == len(store.indices)
-        and all(structural_equal(a, b) for a, b in zip(x.indices, store.indices, strict=True))
-    )
 
 
 def _factor(x: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
