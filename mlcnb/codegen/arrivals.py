@@ -22,6 +22,7 @@ from mlcnb.core.node import Node, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.threads import Pending
+from mlcnb.tir.analysis.bulk import BULKS
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.async_pipeline import ASYNC_SCOPE
@@ -35,7 +36,7 @@ _ROUNDS = 8
 
 def copies_by_hand(func: PrimFunc) -> bool:
     """True if a function itself says when asynchronous copies are issued, and waited for."""
-    names = (ASYNC_COPY, *ASYNC_QUEUE)
+    names = (ASYNC_COPY, *ASYNC_QUEUE, *BULKS)
     calls = [n for n in statements(func.body) if isinstance(n, s.Evaluate)]
     return any(is_call(n, name) for n in calls for name in names)
 

@@ -25,9 +25,9 @@ from weakref import WeakKeyDictionary
 
 from mlcnb.codegen.alike import decides, leaves_the_same
 from mlcnb.codegen.arrivals import Arrivals
-from mlcnb.codegen.interp.agents import race_error, remedy, text_of
 from mlcnb.codegen.interp.launching import on_threads, runs_on_threads
 from mlcnb.codegen.interp.racing import on_racing_threads
+from mlcnb.codegen.interp.told import race_error, remedy, text_of
 from mlcnb.core import display
 from mlcnb.core.errors import DataRaceError, PassError
 from mlcnb.core.node import Node, walk

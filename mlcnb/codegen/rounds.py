@@ -21,8 +21,8 @@ from mlcnb.arith import Analyzer
 from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.isl import ask, first_point
 from mlcnb.codegen.alike import decides, filled_alike, leaves_the_same
-from mlcnb.codegen.interp.agents import ROUNDS, race_error
 from mlcnb.codegen.interp.parallel import is_apart, stored_in
+from mlcnb.codegen.interp.told import ROUNDS, race_error
 from mlcnb.core.errors import DataRaceError, MLCError, WellFormedError
 from mlcnb.core.node import replace, rewrite, walk
 from mlcnb.ir import prim_ops as p

@@ -27,6 +27,8 @@ from mlcnb.observe.latency import waiting
 from mlcnb.observe.warps import totals
 from mlcnb.observe.warps.kernels import Kernel, Sizes, place
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.bulk import BARRIERS, BULKS, EXPECT
+from mlcnb.tir.analysis.bulk import WAIT as PHASE
 from mlcnb.tir.analysis.cost import flops, tensor_flops
 from mlcnb.tir.analysis.kernels import BLOCK_AXES, IN_BLOCK_AXES, launch_of
 from mlcnb.tir.function import PrimFunc
@@ -34,6 +36,8 @@ from mlcnb.tir.functor import StmtFunctor, bodies
 from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_COPY
 
 BARRIER = "tir.tvm_storage_sync"
+#: what issues copies, what waits for them: for groups, or for phases of barriers
+COPIES, WAITS = {ASYNC_COPY, *BULKS}, {WAIT, PHASE}
 #: steps of a loop that are played; a longer one is cut there, and says so
 MOST_STEPS = 2048
 
@@ -109,23 +113,23 @@ def _calls(n: Any) -> set[str]:
 
 def homes(n: Any) -> Iterator[s.Stmt]:
     """The smallest statements that hold a whole pipeline: what issues, closes and waits."""
-    inner = [x for x in bodies(n) if _calls(x) & {ASYNC_COPY, COMMIT, WAIT}]
-    whole = [x for x in inner if {ASYNC_COPY, WAIT} <= _calls(x)]
+    inner = [x for x in bodies(n) if _calls(x) & {*COPIES, COMMIT, *WAITS}]
+    whole = [x for x in inner if _calls(x) & COPIES and _calls(x) & WAITS]
     if len(inner) == 1 and whole and not (isinstance(n, s.For) and not _is_whole(whole[0])):
         yield from homes(whole[0])
     elif len(whole) > 1 and len(whole) == len(inner) and all(map(_is_whole, whole)):
         for x in whole:
             yield from homes(x)
-    elif inner or {ASYNC_COPY, WAIT} <= _calls(n):
+    elif inner or (_calls(n) & COPIES and _calls(n) & WAITS):
         yield n
 
 
 def _is_whole(n: Any) -> bool:
     """Whether a statement begins its pipeline itself: copies stand before a loop that waits."""
-    loops = [x for x in walk(n) if isinstance(x, s.For) and WAIT in _calls(x)]
+    loops = [x for x in walk(n) if isinstance(x, s.For) and WAITS & _calls(x)]
     before = [x for x in walk(n) if isinstance(x, s.SeqStmt)]
     return any(
-        ASYNC_COPY in _calls(part) and WAIT not in _calls(part) and any(y in loops for y in x.seq)
+        COPIES & _calls(part) and not WAITS & _calls(part) and any(y in loops for y in x.seq)
         for x in before
         for part in x.seq
     )
@@ -146,6 +150,8 @@ class Played(StmtFunctor):
         #: bytes issued and not yet closed; arrival of each group
         self.open = 0.0
         self.groups: list[float] = []
+        #: phases of barriers that were waited for: each is a group
+        self.phases = 0
         self.spans: list[Span] = []
         #: (begin, groups closed before) of each step; whether a loop gives the steps
         self.starts: list[tuple[float, int]] = [(0.0, 0)]
@@ -163,7 +169,7 @@ class Played(StmtFunctor):
 
     def run(self, n: Any) -> None:
         """Play a statement."""
-        if self.calls(n) & {ASYNC_COPY, COMMIT, WAIT, BARRIER}:
+        if self.calls(n) & {*COPIES, COMMIT, *WAITS, BARRIER, *BARRIERS}:
             self.visit_stmt(n)
         else:
             self.spend("product", self.cycles(n))
@@ -182,7 +188,7 @@ class Played(StmtFunctor):
         """Iterations; those of the loop that waits are steps."""
         first = _one(evaluate(n.min, self.frame, 0))
         count = _one(evaluate(n.extent, self.frame, totals.range_of(n, self.kernel)[1]))
-        is_step = WAIT in self.calls(n) and not self.in_loop
+        is_step = bool(WAITS & self.calls(n)) and not self.in_loop
         self.is_cut = self.is_cut or count > MOST_STEPS
         for i in range(min(count, MOST_STEPS)):
             self.frame[n.loop_var] = first + i
@@ -208,8 +214,13 @@ class Played(StmtFunctor):
         if call.op == ASYNC_COPY:
             reads = np.mean(evaluate(call.args[5], self.frame, True)) if len(call.args) > 5 else 1
             self.open += _one(call.args[4]) * self.kernel.threads * self.share * float(reads)
+        elif call.op == EXPECT:  # the copies that bring these bytes follow at once
+            self.open = _one(call.args[1]) * self.kernel.threads * self.share
+            self.close()
         elif call.op == COMMIT:
             self.close()
+        elif call.op == PHASE:
+            self.wait_phase()
         elif call.op == WAIT:
             self.wait(_one(call.args[0]))
         elif call.op == BARRIER:
@@ -236,6 +247,11 @@ class Played(StmtFunctor):
         wanted = len(self.groups) - but
         until = max([self.now, *self.groups[: max(wanted, 0)]])
         self.spend("wait", until - self.now, wanted - 1)
+
+    def wait_phase(self) -> None:
+        """Until the bytes announced first of those that nobody has waited for have come."""
+        self.phases += 1
+        self.wait(len(self.groups) - self.phases)
 
     def begin(self) -> None:
         """A step begins."""

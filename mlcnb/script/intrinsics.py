@@ -69,7 +69,8 @@ TYPED = frozenset(
     "call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin reinterpret "
     "type_annotation vectorlow vectorhigh vectorcombine get_active_lane_mask tvm_struct_get "
     "ptx_mma ptx_mma_sp ptx_wgmma "
-    "ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk mma_store mma_fill tvm_mfma tvm_mfma_store "
+    "ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk ptx_cp_async_bulk_tensor "
+    "mma_store mma_fill tvm_mfma tvm_mfma_store "
     "tvm_rdna_wmma tvm_rdna_wmma_store".split()
 )
 #: of those, the result dtype is the last thing in the parentheses

@@ -75,20 +75,25 @@ def product(n: int, m: int, k: int, dtype: str = "float32") -> Work:
     )  # fmt: skip
 
 
-def by_warpgroups(n: int, m: int, k: int) -> Work:
+def by_warpgroups(n: int, m: int, k: int, loads: str = "cp.async") -> Work:
     """A product of halves by `wgmma`, compared with one in float64."""
     made = product(n, m, k, "float16")
-    options = {"target": "cuda -arch=sm_90a", "schedule": warpgroups}
+    options = {"target": "cuda -arch=sm_90a", "schedule": warpgroups(loads)}
     exact: Make = lambda x, w: x.double() @ w.double()
-    return replace(made, name=f"{made.name} by wgmma", exact=exact, options=options)
+    by = "wgmma" + (" and TMA" if loads == "tma" else "")
+    return replace(made, name=f"{made.name} by {by}", exact=exact, options=options)
 
 
-def warpgroups(func: Any, target: Any) -> Any:
-    """The schedule of `WarpgroupMatmul`, which no default takes."""
-    made = dl.gpu.WarpgroupMatmul.apply(func, target)
-    if made is None:
-        raise AssertionError("WarpgroupMatmul does not take the product")
-    return made
+def warpgroups(loads: str) -> Callable[[Any, Any], Any]:
+    """The schedules of `WarpgroupMatmul`, which no default takes."""
+
+    def schedule(func: Any, target: Any) -> Any:
+        made = dl.gpu.WarpgroupMatmul(loads=loads).apply(func, target)
+        if made is None:
+            raise AssertionError("WarpgroupMatmul does not take the product")
+        return made
+
+    return schedule
 
 
 def works() -> Iterator[Work]:
@@ -103,6 +108,7 @@ def works() -> Iterator[Work]:
     if torch.cuda.get_device_capability() == (9, 0):
         for n in (2048, 4096, 8192):
             yield by_warpgroups(n, n, n)
+            yield by_warpgroups(n, n, n, "tma")
     yield product(1, 4096, 4096)
     square, size = (4096, 4096), 4.0 * 4096 * 4096
     yield Work("add", (square, square), op.add, lambda x, y: x + y, bytes=3 * size)

@@ -13,8 +13,8 @@ from mlcnb import te
 from mlcnb.codegen.cuda import nvrtc
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.races import races
-from mlcnb.core.errors import DataRaceError, PassError
-from mlcnb.dlight.gpu.wgmma import WIDE, Tile, wgmma
+from mlcnb.core.errors import DataRaceError, ExecutionError, PassError, ScheduleError
+from mlcnb.dlight.gpu.wgmma import TILE, WIDE, Tile, wgmma
 from mlcnb.dlight.rule import choice
 from mlcnb.dlight.survey import Survey
 from mlcnb.ir.dtype import dtype as dtypes
@@ -87,9 +87,22 @@ def test_sides_that_are_no_row_may_have_any_length(sizes):
     check(product("float16", *sizes, True, True))
 
 
-def test_wide_tiles():
+@pytest.mark.parametrize("loads", ["cp.async", "tma"])
+def test_wide_tiles(loads):
     """Those of large products."""
-    check(product("float16", 136, 264, 200), WIDE)
+    check(product("float16", 136, 264, 200), WIDE._replace(loads=loads))
+
+
+@few
+@given(
+    st.sampled_from(["float16", "bfloat16"]), st.integers(2, 40), st.integers(2, 40),
+    st.integers(2, 70), st.booleans(), st.booleans(), st.sampled_from([TILE, WIDE]),
+)  # fmt: skip
+def test_random_shapes_by_boxes(kind, rows, columns, depth, a_along_k, b_along_k, by):
+    """What lies outside of an operand comes as zeros; fewer steps than stages, and more."""
+    sizes = (8 * n for n in (rows, columns, depth))
+    _, ex = check(product(kind, *sizes, a_along_k, b_along_k), by._replace(loads="tma"))
+    assert "cp_async_bulk_tensor(" in ex.kernels[0].source
 
 
 @pytest.mark.slow
@@ -101,16 +114,38 @@ def test_other_tiles(by, b_along_k):
     check(product("float16", 200, 264, 136, True, b_along_k), by)
 
 
-def test_the_interpreter_does_the_same():
+@pytest.mark.parametrize("loads", ["cp.async", "tma"])
+def test_the_interpreter_does_the_same(loads):
     """With races looked for, and copies that arrive only when they are waited for."""
     func, args, expected = product("float16", 16, 24, 72)
     out = np.full(expected.shape, np.nan, "float32")
-    run_prim_func(scheduled(func, Tile(1, 64, 2)).mod["main"], [*args, out])
+    run_prim_func(scheduled(func, Tile(1, 64, 2, loads)).mod["main"], [*args, out])
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-3)
 
 
-def test_no_threads_meet():
-    assert races(scheduled(product("float16", 300, 200, 264)[0]).mod["main"]) == ()
+@pytest.mark.parametrize("by", [TILE, TILE._replace(loads="tma"), WIDE._replace(loads="tma")])
+def test_no_threads_meet(by):
+    assert races(scheduled(product("float16", 300, 200, 264)[0], by).mod["main"]) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("k // 3 % 2", "(k // 3 + 1) % 2",
+         "waits for a phase that is over while bytes of the next"),
+        ("T.ptx_wait_barrier(k % 3, ", "T.ptx_wait_barrier((k + 1) % 3, ",
+         "more threads arrive at a barrier than it counts"),
+        ("expect_tx((k + 2) % 3, 32768)", "expect_tx((k + 2) % 3, 16384)",
+         "a copy brings bytes that were not announced"),
+    ],
+)  # fmt: skip
+def test_boxes_that_are_waited_for_wrongly(before, after, told):
+    func, args, expected = product("float16", 128, 128, 512)
+    text = scheduled(func, TILE._replace(loads="tma")).mod["main"].script()
+    assert text.count(before) == 1
+    ex = mlc.compile(mlc.script.from_source(text.replace(before, after)), target=SIM)
+    with pytest.raises(ExecutionError, match=told):
+        ex(*args, np.zeros(expected.shape, "float32"))
 
 
 def test_a_wait_too_few_is_found():
@@ -128,19 +163,30 @@ def test_a_wait_too_few_is_found():
 )
 @pytest.mark.parametrize("b_along_k", [False, True])
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
-def test_offline(kind, b_along_k, sizes, columns, blocks):
+@pytest.mark.parametrize("loads", ["cp.async", "tma"])
+def test_offline(loads, kind, b_along_k, sizes, columns, blocks):
     """So many blocks find room on a multiprocessor; one barrier a step; nothing spills."""
     func, _, _ = product(kind, *sizes, True, b_along_k)
-    kernel = mlc.compile(scheduled(func), target=SIM).kernels[0].cuda
+    by = {128: TILE, 256: WIDE}[columns]._replace(loads=loads)
+    kernel = mlc.compile(scheduled(func, by), target=SIM).kernels[0].cuda
     (found,) = kernel.resources.values()
     assert (found.spill_stores, found.spill_loads, found.stack) == (0, 0, 0)
     assert found.registers * 256 * blocks <= 65536
-    loop = kernel.source.split("for (int k = 0; k < 8; ++k) {")[1].split(f"wgmma_m64n{columns}k64")[
-        0
-    ]
-    assert loop.count("barrier_of_proxies();") == 1
-    assert kernel.ptx.count(f"wgmma.mma_async.sync.aligned.m64n{columns}k16") == 4
-    assert kernel.ptx.count("wgmma.wait_group.sync.aligned") == 1
+    count = kernel.source.count("wgmma_m64n") - 1  # loops, whose last steps fetch nothing
+    body = kernel.source.split("for (int k = 0; k < ")[1]
+    for loop in body.split(f"wgmma_m64n{columns}k64")[:count]:
+        assert loop.count("barrier_of_proxies();") == 1
+        assert loop.count("barrier_wait(") == (loads == "tma")
+    assert count == (2 if loads == "tma" else 1)
+    waits = kernel.ptx.count("wgmma.wait_group.sync.aligned")
+    assert kernel.ptx.count(f"wgmma.mma_async.sync.aligned.m64n{columns}k16") == 4 * waits
+    assert waits >= count if loads == "tma" else waits == 1  # NVRTC may write out short loops
+    if loads == "tma":
+        (maps,) = (source.maps for source in kernel.sources.values())
+        assert [(number, x.height, x.width) for number, x in maps] == [
+            (0, sizes[0], sizes[2]), (1, *(sizes[1:] if b_along_k else sizes[:0:-1])),
+        ]  # fmt: skip
+        assert "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier" in kernel.ptx
 
 
 def test_only_where_it_is_named():
@@ -149,7 +195,11 @@ def test_only_where_it_is_named():
     mod = IRModule.from_expr(func.with_attr("global_symbol", "main"))
     with SIM:
         named = dl.ApplyDefaultSchedule(dl.gpu.WarpgroupMatmul(), dl.gpu.Fallback())(mod)
-    assert "T.ptx_wgmma(" in named.script()
+        boxes = dl.ApplyDefaultSchedule(dl.gpu.WarpgroupMatmul(loads="tma"))(mod)
+    assert "T.ptx_wgmma(" in named.script() and "tensor(" not in named.script()
+    assert "T.ptx_wgmma(" in boxes.script() and "T.ptx_cp_async_bulk_tensor(" in boxes.script()
+    with pytest.raises(ScheduleError, match="no loads='ldg'"):
+        dl.gpu.WarpgroupMatmul(loads="ldg")
 
 
 @pytest.mark.parametrize(
@@ -183,3 +233,15 @@ def test_predicted_time_counts_what_tensor_cores_do():
     sch = scheduled(product("float16", 1024, 1024, 1024, after=False)[0])
     report = gpu_report(sch, "H100")
     assert sum(x.work.tensor_flops for x in report.kernels) == 2 * 1024**3
+
+
+@pytest.mark.parametrize("by", [TILE, WIDE._replace(columns=128)])
+@pytest.mark.parametrize("loads", ["cp.async", "tma"])
+def test_timeline_of_copies_ahead(loads, by):
+    """Every step brings a tile of each operand, so many stages but one ahead."""
+    sch = scheduled(product("float16", 256, 256, 512)[0], by._replace(loads=loads))
+    (found,) = gpu_report(sch, "H100").pipelines
+    copies = [x.nbytes for x in found.spans if x.kind == "copy" and x.nbytes]
+    assert copies == [2 * 128 * 64 * 2] * 8
+    assert found.depth == by.stages - 1
+    assert [x.number for x in found.steps if x.nbytes] == [*range(8 - by.stages + 2)]

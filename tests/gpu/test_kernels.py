@@ -15,6 +15,9 @@ from mlcnb.script import tir as T
 from mlcnb.target import Target
 from tests.codegen.gpu_courses import COURSES, blocking
 from tests.codegen.gpu_programs import PROGRAMS, Program
+from tests.codegen.test_bulk import CASES as BOXES
+from tests.codegen.test_bulk import boxes as of_boxes
+from tests.codegen.test_bulk import ring
 from tests.codegen.test_cuda import KINDS, elementwise
 from tests.codegen.test_wgmma import CASES as DESCRIPTORS
 from tests.codegen.test_wgmma import program as of_descriptors
@@ -103,7 +106,8 @@ def test_large_products_on_tensor_cores(kind, sizes):
 @pytest.mark.parametrize("a_along_k", [False, True])
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 @pytest.mark.parametrize("sizes", [(2048, 2048, 512), (304, 200, 264), (16, 4096, 72)])
-def test_products_by_warpgroups(kind, sizes, a_along_k, b_along_k):
+@pytest.mark.parametrize("loads", ["cp.async", "tma"])
+def test_products_by_warpgroups(loads, kind, sizes, a_along_k, b_along_k):
     """The instruction itself, and descriptors of tiles along k and along the side."""
     import cupy
 
@@ -111,7 +115,7 @@ def test_products_by_warpgroups(kind, sizes, a_along_k, b_along_k):
         pytest.skip("wgmma is an instruction of sm_90a alone")
     func, args, expected = by_warpgroups(kind, *sizes, a_along_k, b_along_k)
     target = Target("cuda -arch=sm_90a")
-    sch = dl.gpu.WarpgroupMatmul.apply(func, target)
+    sch = dl.gpu.WarpgroupMatmul(loads=loads).apply(func, target)
     assert sch is not None
     out = np.full(expected.shape, np.nan, "float32")
     mlc.compile(sch, target=target)(*args, out)
@@ -129,6 +133,28 @@ def test_descriptors_of_every_shuffle(case):
     out = np.full(expected.shape, np.nan, "float32")
     mlc.compile(func, target="cuda -arch=sm_90a")(*given, out)
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("case", BOXES)
+def test_boxes_of_every_shuffle(case):
+    import cupy
+
+    if cupy.cuda.Device().compute_capability < "90":
+        pytest.skip("cp.async.bulk is an instruction since sm_90")
+    func, given, expected = of_boxes(*case)
+    out = np.full_like(expected, 1)
+    mlc.compile(func, target="cuda")(given, out)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_places_that_barriers_give_back():
+    import cupy
+
+    if cupy.cuda.Device().compute_capability < "90":
+        pytest.skip("mbarriers of bytes are there since sm_90")
+    given, out = np.arange(128, dtype="float32"), np.zeros((8, 64), "float32")
+    mlc.compile(ring(), target="cuda")(given, out)
+    np.testing.assert_array_equal(out, np.tile(given.reshape(8, 16), (1, 4)))
 
 
 def test_a_large_transpose():

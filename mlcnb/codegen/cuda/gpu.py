@@ -9,10 +9,11 @@ What runs a kernel or a graph asks a `Device` for these eleven things; a test ma
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mlcnb.core.errors import DeviceError, MissingDependencyError, RuntimeInputError
+from mlcnb.tir.analysis.bulk import SWIZZLES, Matrix
 
 #: bytes that the address of an argument has to be a multiple of: vectors are loaded at once
 ALIGNMENT = 16
@@ -149,7 +151,8 @@ class Gpu:
     def load(self, kernel: Any) -> Any:
         """The kernel's code; see Device."""
         suffix, image = kernel.image(self.arch)
-        return _Module(self.cupy, image, suffix)
+        maps = {name: source.maps for name, source in kernel.sources.items() if source.maps}
+        return _Module(self.cupy, image, suffix, maps)
 
     def launch(
         self,
@@ -165,7 +168,10 @@ class Gpu:
             function = module.function(name)
             if shared > _SHARED_UNASKED:
                 function.max_dynamic_shared_size_bytes = shared
-            function(tuple(grid), tuple(block), tuple(args), shared_mem=shared)
+            function(
+                tuple(grid), tuple(block), (*args, *module.tensor_maps(name, args)),
+                shared_mem=shared,
+            )  # fmt: skip
 
     def record(self, launches: Callable[[], None]) -> Callable[[], None]:
         """A CUDA graph of some launches; see Device."""
@@ -222,7 +228,12 @@ class Gpu:
 class _Module:
     """Machine code on the GPU: CuPy reads it from a file, which stays as long as it does."""
 
-    def __init__(self, cupy: Any, image: bytes, suffix: str) -> None:
+    def __init__(
+        self, cupy: Any, image: bytes, suffix: str, maps: Mapping[str, Sequence[Any]]
+    ) -> None:
+        self.maps = maps
+        #: tensor maps by address: what they say stays true whatever lies there
+        self._encoded: dict[tuple[int, Matrix], np.ndarray] = {}
         folder = tempfile.mkdtemp(prefix="mlcnb-")
         self._removed = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         path = Path(folder) / f"kernel.{suffix}"
@@ -235,6 +246,88 @@ class _Module:
         if name not in self._functions:
             self._functions[name] = self._module.get_function(name)
         return self._functions[name]
+
+    def tensor_maps(self, name: str, args: Sequence[Any]) -> list[np.ndarray]:
+        """What a kernel gets behind its arguments, which some of its copies need."""
+        found = []
+        for number, matrix in self.maps.get(name, ()):
+            key = args[number].data.ptr, matrix
+            if key not in self._encoded:
+                if len(self._encoded) >= _MOST_MAPS:
+                    self._encoded.clear()
+                self._encoded[key] = encoded(*key)
+            found.append(self._encoded[key])
+        return found
+
+
+def encoded(address: int, matrix: Matrix, encode: Callable[..., int] | None = None) -> np.ndarray:
+    """The tensor map of a matrix at an address of the GPU: 128 bytes that the driver makes, as one
+    element of an array, which CuPy passes by value ("Custom user types").
+
+    encode: `cuTensorMapEncodeTiled`, the driver's where it is not given.
+
+    Raises:
+        DeviceError: the driver refuses it, or there is none that knows tensor maps.
+    """
+    if address % ALIGNMENT:
+        raise DeviceError(
+            f"a tensor map of {matrix} begins at an address that is no multiple of {ALIGNMENT} "
+            "bytes",
+            hint="pass a copy: x.copy()",
+        )
+    words = (ctypes.c_uint64 * (2 * _MAP_BYTES // 8))()  # begins at a multiple of 64 somewhere
+    first = -ctypes.addressof(words) % 64
+    place = ctypes.addressof(words) + first
+    failed = (encode or _driver().cuTensorMapEncodeTiled)(
+        ctypes.c_void_p(place),
+        _MAP_TYPES[matrix.dtype],
+        ctypes.c_uint32(2),
+        ctypes.c_void_p(address),
+        (ctypes.c_uint64 * 2)(matrix.width, matrix.height),
+        (ctypes.c_uint64 * 1)(matrix.width * matrix.size),
+        (ctypes.c_uint32 * 2)(matrix.columns, matrix.rows),
+        (ctypes.c_uint32 * 2)(1, 1),
+        0,  # elements lie side by side
+        SWIZZLES.index(matrix.swizzle),
+        _THROUGH_L2,
+        0,  # zeros outside
+    )
+    if failed:
+        raise DeviceError(
+            f"the driver encodes no tensor map of {matrix} (error {failed})",
+            hint="cuTensorMapEncodeTiled is for GPUs from sm_90 on",
+        )
+    return np.frombuffer(ctypes.string_at(place, _MAP_BYTES), [("words", "u8", _MAP_BYTES // 8)])
+
+
+#: bytes of a tensor map, how many a module keeps
+_MAP_BYTES, _MOST_MAPS = 128, 1024
+#: what the driver calls dtypes (CUtensorMapDataType), and fetching 128 bytes into L2 at once
+_MAP_TYPES = {
+    "int8": 0, "uint8": 0, "uint32": 2, "int32": 3, "float16": 6, "float32": 7, "float64": 8,
+    "bfloat16": 9,
+}  # fmt: skip
+_THROUGH_L2 = 2
+
+
+@cache
+def _driver() -> Any:
+    """The library of the driver.
+
+    Raises:
+        DeviceError: there is none that encodes tensor maps.
+    """
+    hint = "a driver of CUDA 12 or newer has cuTensorMapEncodeTiled"
+    for name in ("libcuda.so.1", "nvcuda.dll"):
+        try:
+            found = ctypes.CDLL(name)
+        except OSError:
+            continue
+        if hasattr(found, "cuTensorMapEncodeTiled"):
+            found.cuTensorMapEncodeTiled.restype = ctypes.c_int
+            return found
+        raise DeviceError("the CUDA driver encodes no tensor maps", hint=hint)
+    raise DeviceError("no CUDA driver was found, which encodes tensor maps", hint=hint)
 
 
 def runs_on(compiled: str, gpu: str) -> bool:

@@ -25,6 +25,7 @@ from math import prod
 from typing import Any
 
 from mlcnb.arith import Analyzer
+from mlcnb.codegen.cuda_sim.phases import CALLS
 from mlcnb.core.errors import CodegenError, UnsupportedOpError
 from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
@@ -154,7 +155,9 @@ def refuse_barrier(call: e.Call, is_guarded: bool, func: PrimFunc) -> None:
 
 def is_collective(n: Node) -> bool:
     """True for what several threads have to come by."""
-    return isinstance(n, e.Call) and (n.op in _SHUFFLES or n.op in (BARRIER, *INSTRUCTIONS))
+    return isinstance(n, e.Call) and (
+        n.op in _SHUFFLES or n.op in (BARRIER, *INSTRUCTIONS) or n.op in CALLS
+    )
 
 
 def active(n: e.Call, threads: int) -> PrimExpr:

@@ -24,6 +24,7 @@ from math import prod
 from typing import Any
 
 from mlcnb.codegen.cuda.host import refuse_between_kernels
+from mlcnb.codegen.cuda_sim.phases import CALLS, ONCE, Phases
 from mlcnb.codegen.cuda_sim.registers import (
     ACTIVE,
     BARRIER,
@@ -109,6 +110,7 @@ class _Kernel:
         self.held: dict[Var, BufferLoad] = {}
         #: memory for what threads exchange, and for variables
         self.scratch: list[Buffer] = []
+        self.phases = Phases(launch.body, func)
 
     def known(self, axis: s.IterVar) -> int:
         """The number of threads of an axis."""
@@ -126,8 +128,8 @@ class _Kernel:
 
     def loops(self) -> s.Stmt:
         """The kernel as loops over its blocks."""
-        body = self.joined(self.pieces(self.launch.body, ()))
-        for buffer in self.scratch:
+        body = self.phases.to_end(self.joined(self.pieces(self.launch.body, ())))
+        for buffer in (*self.scratch, *self.phases.buffers):
             body = s.DeclBuffer(buffer, body)
             body = s.Allocate(buffer.data, buffer.dtype, buffer.shape, p.const(True), body)
         for axis in self.launch.grid.values():
@@ -373,6 +375,9 @@ def _step(k: _Kernel, n: s.BufferStore | s.Evaluate, guards: _Guards) -> list[_P
     if call is not None and call.op in INSTRUCTIONS:
         does = INSTRUCTIONS[call.op]
         return [_MET, *k.each(does(call, k.thread, lane_of(call, k.launch, k.func)), guards), _MET]
+    if call is not None and call.op in CALLS:
+        made, once = k.phases.does(call), call.op in ONCE and not guards and k.is_same(call)
+        return [_MET, *([k.rewritten(made)] if once else k.each(made, guards)), _MET]
     before, n = k.exchanged(n, guards)
     return [*before, *k.each(n, guards)]
 

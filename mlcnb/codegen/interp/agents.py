@@ -8,12 +8,12 @@ alike is wasted, not wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from mlcnb.codegen.interp.memory import View
-from mlcnb.core import display
+from mlcnb.codegen.interp.told import ROUNDS, race_error, remedy
 from mlcnb.core.errors import DataRaceError, ExecutionError
 from mlcnb.tir.stmt import Stmt
 
@@ -24,7 +24,10 @@ WARP = 32
 class Agent:
     """One thread of one block: where it stands, how many barriers it has passed."""
 
-    __slots__ = ("axes", "block", "copies", "epoch", "number", "warp", "warp_epoch", "written")
+    __slots__ = (
+        "axes", "block", "clock", "copies", "epoch", "moment", "number", "warp", "warp_epoch",
+        "written",
+    )  # fmt: skip
 
     def __init__(self, block: ThreadBlock, number: int, axes: dict[str, int]) -> None:
         self.block = block
@@ -33,6 +36,10 @@ class Agent:
         self.warp = number // WARP
         self.epoch = 0
         self.warp_epoch = 0
+        #: how often others may have learned of it at an `mbarrier`; what it has learned there: of
+        #: another the last such moment
+        self.moment = 0
+        self.clock: dict[Agent, int] = {}
         #: elements of its own memory that it has written
         self.written: set[int] = set()
         #: groups of asynchronous copies that have not arrived, the open one last
@@ -56,14 +63,14 @@ class Agent:
         element = self.element(view, at)
         other = element.read_by(self, site)
         if other is not None:
-            raise race(view, at, other, Event(self, site, self.warp_epoch, False))
+            raise race(view, at, other, Event(self, site, self.warp_epoch, False, self.moment))
 
     def writes(self, view: View, at: int, site: Stmt, value: Any) -> None:
         """It writes an element that other threads may touch."""
         element = self.element(view, at)
         other = element.written_by(self, site, value)
         if other is not None:
-            raise race(view, at, other, Event(self, site, self.warp_epoch, True))
+            raise race(view, at, other, Event(self, site, self.warp_epoch, True, self.moment))
 
     # asynchronous copies
 
@@ -77,6 +84,12 @@ class Agent:
             for arrive in self.copies.pop(0):
                 arrive()
 
+    def begins(self, view: View, at: int, site: Stmt) -> None:
+        """It begins a copy in bulk that will write an element."""
+        other = self.element(view, at).begun_by(self, site)
+        if other is not None:
+            raise race(view, at, other, Event(self, site, self.warp_epoch, True, self.moment))
+
     def updates(self, view: View, at: int, site: Stmt) -> None:
         """It updates an element that other threads may touch, with none of them in between."""
         element = self.element(view, at)
@@ -84,7 +97,7 @@ class Agent:
             self.block.unwritten.append((self, view, at, site))
         other = element.written_by(self, site, None, is_atomic=True)
         if other is not None:
-            raise race(view, at, other, Event(self, site, self.warp_epoch, True))
+            raise race(view, at, other, Event(self, site, self.warp_epoch, True, self.moment))
 
     def updates_own(self, view: View, at: int, site: Stmt) -> None:
         """It updates an element of its own memory."""
@@ -139,6 +152,8 @@ class ThreadBlock:
     launch_elements: dict[int, Element]
     #: reads of shared memory that nobody had written, since the last barrier
     unwritten: list[tuple[Agent, View, int, Stmt]] = field(default_factory=list)
+    #: its `mbarrier`s by number; None: nobody has said how many threads it counts
+    barriers: list[Any] = field(default_factory=list)
 
     def check(self, warp: int | None = None) -> None:
         """At a barrier (of a warp), and at the end: what was read had been written.
@@ -153,16 +168,17 @@ class ThreadBlock:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An access: who, where in the program, after how many barriers of its warp."""
+    """An access: who, where in the program, after how many barriers of its warp, and arrivals."""
 
     agent: Agent
     site: Stmt
     warp_epoch: int
     is_write: bool
+    moment: int = 0
 
     def before(self, agent: Agent) -> bool:
         """True if a barrier of the warp, or the order of the program, stands between."""
-        if self.agent is agent:
+        if self.agent is agent or agent.clock.get(self.agent, -1) >= self.moment:
             return True
         return self.agent.warp == agent.warp and self.warp_epoch != agent.warp_epoch
 
@@ -200,12 +216,16 @@ class Left:
         return Left(self.write or more.write, deed, self.read or more.read)
 
 
-#: events by warp, up to two of each, which is enough: another thread differs from one of them
-Events = dict[int, list[Event]]
+#: events by warp, up to two of each, which is enough: another thread differs from one of them; of a
+#: block with an `mbarrier`, which orders threads one by one, the last one of each
+Events = dict[Any, list[Event]]
 
 
 def keep(events: Events, event: Event) -> None:
     """Add an event; what a barrier of its warp orders with it goes."""
+    if event.agent.block.barriers:
+        events[event.agent] = [event]
+        return
     known = events.setdefault(event.agent.warp, [])
     if known and known[0].warp_epoch != event.warp_epoch:
         known.clear()
@@ -241,6 +261,8 @@ class Element:
     earlier: Left | None = None
     foreign: Left | None = None
     ever_written: bool = False
+    #: a copy in bulk that will write it
+    flying: Event | None = None
 
     def enter(self, agent: Agent) -> None:
         """Forget what a barrier orders; keep what other blocks did."""
@@ -252,7 +274,7 @@ class Element:
             self.foreign = left.joined(self.foreign) if left else self.foreign
             self.block, self.earlier = agent.block, None
         self.epoch, self.deed, self.past = agent.epoch, None, None
-        for events in (self.writes, self.readers, self.own_readers):
+        for events in self.events():
             events.clear()
         self.writers.clear()
 
@@ -267,7 +289,9 @@ class Element:
     def read_by(self, agent: Agent, site: Stmt) -> Event | None:
         """Note a read; gives the access that it races with."""
         self.enter(agent)
-        event = Event(agent, site, agent.warp_epoch, False)
+        if self.flying is not None:
+            return self.flying
+        event = Event(agent, site, agent.warp_epoch, False, agent.moment)
         if agent in self.writers:  # whoever else writes does the same, and no matter when
             keep(self.own_readers, event)
             return None
@@ -284,16 +308,39 @@ class Element:
         """Note a write; gives the access that it races with: no atomic one, if it is atomic."""
         self.enter(agent)
         deed = UPDATE if is_atomic else (site, value)
-        other = self.differing(agent, deed) or unordered(self.readers, agent)
+        other = self.flying or self.differing(agent, deed) or unordered(self.readers, agent)
         if other is not None:
             return other
         if not is_same(self.deed, deed):
             self.change(deed)
-        keep(self.writes, Event(agent, site, agent.warp_epoch, True))
+        keep(self.writes, Event(agent, site, agent.warp_epoch, True, agent.moment))
         if not is_atomic:
             self.writers.add(agent)
         self.ever_written = True
         return None
+
+    def begun_by(self, agent: Agent, site: Stmt) -> Event | None:
+        """Note that a copy in bulk will write it; gives the access that it races with."""
+        self.enter(agent)
+        other = self.flying or next(
+            filter(None, (unordered(x, agent) for x in self.events())), None
+        )
+        self.flying = Event(agent, site, agent.warp_epoch, True, agent.moment)
+        self.ever_written = True
+        return other
+
+    def landed_by(self, carrier: Agent, site: Stmt) -> None:
+        """The copy has written it: all that was before it came before it began."""
+        self.enter(carrier)
+        for events in self.events():
+            events.clear()
+        self.writers.clear()
+        self.flying = self.deed = self.past = None
+        keep(self.writes, Event(carrier, site, 0, True, carrier.moment))
+
+    def events(self) -> tuple[Events, Events, Events]:
+        """All that may matter since the barrier."""
+        return self.writes, self.readers, self.own_readers
 
     def differing(self, agent: Agent, deed: Deed) -> Event | None:
         """A write that does anything else, or who reads what it does, and nothing orders them."""
@@ -346,52 +393,3 @@ def race(view: View, at: int, first: Event, second: Event) -> DataRaceError:
         [(str(x.agent), x.agent.axes, x.is_write, x.site) for x in (first, second)],
         ROUNDS if is_round else remedy(view.buffer.scope, same_block),
     )  # fmt: skip
-
-
-def race_error(
-    name: str, index: tuple[int, ...], scope: str, events: Sequence[tuple[str, Any, bool, Stmt]],
-    hint: str,
-) -> DataRaceError:  # fmt: skip
-    """The error of two accesses: of each who does it, its axes, does it write, its statement."""
-    lines = [
-        f"  {who} {'writes' if w else 'reads'} it: {text_of(site)}" for who, _, w, site in events
-    ]
-    element = f"{name}[{', '.join(map(str, index))}]"
-    error = DataRaceError(
-        f"data race on {element} in {scope} memory: nothing orders these two accesses\n"
-        + "\n".join(lines),
-        where=events[1][3],
-        hint=hint,
-    )
-    error.buffer, error.index = name, index
-    error.threads = tuple(axes for _, axes, _, _ in events)
-    error.accesses = tuple(("write" if w else "read", site) for _, _, w, site in events)
-    return error
-
-
-def text_of(site: Stmt) -> str:
-    """A statement in one line."""
-    lines = display.text(site).splitlines()
-    return lines[0] + (" …" if len(lines) > 1 else "")
-
-
-#: what to do about rounds of a parallel loop that race
-ROUNDS = "make the loop serial, or give each round elements of its own (sch.rfactor)"
-
-
-def remedy(scope: str, same_block: bool) -> str:
-    """What to do about threads that race in memory of a scope."""
-    if not same_block:
-        return (
-            "blocks of one kernel cannot wait for each other: give each block elements of its own, "
-            "or make it two kernels"
-        )
-    if scope == "global":
-        return (
-            "ThreadSync orders accesses to shared memory only: keep the buffer in scope shared, "
-            "or bind another loop"
-        )
-    return (
-        'put T.tvm_storage_sync("shared") between the two (ThreadSync does), '
-        "or bind another loop to the threads"
-    )

@@ -2,7 +2,7 @@
 
 A copy arrives where its thread waits for its group, and not before; from where it is issued on its
 element counts as written, so that who reads or writes it too early, or without a barrier after the
-wait, races with it.
+wait, races with it. A copy in bulk arrives where a phase of a barrier ends (`phases`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from mlcnb.codegen.interp.agents import Agent
 from mlcnb.codegen.interp.expressions import Closure, Frame
 from mlcnb.codegen.interp.meeting import Arrival
 from mlcnb.codegen.interp.memory import View, typed
+from mlcnb.codegen.interp.phases import Carrier, Flight, barrier_of, create, init
+from mlcnb.codegen.interp.statements import Code
 from mlcnb.codegen.interp.watching import WatchingCompiler
 from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir import expr as e
-from mlcnb.tir.analysis import kernels
+from mlcnb.tir.analysis import bulk, kernels
 from mlcnb.tir.analysis.wgmma import DEPTH, OPERANDS, SUMS, WARPGROUP, WGMMA, Product, place_c
 from mlcnb.tir.buffer import Buffer, decl_buffer
 from mlcnb.tir.transform.inject_ptx_async_copy import ASYNC_COPY, ASYNC_QUEUE
@@ -133,6 +135,87 @@ class CopyCompiler(WatchingCompiler):
             me.copies[-1].append(arrive)
 
         return issue
+
+    def bulk_copy(self, x: e.Call) -> Closure:
+        """A copy in bulk: elements, or a box of a matrix."""
+        agent, site = self.agent, self.site
+        to, at, source, number = (self.compile(x.args[n]) for n in (0, 1, 2, -1))
+        pointers: list[Any] = [x.args[0], x.args[2]]
+        made = [decl_buffer((0,), str(x.dtype), y.name, data=y) for y in pointers]
+        read, _ = WATCHERS[made[1].scope]
+        nbytes = bulk.bytes_of(x)
+        count = nbytes // x.dtype.nbytes
+        pairs, reach = self.brought(x)
+
+        def issue(f: Frame) -> None:
+            me: Agent = f[agent]
+            first = at(f)
+            there = _part(made[0], to(f), first, count, site)[0]
+            here = _part(made[1], source(f), *reach(f), site)[0]
+            taken = [*pairs(f, first)]
+            for place, start in taken:
+                if start is not None:
+                    read(me, here, start, site)
+                me.begins(there, place, site)
+
+            def arrive(carrier: Carrier) -> None:
+                for place, start in taken:
+                    carrier.element(there, place).landed_by(carrier, site)
+                    there.write(place, 0 if start is None else here.read(start))
+
+            barrier_of(me, number(f), site).begin(Flight(nbytes, me, site, arrive))
+
+        return issue
+
+    def brought(self, x: e.Call) -> tuple[Callable[..., Any], Callable[[Frame], tuple[int, int]]]:
+        """Of a copy in bulk where each element goes, and from where (None: a zero); and what it may
+        read: the first element, and how many.
+        """
+        if x.op == bulk.BULK:
+            start, count = self.compile(x.args[3]), bulk.bytes_of(x) // x.dtype.nbytes
+
+            def linear(f: Frame, first: int) -> Iterator[tuple[int, int]]:
+                begin = start(f)
+                yield from ((first + n, begin + n) for n in range(count))
+
+            return linear, lambda f: (start(f), count)
+        made = bulk.Matrix.of(x)
+        top, left = (self.compile(x.args[n]) for n in (5, 6))
+
+        def box(f: Frame, first: int) -> Iterator[tuple[int, int | None]]:
+            row, column = top(f), left(f)
+            for i, j in product(range(made.rows), range(made.columns)):
+                y, z = row + i, column + j
+                inside = 0 <= y < made.height and 0 <= z < made.width
+                yield made.place(first, i, j), y * made.width + z if inside else None
+
+        return box, lambda f: (0, made.height * made.width)
+
+    def at_barrier(self, x: e.Call) -> Code:
+        """What a thread does with a barrier; a wait yields where the phase is not over."""
+        agent, site = self.agent, self.site
+        number, *more = (self.compile(n) for n in x.args)
+        if x.op == bulk.CREATE:
+            return (lambda f: create(f[agent].block, number(f))), False
+        if x.op == bulk.INIT:
+            return (lambda f: init(f[agent], number(f), more[0](f), site)), False
+        if x.op != bulk.WAIT:
+
+            def arrive(f: Frame) -> None:
+                announced = more[0](f) if more else 0
+                barrier_of(f[agent], number(f), site).arrive(f[agent], announced, site)
+
+            return arrive, False
+        parity = self.compile(bulk.parity_of(x))
+
+        def wait(f: Frame) -> Iterator[Any]:
+            found = barrier_of(f[agent], number(f), site)
+            if found.is_over(parity(f)):
+                found.passed_by(f[agent])
+            else:
+                yield Arrival(site, "ptx_wait_barrier", phase=(found, parity(f)))
+
+        return wait, True
 
 
 def _part(buffer: Buffer, array: Any, first: int, count: int, site: Any) -> tuple[View, range]:

@@ -20,12 +20,14 @@ from mlcnb.codegen.interp.copies import COPIES, OF_WARPS, WATCHERS, CopyCompiler
 from mlcnb.codegen.interp.expressions import Closure, Frame
 from mlcnb.codegen.interp.meeting import Arrival, Thread, run_threads, run_virtual, shuffled
 from mlcnb.codegen.interp.memory import allocate
+from mlcnb.codegen.interp.phases import at_end
 from mlcnb.codegen.interp.statements import Code
 from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.core.node import Node, children
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis import kernels
+from mlcnb.tir.analysis.bulk import BARRIERS, BULKS
 from mlcnb.tir.buffer import Buffer
 
 _AGENT = "the thread that runs"
@@ -92,6 +94,7 @@ class KernelCompiler(CopyCompiler):
                     for frame in ordered.values():
                         run(frame)
                 block.check()
+                at_end(block)
 
         return start
 
@@ -191,6 +194,10 @@ class KernelCompiler(CopyCompiler):
             return self.together(call), True
         if self.watches and isinstance(call, e.Call) and call.op in COPIES:
             return self.copies(call), False
+        if self.watches and isinstance(call, e.Call) and call.op in BULKS:
+            return self.bulk_copy(call), False
+        if self.watches and isinstance(call, e.Call) and call.op in BARRIERS:
+            return self.at_barrier(call)
         return self.with_exchange(x, lambda: super(KernelCompiler, self)._evaluate(x))
 
     def _stored(self, x: s.BufferStore) -> Code:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.codegen.interp.agents import WARP, Agent
+from mlcnb.codegen.interp.phases import Barrier, learn
 from mlcnb.core.errors import BarrierError, ExecutionError
 from mlcnb.core.node import Node
 
@@ -22,7 +23,8 @@ Thread = Generator[Any, Any, None]
 class Arrival:
     """Where a thread waits, and with what.
 
-    of_warp: the threads of a warp meet, not those of the block; settle: given the agents and what
+    of_warp: the threads of a warp meet, not those of the block; phase: a barrier, and of which
+    parity the phase is whose end the thread waits for, alone; settle: given the agents and what
     they came with, what each of them gets.
     """
 
@@ -31,6 +33,7 @@ class Arrival:
     payload: Any = None
     of_warp: bool = False
     is_barrier: bool = False
+    phase: tuple[Barrier, int] | None = None
     settle: Callable[[list[Agent], list[Any]], Sequence[Any]] | None = None
 
 
@@ -52,6 +55,9 @@ def run_threads(threads: dict[Agent, Thread]) -> None:
         ready = []
         for group in _groups(waiting, threads):
             ready += _settled(group, waiting)
+        ready += _after_phases(waiting)
+        if waiting and not ready and _landed(waiting):
+            ready = _after_phases(waiting)
         if waiting and not ready:
             raise _divergence(waiting, list(threads), alive)
 
@@ -69,8 +75,25 @@ def _groups(waiting: dict[Agent, Arrival], threads: dict[Agent, Thread]) -> Iter
         yield everyone
 
 
+def _after_phases(waiting: dict[Agent, Arrival]) -> list[tuple[Agent, Any]]:
+    """Threads that waited for the end of a phase that is over."""
+    found = [
+        a for a, x in waiting.items() if x.phase is not None and x.phase[0].is_over(x.phase[1])
+    ]
+    for agent in found:
+        barrier, _ = waiting.pop(agent).phase  # type: ignore[misc]
+        barrier.passed_by(agent)
+    return [(agent, None) for agent in found]
+
+
+def _landed(waiting: dict[Agent, Arrival]) -> bool:
+    """Let copies in bulk arrive that end a phase somebody waits for."""
+    barriers = dict.fromkeys(x.phase[0] for x in waiting.values() if x.phase is not None)
+    return any(barrier.land() for barrier in barriers)
+
+
 def _together(group: list[Agent], waiting: dict[Agent, Arrival]) -> bool:
-    if any(agent not in waiting for agent in group):
+    if any(agent not in waiting or waiting[agent].phase is not None for agent in group):
         return False
     return len({id(waiting[agent].site) for agent in group}) == 1
 
@@ -81,6 +104,8 @@ def _settled(group: list[Agent], waiting: dict[Agent, Arrival]) -> list[tuple[Ag
     first = arrivals[0]
     if first.is_barrier:
         group[0].block.check(group[0].warp if first.of_warp else None)
+        if first.of_warp and group[0].block.barriers:
+            _told(group)
         for agent in group:
             if first.of_warp:
                 agent.warp_epoch += 1
@@ -92,9 +117,29 @@ def _settled(group: list[Agent], waiting: dict[Agent, Arrival]) -> list[tuple[Ag
     return list(zip(group, results, strict=True))
 
 
+def _told(group: list[Agent]) -> None:
+    """Each of a warp knows what any of them had done, or knew."""
+    known: dict[Agent, int] = {}
+    for agent in group:
+        learn(known, agent.clock)
+        known[agent] = agent.moment
+        agent.moment += 1
+    for agent in group:
+        learn(agent.clock, known)
+
+
 def _divergence(
     waiting: dict[Agent, Arrival], threads: list[Agent], alive: set[Agent]
 ) -> BarrierError:
+    for agent, arrival in waiting.items():
+        if arrival.phase is not None:
+            barrier, parity = arrival.phase
+            return BarrierError(
+                f"hang: {agent} waits for the end of a phase of parity {parity} of {barrier}, but "
+                f"{barrier.missing()}",
+                where=arrival.site,
+                hint="who arrives, which bytes are announced, and which phase is waited for?",
+            )
     agent, arrival = next(iter(waiting.items()))
     peers = [a for a in threads if not arrival.of_warp or a.warp == agent.warp]
     here = sum(a in waiting and waiting[a].site is arrival.site for a in peers)

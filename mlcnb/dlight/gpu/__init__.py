@@ -13,12 +13,13 @@ RULES, first that fits:    flash_attention  softmax(Q K^T) V of halves, on tenso
 By TVM's names, for `ApplyDefaultSchedule`: `Attention`, `Matmul` (on tensor cores
 where they multiply its dtype), `GEMV`, `LowBatchGEMV`, `Reduction`,
 `GeneralReduction` and `RMSNorm` (rows), `Transpose`, `Fallback`. `WarpgroupMatmul` (products of
-halves by `wgmma` on sm_90a) is checked by simulation and offline compilation, not yet on a GPU: it
-applies only where it is named.
+halves by `wgmma` on sm_90a; with `loads="tma"` its tiles come as boxes of tensor maps) is checked
+by simulation and offline compilation, not yet on a GPU: it applies only where it is named.
 """
 
 from __future__ import annotations
 
+from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.gpu.attention import attention
 from mlcnb.dlight.gpu.fallback import fallback
 from mlcnb.dlight.gpu.flash_attention import flash_attention
@@ -27,7 +28,7 @@ from mlcnb.dlight.gpu.matmul import matmul
 from mlcnb.dlight.gpu.rows import rows
 from mlcnb.dlight.gpu.tensor_cores import tensor_cores
 from mlcnb.dlight.gpu.transpose import transpose
-from mlcnb.dlight.gpu.wgmma import wgmma
+from mlcnb.dlight.gpu.wgmma import wgmma, wgmma_by_boxes
 from mlcnb.dlight.rule import ScheduleRule, first_that_fits, is_scheduled
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
@@ -45,9 +46,26 @@ RULES = (
     fallback,
 )
 
+
+class _Warpgroups(ScheduleRule):
+    """The rule of `WarpgroupMatmul`, with its option."""
+
+    def __call__(self, loads: str = "cp.async") -> ScheduleRule:
+        """The rule whose tiles come by "cp.async", or as boxes of tensor maps by "tma".
+
+        Raises:
+            ScheduleError: by anything else.
+        """
+        if loads not in ("cp.async", "tma"):
+            raise ScheduleError(
+                f"WarpgroupMatmul has no loads={loads!r}", hint='"cp.async" or "tma"'
+            )
+        return self if loads == "cp.async" else ScheduleRule(wgmma_by_boxes)
+
+
 Attention = ScheduleRule(flash_attention, attention)
 Matmul = ScheduleRule(tensor_cores, matmul)
-WarpgroupMatmul = ScheduleRule(wgmma)
+WarpgroupMatmul = _Warpgroups(wgmma)
 GEMV = ScheduleRule(gemv)
 LowBatchGEMV = ScheduleRule(low_batch_gemv)
 Reduction = GeneralReduction = RMSNorm = ScheduleRule(rows)

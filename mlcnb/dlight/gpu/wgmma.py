@@ -7,6 +7,7 @@ for i, j, k: C[i, j] += A[i, k] * B[k, j]    blocks of 128 x 256 of C, two warpg
                                              C = sums, and what is done with them
 
     dl.ApplyDefaultSchedule(dl.gpu.WarpgroupMatmul(), dl.gpu.Matmul(), dl.gpu.Fallback())
+    dl.gpu.WarpgroupMatmul(loads="tma")      tiles as boxes (cp.async.bulk.tensor), by one thread
 
 Checked by simulation and offline compilation, not yet on a GPU: so no default takes it. The kernel
 is a program of its own (`wgmma_program`), put in the place of a product and of what is done with it
@@ -48,11 +49,13 @@ class Tile(NamedTuple):
         groups: warpgroups, of 64 rows each.
         columns: a multiple of 64, at most 256.
         stages: tiles of each operand that there is room for: one is used, the others are fetched.
+        loads: "cp.async", pieces by all threads; "tma", boxes that one thread has copied.
     """
 
     groups: int = 2
     columns: int = 128
     stages: int = 3
+    loads: str = "cp.async"
 
     @property
     def rows(self) -> int:
@@ -105,7 +108,13 @@ class Product:
     in_rows: bool
 
 
-def wgmma(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None) -> Schedule | bool:
+def wgmma(
+    sch: Schedule,
+    survey: Survey,
+    target: Target,
+    by: Tile | None = None,
+    loads: str = "cp.async",
+) -> Schedule | bool:
     """Apply to one product of halves in rows of 16 bytes, and what is done with it."""
     limits = GpuLimits.of(target)
     if limits.name != "sm_90a":
@@ -140,9 +149,14 @@ def wgmma(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None)
         return no("what follows the product is not done element by element")
     from mlcnb.dlight.gpu.wgmma_program import WarpgroupProduct  # reads programs
 
-    by = by or tile_for(*lengths[:2])
+    by = by or tile_for(*lengths[:2])._replace(loads=loads)
     made = WarpgroupProduct(Product(*operands, lengths[2], *end), by).function()
     return Schedule(func.with_body(made.body))
+
+
+def wgmma_by_boxes(sch: Schedule, survey: Survey, target: Target) -> Schedule | bool:
+    """The same with tiles that come as boxes of tensor maps (TMA)."""
+    return wgmma(sch, survey, target, loads="tma")
 
 
 def _operands(block: BlockInfo, rows: int, columns: int, depth: int) -> tuple[Side, Side] | str:

@@ -7,6 +7,9 @@ for k in tiles of 64:
     sums += A[k % 4] @ B[k % 4]               T.ptx_wgmma, four products of 16, and a wait
 C = sums                                      two columns at once
 
+With loads="tma" one thread has the tiles copied as boxes (`cp.async.bulk.tensor`), and all wait for
+the barrier of the stage in the place of a group.
+
 A tile lies in lines of 128 bytes, along k or along the side as the operand does outside: rows along
 k, or panels of 64 elements of a side with a line for each k. Piece n of 16 bytes of a line lies at
 place n ^ line % 8 of it.
@@ -67,15 +70,66 @@ class WarpgroupProduct:
             sums = T.alloc_buffer((WARP, own), "float32", scope="warp")
             for x in T.unroll(own):
                 sums[t, x] = T.float32(0)
-            for s in T.unroll(stages - 1):
-                self.fetch_both(A, B, i, j, s, w * WARP + t)
-            for k in T.serial(self.steps):
-                T.ptx_wait_group(stages - 2)
-                T.tvm_storage_sync("shared")
-                self.fetch_both(A, B, i, j, k + stages - 1, w * WARP + t)
-                self.multiply(A, B, sums, k % stages, w, t)
-            T.ptx_wait_group(0)
+            if self.by.loads == "tma":
+                self.by_boxes(A, B, sums, i, j, w, t)
+            else:
+                self.by_pieces(A, B, sums, i, j, w, t)
             self.store(sums, i, j, w, t)
+
+    @T.macro
+    def by_pieces(self, A, B, sums, i, j, w, t):
+        """The sums; all threads copy pieces of tiles."""
+        stages = T.meta_var(self.by.stages)
+        for s in T.unroll(stages - 1):
+            self.fetch_both(A, B, i, j, s, w * WARP + t)
+        for k in T.serial(self.steps):
+            T.ptx_wait_group(stages - 2)
+            T.tvm_storage_sync("shared")
+            self.fetch_both(A, B, i, j, k + stages - 1, w * WARP + t)
+            self.multiply(A, B, sums, k % stages, w, t)
+        T.ptx_wait_group(0)
+
+    @T.macro
+    def by_boxes(self, A, B, sums, i, j, w, t):
+        """The sums; one thread has boxes copied, a barrier for each stage tells when they came."""
+        stages = T.meta_var(self.by.stages)
+        T.create_barriers(stages)
+        if w * WARP + t == 0:
+            for s in T.unroll(stages):
+                T.ptx_init_barrier_thread_count(s, 1)
+        T.tvm_storage_sync("shared")
+        if w * WARP + t == 0:
+            for s in T.unroll(min(stages - 1, self.steps)):
+                self.fetch_boxes(A, B, i, j, s)
+        for k in T.serial(self.steps):
+            T.ptx_wait_barrier(k % stages, k // stages % 2)
+            T.tvm_storage_sync("shared")
+            if k + (stages - 1) < self.steps:
+                if w * WARP + t == 0:
+                    self.fetch_boxes(A, B, i, j, k + (stages - 1))
+            self.multiply(A, B, sums, k % stages, w, t)
+
+    @T.macro
+    def fetch_boxes(self, A, B, i, j, k):
+        """The tiles of a step, whose bytes the barrier of its stage waits for."""
+        stage = T.meta_var(k % self.by.stages)
+        T.ptx_arrive_barrier_expect_tx(stage, (self.by.rows + self.by.columns) * STEP * SIZE)
+        self.fetch_box(A, self.of.a, self.by.rows, i, k, stage)
+        self.fetch_box(B, self.of.b, self.by.columns, j, k, stage)
+
+    @T.macro
+    def fetch_box(self, tile, operand, length, first, k, stage):
+        """A tile: one box along k, or one for each panel of a side."""
+        height, width = T.meta_var(operand.buffer.shape)
+        boxes, lines = T.meta_var((1, length) if operand.along_k else (length // LINE, STEP))
+        for x in T.unroll(boxes):
+            at = T.meta_var(self.source(operand, first, k, x * lines, 0))
+            T.evaluate(
+                T.ptx_cp_async_bulk_tensor(
+                    self.dtype, tile.data, stage * (length * STEP) + x * (lines * LINE),
+                    operand.buffer.data, height, width, *at, lines, LINE, LINE * SIZE, stage,
+                )
+            )  # fmt: skip
 
     @T.macro
     def fetch_both(self, A, B, i, j, k, thread):

@@ -3,6 +3,7 @@
 T.ptx_cp_async("float16", S, at, A.data, from, 16)      read A[from:from + 8], write S[at:at + 8]
 T.ptx_ldmatrix(…, F, at, S, row)                        read the rows that the lanes of a warp name
 T.ptx_wgmma(…, F, at, S, from, …)                       read the tiles that begin there
+T.ptx_cp_async_bulk_tensor(…, S, at, A.data, 64, 96, …)  read A[:64 * 96], write the box at S[at]
 T.call_intrin(…, "tir.atomic_add", T.address_of(B[i]))  update B[i]
 """
 
@@ -16,6 +17,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.bulk import BOX, BULK, Matrix, bytes_of
 from mlcnb.tir.analysis.effects import POINTERS
 from mlcnb.tir.analysis.wgmma import OPERANDS, SUMS, Product
 from mlcnb.tir.buffer import Buffer, BufferLoad
@@ -99,6 +101,35 @@ def _warpgroup(reading: Reading, n: e.Call) -> None:
     reading._whole(n.args[SUMS], n, (False, True))  # type: ignore[arg-type]
 
 
+def _bulk_copy(reading: Reading, n: e.Call) -> None:
+    """`ptx_cp_async_bulk`, and of a box: of the matrix any element may be read."""
+    to, at, source = n.args[:3]
+    reading._visit_all(x for x in n.args[1:] if x is not source)
+    count = bytes_of(n) // n.dtype.nbytes
+    begin, many = n.args[3], count
+    if n.op == BOX:
+        made = Matrix.of(n)
+        begin, many = p.const(0), made.height * made.width
+    _over(reading, source, begin, many, n, False)
+    _over(reading, to, at, count, n, True)
+
+
+def _over(
+    reading: Reading, pointer: Any, first: PrimExpr, count: int, n: e.Call, is_write: bool
+) -> None:
+    """So many elements from an offset on."""
+    if not isinstance(pointer, Var):
+        reading._visit(pointer)
+        return
+    buffer = reading._behind(reading.pointer(pointer))
+    steps = None if buffer is None else _steps(buffer)
+    if buffer is None or steps is None or buffer.dtype != n.dtype:
+        reading._whole(pointer, n, (is_write,))
+        return
+    place = Var("element", first.dtype)
+    _read_over(reading, n, buffer, steps, first + place, {place: count}, is_write)
+
+
 def _read_over(
     reading: Reading,
     n: e.Call,
@@ -106,8 +137,9 @@ def _read_over(
     steps: Sequence[int],
     place: PrimExpr,
     counted: Mapping[Var, int],
+    is_write: bool = False,
 ) -> None:
-    """A call reads elements of memory, counted by variables that are not the program's."""
+    """A call reads (or writes) elements, counted by variables that are not the program's."""
     outer = reading._scope
     for var, extent in counted.items():
         domain = Range(p.const(0, var.dtype), p.const(extent, var.dtype))
@@ -118,7 +150,7 @@ def _read_over(
     for step in steps:
         indices.append(p.floordiv(place, step))
         place = p.floormod(place, step)
-    reading._note(buffer, n, tuple(indices), False)
+    reading._note(buffer, n, tuple(indices), is_write)
     del reading._path[-len(counted) :]
     reading._scope = outer
 
@@ -171,6 +203,8 @@ INSTRUCTIONS: dict[str, Callable[[Reading, Any], None]] = {
     "tir.atomic_add": _atomic,
     "tir.prefetch": _prefetch,
     "tir.ptx_cp_async": _async_copy,
+    BULK: _bulk_copy,
+    BOX: _bulk_copy,
     "tir.ptx_ldmatrix": _matrices,
     "tir.ptx_mma": _instruction,
     "tir.ptx_wgmma": _warpgroup,

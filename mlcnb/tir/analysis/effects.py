@@ -39,6 +39,8 @@ POINTERS: dict[str, tuple[tuple[int, bool, bool], ...]] = {
     "tir.ptx_wgmma": ((4, True, True), (6, True, False), (11, True, False)),
     "tir.ptx_ldmatrix": ((3, False, True), (5, True, False)),
     "tir.ptx_cp_async": ((0, False, True), (2, True, False)),
+    "tir.ptx_cp_async_bulk": ((0, False, True), (2, True, False)),
+    "tir.ptx_cp_async_bulk_tensor": ((0, False, True), (2, True, False)),
 }
 
 

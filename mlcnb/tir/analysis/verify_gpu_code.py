@@ -22,6 +22,23 @@ from mlcnb.ir.expr import Call, Var
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis import kernels
+from mlcnb.tir.analysis.bulk import (
+    BARRIER_BYTES,
+    BARRIERS,
+    BOX,
+    BULK,
+    BULKS,
+    CREATE,
+    EXPECT,
+    INIT,
+    MOST_BARRIERS,
+    MOST_BYTES,
+    MOST_THREADS,
+    PIECE,
+    Matrix,
+    bytes_of,
+    number_of,
+)
 from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SIZE, WGMMA, Product
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -55,6 +72,7 @@ _SINCE = {
     "tir.ptx_ldmatrix": 75,
     "tir.ptx_mma": 80,
     WGMMA: 90,
+    **dict.fromkeys((*BULKS, *BARRIERS), 90),
 }
 #: instructions that only this one has: neither older nor newer ones, by its name with an a
 _ONLY = {WGMMA: "sm_90a"}
@@ -140,6 +158,8 @@ def _excesses(func: PrimFunc, limits: GpuLimits) -> Iterator[Excess]:
         yield from _shared(launch, limits)
         yield from _instructions(launch, limits)
         yield from _tiles(launch)
+        yield from _barriers(launch)
+        yield from _bulk(launch, func)
         yield from _apart(launch)
 
 
@@ -178,6 +198,8 @@ def _shared(launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]:
             )
         elif size is not None and scope in most:
             used[scope].append((n.buffer_var.name, size))
+    if barriers := _barrier_bytes(launch):
+        used["shared"].append(("barriers", barriers))
     for scope, parts in used.items():
         total = sum(size for _, size in parts)
         if total > most[scope]:
@@ -211,12 +233,7 @@ def _tiles(launch: kernels.Launch) -> Iterator[Excess]:
     calls = [n for n in walk(launch.body) if isinstance(n, Call) and n.op == WGMMA]
     if not calls:
         return
-    analyzer = Analyzer()
-    for axis in launch.axes.values():
-        analyzer.bind(axis.var, axis.dom)
-    for n in walk(launch.body):
-        if isinstance(n, s.For):
-            analyzer.bind(n.loop_var, (n.min, n.extent - 1))
+    analyzer = _counting(launch)
     sizes = {n.buffer_var: size for n, _, size in _allocations(launch)}
     for call in calls:
         made = Product.of(call)
@@ -238,6 +255,95 @@ def _tiles(launch: kernels.Launch) -> Iterator[Excess]:
                     launch.body,
                     "let tiles begin at such multiples: the shuffle of rows counts from there",
                 )
+
+
+def _counting(launch: kernels.Launch) -> Analyzer:
+    """What knows the bounds of a kernel's axes and loops."""
+    analyzer = Analyzer()
+    for axis in launch.axes.values():
+        analyzer.bind(axis.var, axis.dom)
+    for n in walk(launch.body):
+        if isinstance(n, s.For):
+            analyzer.bind(n.loop_var, (n.min, n.extent - 1))
+    return analyzer
+
+
+def _bulk(launch: kernels.Launch, func: PrimFunc) -> Iterator[Excess]:
+    """Copies in bulk that begin where the instruction cannot, or may lie beyond shared memory; and
+    matrices that are larger than the memory they are said to lie in.
+    """
+    calls = [n for n in walk(launch.body) if isinstance(n, Call) and n.op in BULKS]
+    if not calls:
+        return
+    analyzer = _counting(launch)
+    sizes = {n.buffer_var: size for n, _, size in _allocations(launch)}
+    given = {x.data: [p.as_int(n) for n in x.shape] for x in func.buffers}
+    for call in calls:
+        name, nbytes = str(call.op).removeprefix("tir."), call.dtype.nbytes
+        to, at, source, start = call.args[:4]
+        count, size = bytes_of(call), sizes.get(to) or 0  # type: ignore[call-overload]
+        if not analyzer.can_prove(p.all_of(at >= 0, at * nbytes + count <= size)):  # type: ignore[operator]
+            yield (
+                f"{name} writes {count:,} bytes of {getattr(to, 'name', to)} from element {at} on, "
+                f"and there are {size:,}",
+                launch.body,
+                "a smaller box, or more shared memory for it",
+            )
+        shape = given.get(source, [None])  # type: ignore[call-overload]
+        if call.op == BOX and None not in shape:
+            made = Matrix.of(call)
+            if made.height * made.width > prod(shape):
+                yield (
+                    f"{name} copies of a matrix of {made.height} x {made.width}, and "
+                    f"{getattr(source, 'name', source)} has {prod(shape):,} elements",
+                    launch.body,
+                    "give the sizes of the buffer",
+                )
+        begins = [(to, at, Matrix.of(call).alignment if call.op == BOX else PIECE)]
+        begins += [(source, start, PIECE)] if call.op == BULK else []
+        for data, begin, unit in begins:
+            if not analyzer.can_prove(p.equal(p.floormod(begin * nbytes, unit), 0)):  # type: ignore[operator]
+                yield (
+                    f"{name} begins in {getattr(data, 'name', data)} at element {begin}, which may "
+                    f"be no multiple of {unit} bytes",
+                    launch.body,
+                    "let tiles begin at such multiples",
+                )
+
+
+def _barriers(launch: kernels.Launch) -> Iterator[Excess]:
+    """Barriers that are not there, or count what no barrier can."""
+    calls = [n for n in walk(launch.body) if isinstance(n, Call) and n.op in (*BULKS, *BARRIERS)]
+    if not calls:
+        return
+    made = [n for n in calls if n.op == CREATE]
+    count = p.as_int(made[0].args[0]) if len(made) == 1 else None
+    if count is None or not 1 <= count <= MOST_BARRIERS:
+        yield (
+            f"a kernel with barriers has {len(made)} T.create_barriers",
+            launch.body,
+            f"one, before all that uses them, of a number from 1 to {MOST_BARRIERS}",
+        )
+        return
+    analyzer = _counting(launch)
+    for call in calls:
+        name = str(call.op).removeprefix("tir.")
+        number = number_of(call)
+        inside = p.all_of(number >= 0, number < count)
+        if call.op != CREATE and not analyzer.can_prove(inside):
+            yield (
+                f"{name} names barrier {number}, and there are {count}",
+                launch.body,
+                f"a number that is proved to be from 0 to {count - 1}",
+            )
+        most = {INIT: (1, MOST_THREADS), EXPECT: (0, MOST_BYTES)}.get(str(call.op))
+        given = p.as_int(call.args[1]) if most else None
+        if most and (given is None or not most[0] <= given <= most[1]):
+            yield (
+                f"{name} of {call.args[1]}",
+                launch.body,
+                f"a number from {most[0]} to {most[1]:,}",
+            )
 
 
 def _apart(launch: kernels.Launch) -> Iterator[Excess]:
@@ -270,7 +376,15 @@ def shared_bytes(launch: kernels.Launch) -> dict[str, int]:
     for _, scope, size in _allocations(launch):
         if scope in kernels.SHARED_SCOPES:
             found[scope] = found.get(scope, 0) + (size or 0)
+    if barriers := _barrier_bytes(launch):
+        found["shared"] = found.get("shared", 0) + barriers
     return found
+
+
+def _barrier_bytes(launch: kernels.Launch) -> int:
+    """Bytes of shared memory that barriers take."""
+    made = [n for n in walk(launch.body) if isinstance(n, Call) and n.op == CREATE]
+    return sum(BARRIER_BYTES * (p.as_int(n.args[0]) or 0) for n in made)
 
 
 def _allocations(launch: kernels.Launch) -> Iterator[tuple[s.Allocate, str, int | None]]:

@@ -30,7 +30,9 @@ __getattr__, __dir__, __all__ = attach(
             "call_intrin ret call_extern call_pure_extern call_packed call_cpacked "
             "call_llvm_intrin call_llvm_pure_intrin address_of type_annotation tvm_access_ptr "
             "tvm_storage_sync atomic_add ptx_commit_group ptx_wait_group ptx_cp_async "
-            "ptx_ldmatrix ptx_wgmma tvm_thread_allreduce"
+            "ptx_ldmatrix ptx_wgmma tvm_thread_allreduce create_barriers ptx_wait_barrier "
+            "ptx_init_barrier_thread_count ptx_arrive_barrier ptx_arrive_barrier_expect_tx "
+            "ptx_cp_async_bulk ptx_cp_async_bulk_tensor"
         ),
         f"{_HERE}.reductions": ("comm_reducer sum prod max min all any"),
         "mlcnb.ir.prim_ops": (

@@ -146,6 +146,87 @@ def ptx_cp_async(
     return call_intrin(dtype, "tir.ptx_cp_async", *args, *more)
 
 
+def create_barriers(barrier_count: int) -> Call:
+    """So many barriers in shared memory, which are then known by their numbers (`mbarrier`)."""
+    return Call(dtype("void"), "tir.create_barriers", (p.const(barrier_count),))
+
+
+def ptx_init_barrier_thread_count(barrier_id: Any, thread_count: int) -> Call:
+    """One thread says how many threads arrive in each phase of a barrier, before any does."""
+    return call_intrin("void", "tir.ptx_init_barrier_thread_count", barrier_id, thread_count)
+
+
+def ptx_arrive_barrier(barrier_id: Any) -> Call:
+    """A thread arrives at a barrier, and goes on."""
+    return call_intrin("void", "tir.ptx_arrive_barrier", barrier_id)
+
+
+def ptx_arrive_barrier_expect_tx(barrier_id: Any, byte_count: int) -> Call:
+    """The same; so many bytes of copies in bulk will come too before the phase ends."""
+    return call_intrin("void", "tir.ptx_arrive_barrier_expect_tx", barrier_id, byte_count)
+
+
+def ptx_wait_barrier(barrier_id: Any, parity: Any = 0) -> Call:
+    """A thread waits until the phase of a barrier of this parity has ended (phases count from 0).
+
+    It goes on where the phase that runs has the other parity.
+    """
+    return call_intrin("void", "tir.ptx_wait_barrier", barrier_id, parity)
+
+
+def ptx_cp_async_bulk(
+    dtype: str,
+    shared_ptr: Any,
+    shared_offset: Any,
+    global_ptr: Any,
+    global_offset: Any,
+    bytes: int,
+    barrier_id: Any,
+) -> Call:
+    """One thread starts a copy from global to shared memory, which ends with a barrier's phase.
+
+    Args:
+        dtype: of the elements, in which the offsets count.
+        shared_ptr, shared_offset: where to.
+        global_ptr, global_offset: where from; both at multiples of 16 bytes.
+        bytes: how many, a multiple of 16.
+        barrier_id: the barrier in whose phase the bytes have been announced.
+    """
+    places = (shared_ptr, shared_offset, global_ptr, global_offset)
+    return call_intrin(dtype, "tir.ptx_cp_async_bulk", *places, bytes, barrier_id)
+
+
+def ptx_cp_async_bulk_tensor(
+    dtype: str,
+    shared_ptr: Any,
+    shared_offset: Any,
+    global_ptr: Any,
+    height: int,
+    width: int,
+    row: Any,
+    column: Any,
+    box_rows: int,
+    box_columns: int,
+    swizzle: int,
+    barrier_id: Any,
+) -> Call:
+    """The same of a box of a matrix; what lies outside of the matrix comes as zeros (TMA).
+
+    Args:
+        dtype: of the elements.
+        shared_ptr, shared_offset: where the box begins, at a multiple of 128 bytes, or of eight
+            rows where they are shuffled.
+        global_ptr: where the matrix begins; height, width: its sizes, its rows side by side.
+        row, column: where in the matrix the box begins.
+        box_rows, box_columns: up to 256 each.
+        swizzle: bytes of the box's rows, which are shuffled: 128, 64 or 32; 0: they are not.
+        barrier_id: the barrier in whose phase the box's bytes have been announced.
+    """
+    matrix = (global_ptr, height, width, row, column, box_rows, box_columns, swizzle)
+    name = "tir.ptx_cp_async_bulk_tensor"
+    return call_intrin(dtype, name, shared_ptr, shared_offset, *matrix, barrier_id)
+
+
 def ptx_ldmatrix(
     dtype: str,
     trans: Any,

@@ -17,6 +17,7 @@ from mlcnb.core.node import Node, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
+from mlcnb.tir.analysis.bulk import Matrix
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.functor import substitute
 
@@ -47,8 +48,11 @@ class Emitter:
         self.helpers: dict[str, None] = {}
         #: where arrays of dynamic shared memory begin in it, in bytes
         self.offsets: dict[e.Var, int] = {}
-        #: True if products of warpgroups read what threads write to shared memory
+        #: True if shared memory that threads write is read by products of warpgroups, or that they
+        #: read is written by copies in bulk
         self.by_proxies = False
+        #: tensor maps that the kernel gets: of a pointer and a matrix the name of the parameter
+        self.maps: dict[tuple[e.Var, Matrix], str] = {}
         #: True if the kernel may report an error through its last parameter
         self.reports = False
         #: what it reports, by number
@@ -58,6 +62,13 @@ class Emitter:
         """A device function of `helpers`, which will be written above the kernel."""
         self.helpers.setdefault(name)
         return name
+
+    def map_of(self, data: Any, matrix: Matrix) -> str:
+        """The tensor map of a matrix that begins at a pointer."""
+        key = data, matrix
+        if key not in self.maps:
+            self.maps[key] = self.name(key, f"{data.name}_map")
+        return self.maps[key]
 
     def name(self, key: Any, wanted: str | None = None) -> str:
         """The name of a variable: its own, with a number where that is taken."""

@@ -11,6 +11,7 @@ from mlcnb.codegen.cuda.emit.types import ctype
 from mlcnb.core.errors import CodegenError, UnsupportedOpError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import dtype
+from mlcnb.tir.analysis.bulk import BOX, CREATE, PIECE, WAIT, Matrix, number_of, parity_of
 from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SUMS, Product
 
 if TYPE_CHECKING:
@@ -224,6 +225,49 @@ def _async_copy(em: Emitter, x: e.Call) -> str:
     return f"{name}<{size}>({', '.join([to, start, *holds])})"
 
 
+def _create_barriers(em: Emitter, x: e.Call) -> str:
+    return f"__shared__ __align__(8) unsigned long long {em.name(CREATE, 'barriers')}[{x.args[0]}]"
+
+
+def _of_barrier(helper: str) -> Callable[[Emitter, e.Call], str]:
+    """What a thread does with a barrier: its number, and perhaps one more."""
+
+    def rule(em: Emitter, x: e.Call) -> str:
+        more = [parity_of(x)] if x.op == WAIT else x.args[1:]
+        return f"{em.helper(helper)}({', '.join([_barrier_of(em, x), *map(em.expr, more)])})"
+
+    return rule
+
+
+def _barrier_of(em: Emitter, x: e.Call) -> str:
+    return f"{em.name(CREATE, 'barriers')} + {em.operand(number_of(x))}"
+
+
+def _bulk_copy(em: Emitter, x: e.Call) -> str:
+    to: Any = x.args[0]
+    made = Matrix.of(x) if x.op == BOX else None
+    unit = made.alignment if made else PIECE
+    known = 0 if made is None else 1
+    if em.offsets.get(to, known) % unit:
+        raise CodegenError(
+            f"{to.name}, which {str(x.op).removeprefix('tir.')} writes, does not begin at a "
+            f"multiple of {unit} bytes of shared memory",
+            where=x,
+            hint=f"allocate it in scope shared.dyn, with tiles of a multiple of {unit} bytes "
+            "before it",
+        )
+    there = f"{em.expr(to)} + {em.operand(x.args[1])}"
+    if made is None:
+        start = f"{em.expr(x.args[2])} + {em.operand(x.args[3])}"
+        given = [there, start, em.expr(x.args[4])]
+    else:
+        em.helper("tensor_map")
+        place = map(em.expr, x.args[5:7])
+        given = [there, f"&{em.map_of(x.args[2], made)}", *place]
+    name = em.helper("cp_async_bulk" if made is None else "cp_async_bulk_tensor")
+    return f"{name}({', '.join([*given, _barrier_of(em, x)])})"
+
+
 def _commit(em: Emitter, x: e.Call) -> str:
     return f"{em.helper('cp_async_commit')}()"
 
@@ -282,6 +326,13 @@ _SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
     "ptx_ldmatrix": _load_matrices,
     "ptx_wgmma": _warpgroup_product,
     "ptx_cp_async": _async_copy,
+    "ptx_cp_async_bulk": _bulk_copy,
+    "ptx_cp_async_bulk_tensor": _bulk_copy,
+    "create_barriers": _create_barriers,
+    "ptx_init_barrier_thread_count": _of_barrier("barrier_init"),
+    "ptx_arrive_barrier": _of_barrier("barrier_arrive"),
+    "ptx_arrive_barrier_expect_tx": _of_barrier("barrier_arrive_expect"),
+    "ptx_wait_barrier": _of_barrier("barrier_wait"),
     "ptx_commit_group": _commit,
     "ptx_wait_group": _wait,
     "tvm_thread_allreduce": _left_over,

@@ -152,10 +152,73 @@ INSTRUCTIONS: dict[str, str] = {
         }
     """),
     "barrier_of_proxies": _code("""
-        // what the thread has written to shared memory is there for warpgroups' products too
+        // products of warpgroups and copies in bulk go another way to memory: a barrier for both
         __device__ void barrier_of_proxies() {
           asm volatile("fence.proxy.async;" ::: "memory");
           __syncthreads();
+        }
+    """),
+    "barrier_init": _code("""
+        // a phase of the barrier ends when so many threads have arrived, and all announced bytes
+        __device__ void barrier_init(unsigned long long* barrier, unsigned threads) {
+          unsigned at = (unsigned)__cvta_generic_to_shared(barrier);
+          asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(threads)
+                       : "memory");
+          asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        }
+    """),
+    "barrier_arrive": _code("""
+        // the thread arrives, and goes on
+        __device__ void barrier_arrive(unsigned long long* barrier) {
+          unsigned at = (unsigned)__cvta_generic_to_shared(barrier);
+          asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }" ::"r"(at)
+                       : "memory");
+        }
+    """),
+    "barrier_arrive_expect": _code("""
+        // the same; so many bytes of copies will come too before the phase ends
+        __device__ void barrier_arrive_expect(unsigned long long* barrier, unsigned bytes) {
+          unsigned at = (unsigned)__cvta_generic_to_shared(barrier);
+          asm volatile("{ .reg .b64 state; "
+                       "mbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1; }" ::"r"(at),
+                       "r"(bytes) : "memory");
+        }
+    """),
+    "barrier_wait": _code("""
+        // until the phase of this parity has ended
+        __device__ void barrier_wait(unsigned long long* barrier, unsigned parity) {
+          unsigned at = (unsigned)__cvta_generic_to_shared(barrier), ended = 0;
+          while (!ended)
+            asm volatile("{ .reg .pred p; "
+                         "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+                         "selp.u32 %0, 1, 0, p; }" : "=r"(ended) : "r"(at), "r"(parity)
+                         : "memory");
+        }
+    """),
+    "cp_async_bulk": _code("""
+        // these bytes go from global to shared memory, and are counted by the barrier
+        __device__ void cp_async_bulk(
+            void* shared, const void* global, unsigned bytes, unsigned long long* barrier) {
+          unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+          unsigned at = (unsigned)__cvta_generic_to_shared(barrier);
+          asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                       "[%0], [%1], %2, [%3];" ::"r"(to), "l"(global), "r"(bytes), "r"(at)
+                       : "memory");
+        }
+    """),
+    "tensor_map": _code("""
+        // a matrix and the box of it that is copied at once, as the driver encodes them
+        struct alignas(64) tensor_map { unsigned long long words[16]; };
+    """),
+    "cp_async_bulk_tensor": _code("""
+        // a box of a matrix goes to shared memory, zeros where it lies outside, and is counted
+        __device__ void cp_async_bulk_tensor(
+            void* shared, const tensor_map* map, int row, int column, unsigned long long* barrier) {
+          unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+          unsigned at = (unsigned)__cvta_generic_to_shared(barrier);
+          asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+                       ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+                       "l"(map), "r"(column), "r"(row), "r"(at) : "memory");
         }
     """),
     "ldmatrix_x4": _ldmatrix("", "row"),

@@ -20,6 +20,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.bulk import BULKS, Matrix
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, Launch, kernels_in, launch_of
 from mlcnb.tir.analysis.structure import allocations
 from mlcnb.tir.analysis.wgmma import ALIGNMENT, SUMS, WGMMA
@@ -34,9 +35,10 @@ class CudaSource:
     """The CUDA C++ of one kernel.
 
     grid, block: their sizes (x, y, z) as text; headers, helpers: what its file needs above it;
-    reports: its last parameter is an int that it sets where it stops (`messages` are the texts of
-    its assertions); made: of each line of the text the statement (or variable of a thread axis)
-    that it was written for.
+    reports: behind its parameters is an int that it sets where it stops (`messages` are the texts
+    of its assertions); made: of each line of the text the statement (or variable of a thread axis)
+    that it was written for; maps: tensor maps that it gets last, each of a parameter by its number,
+    and of a matrix that begins there.
     """
 
     name: str
@@ -49,6 +51,7 @@ class CudaSource:
     reports: bool
     messages: tuple[str, ...]
     made: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+    maps: tuple[tuple[int, Matrix], ...] = ()
 
 
 def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
@@ -63,7 +66,9 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
     launch = launch_of(kernels[0])
     launch = dataclasses.replace(launch, body=warps_in_registers(launch.body, launch))
     writer = Writer()
-    writer.by_proxies = any(isinstance(n, e.Call) and n.op == WGMMA for n in walk(launch.body))
+    writer.by_proxies = any(
+        isinstance(n, e.Call) and n.op in (WGMMA, *BULKS) for n in walk(launch.body)
+    )
     params = [_parameter(writer, func, v, launch.body) for v in func.params]
     for v in func.params:
         if v.dtype in ("int32", "int64"):
@@ -86,6 +91,8 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
         writer.made.insert(start, None)
     if writer.reports:
         params.append("int* __restrict__ status")
+    params += [f"const __grid_constant__ tensor_map {name}" for name in writer.maps.values()]
+    maps = tuple((_number_of(func, data), matrix) for data, matrix in writer.maps)
     if writer.dynamic:
         aligned = ALIGNMENT if writer.by_proxies else 16
         line = f"  extern __shared__ __align__({aligned}) unsigned char shared_memory[];"
@@ -98,7 +105,23 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
     return CudaSource(
         name, text, grid, block, tuple(headers_of(func.body)), tuple(writer.helpers),
         writer.dynamic, writer.reports, tuple(writer.messages), (*above, *writer.made, None),
+        maps,
     )  # fmt: skip
+
+
+def _number_of(func: PrimFunc, data: Var) -> int:
+    """Which parameter a pointer is.
+
+    Raises:
+        CodegenError: it is none.
+    """
+    if data not in func.params:
+        raise CodegenError(
+            f"{data.name}, of which ptx_cp_async_bulk_tensor copies boxes, is no parameter of the "
+            "kernel",
+            hint="give the pointer of a buffer in global memory",
+        )
+    return func.params.index(data)
 
 
 def warps_in_registers(body: s.Stmt, launch: Launch) -> s.Stmt:
