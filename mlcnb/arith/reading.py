@@ -153,6 +153,15 @@ def _parts(a: Sum, by: int) -> tuple[Sum, Sum]:
     return Sum(a.const // by, whole), Sum(a.const % by, rest)
 
 
+def _folded(a: Sum, by: int) -> tuple[Sum, Sum]:
+    """a as whole * by + rest, with the constant and each coefficient of rest in 0..by.
+
+    (v * 45) // 2 is v * 22 + v // 2, and that is v * 22 where v is 0 or 1
+    """
+    whole = Sum(a.const // by, {x: c // by for x, c in a.terms.items() if c // by})
+    return whole, Sum(a.const % by, {x: c % by for x, c in a.terms.items() if c % by})
+
+
 def divided(a: Sum, by: int, known: Mapping[e.Var, Bounds]) -> Sum:
     """a // by, for by > 0."""
     if by == 1:
@@ -168,6 +177,11 @@ def divided(a: Sum, by: int, known: Mapping[e.Var, Bounds]) -> Sum:
         if by == 1:
             return whole.plus(rest)
         return whole.plus(divided(rest, by, known))
+    if any(coefficient > by for coefficient in rest.terms.values()):
+        more, left = _folded(rest, by)
+        lo, hi = left.bounds(known)
+        if lo is not None and hi is not None and lo // by == hi // by:
+            return whole.plus(more).shifted(lo // by)
     inner = next(iter(rest.terms))
     if len(rest.terms) == 1 and rest.terms[inner] == 1 and isinstance(inner, Quotient):
         return whole.plus(divided(inner.inner.shifted(rest.const * inner.by), inner.by * by, known))

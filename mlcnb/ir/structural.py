@@ -135,12 +135,19 @@ class _Comparer:
         known = self.forward.get(id(a))
         if known is not None or id(b) in self.backward:
             return (known is b and self.backward.get(id(b)) is a) or self.differ(a, b)
-        if not (binding or self.map_free or a is b):
+        if not (binding or self.map_free or a is b or self.is_over_known(a, b)):
             return self.differ(a, b)
         self.forward[id(a)] = b
         self.backward[id(b)] = a
         self.alive += [a, b]
         return self.fields(a, b, binding or self.map_free)
+
+    def is_over_known(self, a: Node, b: Node) -> bool:
+        """True of buffers that nothing declares, over pointers that are matched already: the
+        pointer, and what else they say, tells which they are.
+        """
+        pairs = [(getattr(a, name), getattr(b, name)) for name in a.binder_fields]
+        return bool(pairs) and all(self.forward.get(id(x), self) is y for x, y in pairs)
 
     def sequences(self, a: Sequence, b: Sequence, binding: bool) -> bool:
         if len(a) != len(b) and not self.telling:
@@ -267,7 +274,9 @@ class _Hasher:
             if id(n) in self.numbers:
                 self.parts.append(f"#{self.numbers[id(n)]}")
                 return
-            if binding or self.map_free:
+            pointers = [getattr(n, name) for name in n.binder_fields]
+            is_over_known = bool(pointers) and all(id(x) in self.numbers for x in pointers)
+            if binding or self.map_free or is_over_known:
                 self.numbers[id(n)] = self.count
                 self.count += 1
             else:

@@ -45,6 +45,8 @@ __getattr__, __dir__, __all__ = attach(
             "all any vscale div indexdiv indexmod"
         ),
         "mlcnb.tir.index_map": "IndexMap",
+        "mlcnb.compat.data_layout": "Layout BijectiveLayout layout bijective_layout",
+        "mlcnb.tir.transform.pipeline": "get_tir_pipeline get_default_tir_pipeline",
         "mlcnb.tir.schedule": "Schedule ScheduleError ScheduleState StmtSRef legal_steps",
         "mlcnb.tir.schedule.analysis": "analyze",
     },

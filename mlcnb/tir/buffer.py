@@ -24,7 +24,7 @@ class Buffer(Node):
     data: the pointer (its `pointee` holds element dtype and scope); shape in elements, one PrimExpr
     for each dimension; strides in elements, empty when compact row-major; elem_offset in elements
     from `data`, None for 0; data_alignment in bytes; offset_factor: elem_offset is a multiple of it
-    (0: unknown).
+    (0: unknown, which is what 1 becomes where elem_offset is given).
     """
 
     name: str = label()
@@ -40,6 +40,8 @@ class Buffer(Node):
     def __post_init__(self) -> None:
         if type(self.dtype) is not DType:
             object.__setattr__(self, "dtype", _dtype(self.dtype))
+        if self.elem_offset is not None and self.offset_factor == 1:
+            object.__setattr__(self, "offset_factor", 0)
         if isinstance(self.elem_offset, IntImm) and self.elem_offset.value == 0:
             object.__setattr__(self, "elem_offset", None)
 

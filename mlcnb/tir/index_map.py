@@ -146,6 +146,7 @@ class IndexMap(Node):
             for var, extent in zip(self.initial_indices, padded, strict=True)
         }
         analyzer = Analyzer()
+        analyzer.mark_nonnegative(*(n for n in shape if isinstance(n, Var)))
         for var, domain in domains.items():
             analyzer.bind(var, domain)
         kind = p.as_expr(shape[0]).dtype if shape else dtype("int32")

@@ -177,3 +177,15 @@ def test_what_wraps_around_keeps_its_value(x, y, u, v):
     given, told = {U: u, V: v}, Context(values={V: Sum(v)})
     assert byte(simplified(x, told), given) == byte(x, given)
     assert byte(simplified(e.LT(x, y), told), given) == byte(e.LT(x, y), given)
+
+
+@pytest.mark.parametrize(
+    ("x", "last", "short"),
+    [(I * 45 // 2, 1, I * 22), (I * 19 // 6, 5, I * 3), (I * 45 // 2, 2, I * 45 // 2)],
+)
+def test_a_quotient_whose_coefficient_is_more_than_its_divisor(x, last, short):
+    """(v * 45) // 2 is v * 22 where v is 0 or 1."""
+    context = Context({I: (0, last)})
+    assert text(of(x, context).expr("int32")) == text(of(short, Context({})).expr("int32"))
+    for i in range(last + 1):
+        assert evaluate(of(x, context).expr("int32"), {I: i}) == evaluate(x, {I: i})

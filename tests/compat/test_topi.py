@@ -178,3 +178,62 @@ def test_topk_gives_values_and_places(is_ascend: bool) -> None:
     order = np.argsort(x if is_ascend else -x, axis=-1)[:, :2]
     np.testing.assert_array_equal(made[1], order)
     np.testing.assert_array_equal(made[0], np.take_along_axis(x, order, -1))
+
+
+def statistics(channels=3):
+    rng = np.random.default_rng(2)
+    gamma, beta, mean = (rng.standard_normal(channels).astype("float32") for _ in range(3))
+    return gamma, beta, mean, rng.uniform(0.5, 2, channels).astype("float32")
+
+
+@pytest.mark.parametrize("training", [None, True])
+def test_batch_norm(training):
+    gamma, beta, mean, var = statistics()
+    out, new_mean, new_var = results(
+        lambda *given: topi.nn.batch_norm(*given, training=training, momentum=0.25),
+        IMAGE, gamma, beta, mean, var,
+    )  # fmt: skip
+    batch = IMAGE.mean((0, 2, 3)), IMAGE.var((0, 2, 3))
+    used = batch if training else (mean, var)
+    wide = [x[:, None, None] for x in (gamma, beta, *used)]
+    expected = (IMAGE - wide[2]) / np.sqrt(wide[3] + 1e-5) * wide[0] + wide[1]
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+    for found, old, new in zip((new_mean, new_var), (mean, var), batch, strict=True):
+        moved = old * 0.75 + new * 0.25 if training else old
+        np.testing.assert_allclose(found, moved, rtol=1e-5, atol=1e-6)
+
+
+def test_batch_norm_of_the_last_axis():
+    x = IMAGE.transpose(0, 2, 3, 1).copy()
+    gamma, beta, mean, var = statistics()
+    norm = lambda *given: topi.nn.batch_norm(*given, axis=3, epsilon=0.5, center=False)[0]
+    expected = (x - mean) / np.sqrt(var + 0.5) * gamma
+    tensors = [te.placeholder(a.shape, "float32") for a in (x, gamma, beta, mean, var)]
+    func = te.create_prim_func([*tensors, norm(*tensors)])
+    out = np.zeros_like(x)
+    run_prim_func(func, [x, gamma, beta, mean, var, out])
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+DEEP = np.arange(1 * 12 * 4 * 6, dtype="float32").reshape(1, 12, 4, 6)
+
+
+def test_space_to_depth_and_back():
+    n, c, h, w = DEEP.shape
+    cut = DEEP.reshape(n, c, h // 2, 2, w // 2, 2)
+    expected = cut.transpose(0, 3, 5, 1, 2, 4).reshape(n, c * 4, h // 2, w // 2)
+    close(lambda x: topi.nn.space_to_depth(x, 2), expected, DEEP)
+    close(lambda x: topi.nn.depth_to_space(x, 2), DEEP, expected)
+    last = lambda x: np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    close(lambda x: topi.nn.space_to_depth(x, 2, "NHWC"), last(expected), last(DEEP))
+    close(lambda x: topi.nn.depth_to_space(x, 2, "NHWC"), last(DEEP), last(expected))
+    inner = DEEP.reshape(n, 3, 2, 2, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, 3, h * 2, w * 2)
+    close(lambda x: topi.nn.depth_to_space(x, 2, mode="CRD"), inner, DEEP)
+
+
+def test_images_in_other_layouts_are_refused():
+    x = te.placeholder((1, 4, 4, 4))
+    with pytest.raises(MLCError, match="topi.nn.space_to_depth: 4 dimensions in layout 'CHWN'"):
+        topi.nn.space_to_depth(x, 2, "CHWN")
+    with pytest.raises(MLCError, match="topi.nn.depth_to_space: no mode 'RDC'"):
+        topi.nn.depth_to_space(x, 2, mode="RDC")

@@ -44,6 +44,7 @@ OVERHANGING = {
     "nowhere, by more than a stride": ([5], [4], [2], [3], [1, 2]),
     "nowhere, in one of two": ([1, 6], [2, 1], [2, 2], [2, 2], [0, 0, 0, 0]),
     "refused": ([1], [4], [1], [3], [0, 0]),
+    "refused, as negative pads are": ([6], [2], [1], [1], [-1, 1]),
 }
 
 

@@ -181,6 +181,9 @@ REFUSALS = [
      "TensorScatter: axis 3 is outside of (2, 3, 4)"),
     ("SplitToSequence", 11, {"axis": 2}, [np.ones((2, 3)), np.array(1)],
      "SplitToSequence: axis 2 is outside of (2, 3)"),
+    ("Softmax", 11, {"axis": 2}, [np.ones((2, 3))], "Softmax: axis 2 is outside of 2 dimensions"),
+    ("Conv", 11, {"pads": [0, -1]}, [np.ones((1, 1, 4)), np.ones((1, 1, 2))],
+     "Conv: negative pads (0, -1)\nhint: ONNX has 0 or more; a Pad node may cut"),
 ]  # fmt: skip
 
 

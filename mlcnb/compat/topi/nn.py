@@ -192,6 +192,80 @@ def scale_shift_nchw(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te
     return bias_add(scaled, Shift)
 
 
+def batch_norm(
+    data: te.Tensor, gamma: te.Tensor, beta: te.Tensor, moving_mean: te.Tensor,
+    moving_var: te.Tensor, axis: int | None = None, epsilon: float | None = None,
+    center: bool | None = None, scale: bool | None = None, training: bool | None = None,
+    momentum: float | None = None,
+) -> list[te.Tensor]:  # fmt: skip
+    """Mean 0 and variance 1 along the channels (axis 1), then scaled and shifted; and the moving
+    mean and variance. `training` (False): by the statistics of this batch, which move the others.
+    """
+    options = {"axis": axis, "epsilon": epsilon, "center": center, "scale": scale}
+    made = run(
+        "nn.batch_norm", data, gamma, beta, moving_mean, moving_var, training=bool(training),
+        momentum=0.1 if momentum is None else momentum,
+        **{name: value for name, value in options.items() if value is not None},
+    )  # fmt: skip
+    return list(made)
+
+
+def space_to_depth(data: te.Tensor, block_size: int, layout: str = "NCHW") -> te.Tensor:
+    """Squares of `block_size` x `block_size` pixels become channels, the first rows first."""
+    channel, row, column = _image_axes("space_to_depth", data, layout)
+    count = data.shape[channel]
+    shape = list(data.shape)
+    shape[channel] = count * block_size * block_size
+    shape[row], shape[column] = (data.shape[x] // block_size for x in (row, column))
+
+    def pixel(*index: Any) -> Any:
+        source = list(index)
+        square = index[channel] // count
+        source[channel] = index[channel] % count
+        source[row] = index[row] * block_size + square // block_size
+        source[column] = index[column] * block_size + square % block_size
+        return data(*source)
+
+    return te.compute(shape, pixel, name="space_to_depth")
+
+
+def depth_to_space(
+    data: te.Tensor, block_size: int, layout: str = "NCHW", mode: str = "DCR"
+) -> te.Tensor:
+    """Channels become squares of `block_size` x `block_size` pixels.
+
+    mode: "DCR" takes the pixel from the outer part of the channel's index, "CRD" from the inner.
+    """
+    if mode not in ("DCR", "CRD"):
+        raise MLCError(f"topi.nn.depth_to_space: no mode {mode!r}", hint='"DCR" or "CRD"')
+    channel, row, column = _image_axes("depth_to_space", data, layout)
+    count = data.shape[channel] // (block_size * block_size)
+    shape = list(data.shape)
+    shape[channel] = count
+    shape[row], shape[column] = (data.shape[x] * block_size for x in (row, column))
+
+    def pixel(*index: Any) -> Any:
+        source = list(index)
+        inside = index[row] % block_size * block_size + index[column] % block_size
+        if mode == "DCR":
+            source[channel] = inside * count + index[channel]
+        else:
+            source[channel] = index[channel] * (block_size * block_size) + inside
+        source[row], source[column] = (index[x] // block_size for x in (row, column))
+        return data(*source)
+
+    return te.compute(shape, pixel, name="depth_to_space")
+
+
+def _image_axes(name: str, data: te.Tensor, layout: str) -> tuple[int, int, int]:
+    """Where channels, rows and columns stand."""
+    if layout not in ("NCHW", "NHWC") or data.ndim != 4:
+        raise MLCError(
+            f"topi.nn.{name}: {data.ndim} dimensions in layout {layout!r}", hint="NCHW or NHWC"
+        )
+    return layout.index("C"), layout.index("H"), layout.index("W")
+
+
 def layer_norm(
     data: te.Tensor, gamma: te.Tensor, beta: te.Tensor, axis: Any, epsilon: float = 1e-5
 ) -> te.Tensor:

@@ -149,7 +149,10 @@ def onnx_pads(
             f"are not one number for each spatial dimension of {tell_dims(spatial)}"
         )
     if mode in ("NOTSET", ""):
-        return tuple(n.attr("pads") or (0,) * (2 * rank))
+        pads = tuple(n.attr("pads") or (0,) * (2 * rank))
+        if any(width < 0 for width in pads):
+            n.refuse(f"negative pads {pads}", hint="ONNX has 0 or more; a Pad node may cut")
+        return pads
     if mode == "VALID":
         return (0,) * (2 * rank)
     if mode not in ("SAME_UPPER", "SAME_LOWER"):

@@ -131,7 +131,8 @@ def _spelled(n: OnnxNode, x: Expr, build: Any) -> Expr:
     if n.opset >= 13:
         return build(x, n.attr("axis", -1))
     axis = n.attr("axis", 1)
-    if not -len(dims) <= axis <= len(dims):
+    last = len(dims) - 1 if n.opset >= 11 else len(dims)
+    if not -len(dims) <= axis <= last:
         n.refuse(f"axis {axis} is outside of {len(dims)} dimensions")
     axis += len(dims) if axis < 0 else 0
     if axis < len(dims) and as_int(product(dims[axis + 1 :])) == 1:

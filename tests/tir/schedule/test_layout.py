@@ -436,3 +436,35 @@ def test_an_empty_scope_is_global():
                 B[v] = A[v]
 
     assert main.body.block.alloc_buffers[0].scope == "global"
+
+
+def test_sizes_that_are_parameters_are_fused_into_one():
+    """The extent of `y * n + w` is told from n >= 0; an axis of extent 1 is left out."""
+    n = Var("n", dtype("int64"))
+    A = te.placeholder((1, 8, n), name="A")
+    B = te.compute((1, 8, n), lambda x, y, w: A[x, y, w] + 1.0, name="B")
+    sch = Schedule(te.create_prim_func([A, B]))
+    size = sch.mod["main"].buffers[1].shape[2]
+    flat = lambda x, y, w: x * 8 * size + y * size + w
+    sch.transform_layout("B", ("write", 0), flat, assume_injective_transform=True)
+    func = sch.mod["main"]
+    assert str(func.buffers[1].shape) == "(n * T.int64(8),)"
+    assert "B[v_y * n + v_w] = A[v_x, v_y, v_w] + T.float32(1.0)" in text(sch)
+    a = np.arange(24, dtype="float32").reshape(1, 8, 3)
+    b = np.empty(24, "float32")
+    run_prim_func(func, [a, b])
+    np.testing.assert_array_equal(b, a.reshape(-1) + 1)
+
+
+def test_padding_is_read_from_no_buffer():
+    sch = Schedule(elementwise(10))
+    other = tir.decl_buffer((1,), "float32", name="other")
+    layout = lambda i: (i // 4, i % 4)
+    for value in (lambda a, b: other[0] + 1.0, other[0]):
+        with refuses(
+            sch,
+            "transform_layout: the padding is read from other; it may be made of the new indices "
+            "and of constants only",
+            hint="pad_value=0, or leave pad_value out",
+        ):
+            sch.transform_layout("B", ("write", 0), layout, pad_value=value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlcnb import te
 from mlcnb.ir.dtype import dtype
+from mlcnb.script import tir as T
 from mlcnb.tir import Var
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import (
@@ -375,3 +376,30 @@ def test_one_number_is_no_list_of_factors():
     message = "split: factors are a list, one for each new loop, not 4"
     with refuses(sch, message, hint="factors=[None, 4]"):
         sch.split(i, 4)
+
+
+def test_a_factor_that_is_the_rest_rounded_up():
+    """`T.ceildiv(n, f)` and `f` cover a loop of n, also where f is known to the machine only."""
+    sch = Schedule(copy_2d())
+    lanes = T.vscale() * 4
+    sch.split(sch.get_loops("B")[0], [T.ceildiv(8, lanes), lanes])
+    made = text(sch)
+    assert "T.grid((T.vscale() * 4 + 7) // (T.vscale() * 4), T.vscale() * 4, 8)" in made
+    assert "T.where(i_0 * (T.vscale() * 4) + i_1 < 8)" in made
+    symbolic = Schedule(symbolic_chain())
+    loop = symbolic.get_loops("B")[0]
+    extent = symbolic.get(loop).extent
+    symbolic.split(loop, [T.ceildiv(extent, 16), 4, 4])
+    same_numbers(symbolic_chain(), symbolic.mod["main"])
+
+
+def test_a_factor_that_may_be_zero_covers_nothing():
+    sch = Schedule(copy_2d())
+    loop = sch.get_loops("B")[0]
+    k = Var("k", dtype("int32"))
+    with refuses(
+        sch,
+        "split: factors [(8 + (k - 1)) // k, k] cannot be shown to cover loop i of extent 8",
+        hint="use None for one factor",
+    ):
+        sch.split(loop, [T.ceildiv(8, k), k])

@@ -7,6 +7,10 @@ The way from x to the result:
     log x  = e ln 2 + (f + y)                    ln 2 in two parts
     log2 x = e + f + (y + (f + y) (log2(e) - 1))
     log1p x: f gets what was lost in 1 + x
+
+A denormal is as many times 2^-149 as its bits say. They are looked at, and not compared as floats,
+so that it counts also where a thread takes denormals for zero (of one below 0 the result is -inf
+there, as of 0).
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ _LN2_HIGH = _f("0x1.62e4p-1")
 _LN2_LOW = _f("0x1.7f7d1cp-20")
 _LOG2E_LESS_1 = _f("0x1.c551dap-2")
 _SQRT_HALF_BITS = 0x3F3504F3
-_SMALLEST_NORMAL = 2.0**-126
+_SMALLEST_NORMAL_BITS = 0x00800000
+_INFINITY_BITS = 0x7F800000
 
 LOG_P = (
     _f("0x1.555548p-2"),
@@ -72,11 +77,13 @@ def _tail(b: Body, f: Value) -> Value:
 
 def _split(b: Body, x: Value) -> tuple[Value, Value, Value]:
     """e as a float, f, and 2^-e (right for e from 0 to 126) for x = 2^e (1 + f)."""
-    tiny = x.lt(_SMALLEST_NORMAL)
-    bits = b.bits(b.select(tiny, x * 2.0**23, x))
+    given = b.bits(x)
+    denormal = given.lt(_SMALLEST_NORMAL_BITS)
+    whole = b.bits(b.convert("sitofp", given, "float"))
+    bits = b.select(denormal, whole, given)
     exponent = (bits - _SQRT_HALF_BITS) >> 23
     m = b.bits(bits - (exponent << 23))
-    e = b.convert("sitofp", exponent - b.select(tiny, 23, b.constant(0, "i32")), "float")
+    e = b.convert("sitofp", exponent - b.select(denormal, 149, b.constant(0, "i32")), "float")
     held = b.select(exponent.gt(126), 126, exponent)
     shrink = b.bits(b.constant(0x3F800000, "i32") - (held << 23))
     return e, m - 1.0, shrink
@@ -84,7 +91,8 @@ def _split(b: Body, x: Value) -> tuple[Value, Value, Value]:
 
 def _special(b: Body, x: Value, result: Value) -> Value:
     """What logarithms give outside of 0 < x < inf, else `result`."""
-    ordinary = x.gt(0.0) & x.lt(math.inf)
-    below = b.select(x.lt(0.0), math.nan, x)
-    outside = b.select(x.eq(0.0), -math.inf, below)
+    given = b.bits(x)
+    ordinary = given.gt(0) & given.lt(_INFINITY_BITS)
+    below = b.select(given.lt(0), math.nan, x)
+    outside = b.select((given & 0x7FFFFFFF).eq(0), -math.inf, below)
     return b.select(ordinary, result, outside)

@@ -108,8 +108,11 @@ class Layout:
 
     def _mapped(self, old: Sequence[Sum], known: Mapping[e.Var, Bounds]) -> list[Sum]:
         values = dict(zip(self.map.initial_indices, old, strict=True))
-        context = Context(known, values)
-        return [of(x, context) for x in self.map.final_indices]
+        computed = {v: _without_units(x, known) for v, x in values.items()}
+        return [
+            of(x, Context(known, values if isinstance(x, e.Var) else computed))
+            for x in self.map.final_indices
+        ]
 
     def region(self, r: BufferRegion, new: Buffer, known: Mapping[e.Var, Bounds]) -> BufferRegion:
         """The box of the new buffer that holds a box of the old one."""
@@ -132,6 +135,11 @@ class Layout:
             count = high.minus(low).shifted(1)
             sides.append(e.Range(low.expr(self.kind), count.expr(self.kind)))
         return BufferRegion(new, tuple(sides))
+
+
+def _without_units(x: Sum, known: Mapping[e.Var, Bounds]) -> Sum:
+    """0 for an axis that is always 0: in `v_i * n + v_j` nothing else would say so."""
+    return Sum(0) if known.get(x.only_atom) == (0, 0) else x
 
 
 def _made(given: Any, ndim: int, kind: str) -> IndexMap:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from mlcnb.arith.analyzer import can_prove
 from mlcnb.arith.extremes import at_most, extremes
 from mlcnb.arith.reading import Context, of, simplified
 from mlcnb.arith.sum import ZERO, Sum
@@ -151,14 +152,14 @@ def _extents(state: State, loop: For, factors: list[Any]) -> list[e.PrimExpr]:
             loop,
             hint="use None for one factor",
         )
-    if (total is None or covered is None) and not _is_same(product, loop.extent):
+    if (total is None or covered is None) and not _covers(loop, factors, product):
         raise state.refusal(
             f"split: factors {listed(factors)} cannot be shown to cover "
             f"{name_of(loop)} of extent {text_of(loop.extent)}",
             loop,
             hint="use None for one factor",
         )
-    return [p.fitted(dtype, f) for f in factors]
+    return [simplified(p.fitted(dtype, f)) for f in factors]
 
 
 def _refuse_overflow(state: State, loop: For, factors: list[Any], extents: list[Any]) -> None:
@@ -178,6 +179,25 @@ def _refuse_overflow(state: State, loop: For, factors: list[Any], extents: list[
 def is_fraction(f: Any) -> bool:
     """True for an expression that is no integer."""
     return isinstance(f, e.PrimExpr) and not f.dtype.is_integer
+
+
+def _covers(loop: For, factors: list[Any], product: e.PrimExpr) -> bool:
+    """True if the factors make the extent, or one of them is the extent divided by the others,
+    rounded up: `T.ceildiv(n, 4 * T.vscale())` and `4 * T.vscale()`.
+    """
+    if _is_same(product, loop.extent):
+        return True
+    dtype = loop.loop_var.dtype
+    for n, factor in enumerate(factors):
+        if isinstance(factor, e.FloorDiv):
+            others: e.PrimExpr = p.const(1, dtype)
+            for x in (*factors[:n], *factors[n + 1 :]):
+                others = others * p.fitted(dtype, x)
+            needed = p.ceildiv(loop.extent, others)
+            is_rounded_up = _is_same(p.fitted(dtype, factor), needed)
+            if is_rounded_up and can_prove(p.greater(others, p.const(0, dtype))):
+                return True
+    return False
 
 
 def _is_same(x: e.PrimExpr, y: e.PrimExpr) -> bool:

@@ -19,10 +19,10 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.arith.sum import Bounds
-from mlcnb.core.node import replace
+from mlcnb.core.node import replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule.edit import caching
 from mlcnb.tir.schedule.edit.elementwise import axis_bounds
@@ -102,13 +102,27 @@ def _pad_value(
             block,
             hint="leave pad_value out",
         )
+    if callable(given):
+        given = IndexMap.from_func(given, len(layout.shape), index_dtype=str(layout.kind))
+    for part in given.final_indices if isinstance(given, IndexMap) else (given,):
+        loaded = _first_load(part)
+        if loaded is not None:
+            raise state.refusal(
+                f"transform_layout: the padding is read from {loaded.buffer.name}; it may be made "
+                "of the new indices and of constants only",
+                block,
+                hint="pad_value=0, or leave pad_value out",
+            )
     if isinstance(given, IndexMap):
         return given
-    if callable(given):
-        return IndexMap.from_func(given, len(layout.shape), index_dtype=str(layout.kind))
     value = p.as_expr(given, old.dtype)
     if value.dtype != old.dtype:
         raise state.refusal(
             f"transform_layout: the padding is {value.dtype}, {old.name} holds {old.dtype}", block
         )
     return value
+
+
+def _first_load(value: Any) -> BufferLoad | None:
+    loads = walk(value) if isinstance(value, e.PrimExpr) else ()
+    return next((n for n in loads if isinstance(n, BufferLoad)), None)
