@@ -1,7 +1,7 @@
 """Order: sort, argsort, topk.
 
-A few of the first are kept in order while a row is read. All others stand on sorts of positions, and
-selection among them (`_sort`).
+A few of the first are kept in order while a row is read. All others stand on sorts of positions and
+on the selection of some (`_sort`).
 
 NaN counts as larger than all numbers: last where the order rises, first where it falls.
 """
