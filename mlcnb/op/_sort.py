@@ -75,13 +75,11 @@ def falling(v: PrimExpr, w: PrimExpr) -> PrimExpr:
     return rising(w, v)
 
 
-def sorted_rows(
-    data: Buffer, order: Buffer, axis: int, before: Before, work_in: Buffer | None = None
-) -> Stmt:
-    """The order of each row of `data`; work_in: a buffer of so many positions, if there is one."""
+def sorted_rows(data: Buffer, order: Buffer, axis: int, before: Before) -> Stmt:
+    """The order of each row of `data`."""
     index, count = index_dtype(data), data.shape[axis]
     is_long = (as_int(count) or 0) >= BY_DIGITS
-    work = sort_of(is_long, order.dtype, count, index, work_in)
+    work = sort_of(is_long, order.dtype, count, index)
 
     def row(*others: Var) -> Stmt:
         def place(k: Any) -> tuple[Any, ...]:
@@ -97,17 +95,23 @@ def sorted_rows(
 
 
 def passing(
-    extent: Any, test: Callable[[Any], PrimExpr], act: Callable[[Any], Stmt], index: DType
+    found: Buffer,
+    extent: Any,
+    test: Callable[[Any], PrimExpr],
+    act: Callable[[Any], Stmt],
+    index: DType,
 ) -> Stmt:
-    """act(k) for each k that passes `test`, in order: few do, so whole runs are looked at first."""
-    found = scratch("found", "int32")
+    """act(k) for each k that passes `test`, in order: few do, so whole runs are looked at first.
+
+    found: a scratch buffer of one integer.
+    """
 
     def one(k: Any) -> Stmt:
         return IfThenElse(test(k), act(k))
 
     def run(r: Var) -> Stmt:
         def look(k: Var) -> Stmt:
-            return hold(found, held(found) + p.cast("int32", test(r * RUN + k)))
+            return hold(found, held(found) + p.cast(found.dtype, test(r * RUN + k)))
 
         each = loop("k", RUN, lambda k: one(r * RUN + k), index)
         looked = loop("k", RUN, look, index)
@@ -115,7 +119,7 @@ def passing(
 
     runs = p.floordiv(extent, RUN)
     rest = loop("k", extent - runs * RUN, lambda k: one(runs * RUN + k), index)
-    return with_scratch([found], seq(loop("r", runs, run, index), rest), name="passing")
+    return seq(loop("r", runs, run, index), rest)
 
 
 def selected_rows(data: Buffer, order: Buffer, axis: int, count: int, before: Before) -> Stmt:
@@ -131,6 +135,31 @@ def selected_rows(data: Buffer, order: Buffer, axis: int, count: int, before: Be
 
     others = [*data.shape[:axis], *data.shape[axis + 1 :]]
     return with_scratch(select.buffers, nest(others, row, index), name="select")
+
+
+class SomeSort:
+    """The sort of `count` positions of a row, any of them, which are few or many.
+
+    Args:
+        count: a scratch buffer that holds how many; work: a buffer of as many positions.
+    """
+
+    def __init__(self, count: Buffer, work: Buffer) -> None:
+        kind, self.count = work.dtype, held(count)
+        self.merge, self.digits = (
+            made(kind, self.count, kind, work) for made in (MergeSort, DigitSort)
+        )
+        self.buffers = [*self.merge.buffers, *self.digits.buffers]
+
+    def sorts(
+        self, order: Buffer, place: Place, key: Callable[[Any], PrimExpr], before: Before
+    ) -> Stmt:
+        """As MergeSort.sorts; `before` is `rising` or `falling`."""
+        return IfThenElse(
+            p.less(self.count, BY_DIGITS),
+            self.merge.sorts(order, place, key, before),
+            self.digits.sorts(order, place, key, before, every=False),
+        )
 
 
 class _Select:
@@ -157,11 +186,12 @@ class _Select:
         names = ("many", "kept", "less")
         self.many, self.kept, self.less = (scratch(name, kind) for name in names)
         self.digit, self.bound = scratch("digit", "int32"), scratch("bound", self.key)
+        self.found = scratch("found", "int32")
         work = scratch("work", kind, self.few)
         self.sort = sort_of(count >= BY_DIGITS, kind, held(self.many), index, work)
         self.buffers = [
             self.places, self.ranks, self.order, self.digits, self.many, self.kept, self.less,
-            self.digit, self.bound, work, *self.sort.buffers,
+            self.digit, self.bound, self.found, work, *self.sort.buffers,
         ]  # fmt: skip
 
     def row(self, value: Callable[[Any], PrimExpr], order: Buffer, place: Place) -> Stmt:
@@ -191,6 +221,7 @@ class _Select:
             ),
             hold(self.many, 0),
             passing(
+                self.found,
                 self.size,
                 lambda k: p.less_equal(ranked(k), held(self.bound)),
                 lambda k: self.keep(self.many, k, ranked(k)),
@@ -371,9 +402,16 @@ class DigitSort:
         self.buffers = [*([] if work else [self.work]), self.counts, self.total, self.most]
 
     def sorts(
-        self, order: Buffer, place: Place, key: Callable[[Any], PrimExpr], before: Before
+        self,
+        order: Buffer,
+        place: Place,
+        key: Callable[[Any], PrimExpr],
+        before: Before,
+        every: bool = True,
     ) -> Stmt:
-        """As MergeSort.sorts; `before` is `rising` or `falling`."""
+        """As MergeSort.sorts; `before` is `rising` or `falling`; every: positions are all there
+        are below `count`.
+        """
         counts, count, index = self.counts, self.count, self.index
         falls = before is falling
         size = rank(key(p.const(0, self.kind)), falls).dtype.bits // 8
@@ -387,7 +425,7 @@ class DigitSort:
             def counted(k: Var) -> Stmt:
                 return let(
                     lambda d: store(counts, [d], load(counts, d) + 1),
-                    d=digit(p.cast(self.kind, k)),
+                    d=digit(p.cast(self.kind, k) if every else load(order, *place(k))),
                 )
 
             def placed(k: Var) -> Stmt:

@@ -79,7 +79,7 @@ def _insertion(data: Buffer, order: Buffer, axis: int, count: int, before: Befor
     """
     index = index_dtype(data)
     best = scratch("best", data.dtype, count)
-    hole = scratch("hole", order.dtype)
+    hole, found = scratch("hole", order.dtype), scratch("found", "int32")
 
     def row(*others: Var) -> Stmt:
         def place(k: Any) -> tuple[Any, ...]:
@@ -119,12 +119,14 @@ def _insertion(data: Buffer, order: Buffer, axis: int, count: int, before: Befor
 
         rest = data.shape[axis] - count
         if axis == len(data.shape) - 1:
-            return seq(loop("k", count, first, index), passing(rest, is_better, later, index))
+            return seq(
+                loop("k", count, first, index), passing(found, rest, is_better, later, index)
+            )
         each = loop("k", rest, lambda k: IfThenElse(is_better(k), later(k)), index)
         return seq(loop("k", count, first, index), each)
 
     others = [*data.shape[:axis], *data.shape[axis + 1 :]]
-    return with_scratch([best, hole], nest(others, row, index), name="insertion")
+    return with_scratch([best, hole, found], nest(others, row, index), name="insertion")
 
 
 def gathered(x: te.Tensor, order: te.Tensor, axis: int, count: Any, name: str) -> te.Tensor:
