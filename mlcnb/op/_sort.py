@@ -146,9 +146,8 @@ class SomeSort:
 
     def __init__(self, count: Buffer, work: Buffer) -> None:
         kind, self.count = work.dtype, held(count)
-        self.merge, self.digits = (
-            made(kind, self.count, kind, work) for made in (MergeSort, DigitSort)
-        )
+        self.merge = MergeSort(kind, self.count, kind, work)
+        self.digits = DigitSort(kind, self.count, kind, work)
         self.buffers = [*self.merge.buffers, *self.digits.buffers]
 
     def sorts(
