@@ -1,7 +1,7 @@
 """Order: sort, argsort, topk.
 
 A few of the first are kept in order while a row is read. All others stand on sorts of positions and
-on the selection of some (`_sort`).
+on the selection of some (`_sort`, `_select`).
 
 NaN counts as larger than all numbers: last where the order rises, first where it falls.
 """
@@ -35,7 +35,8 @@ from mlcnb.op._loops import (
     store,
     with_scratch,
 )
-from mlcnb.op._sort import Before, falling, order_of, passing, rising, selected_rows
+from mlcnb.op._select import passing, selected_rows
+from mlcnb.op._sort import Before, falling, order_of, rising
 from mlcnb.op._spell import scalar_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr

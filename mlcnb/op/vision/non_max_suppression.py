@@ -19,7 +19,8 @@ from mlcnb.ir.expr import Var
 from mlcnb.op._dims import refuse, tell, tensor, tidy, want_rank, want_same_dtype
 from mlcnb.op._elementwise import FLOATS, want_kinds
 from mlcnb.op._loops import held, hold, let, load, loop, nest, scratch, seq, store, with_scratch
-from mlcnb.op._sort import SomeSort, falling, passing
+from mlcnb.op._select import passing
+from mlcnb.op._sort import SomeSort, falling
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
@@ -252,8 +253,7 @@ class AllClassNonMaxSuppression(Suppression):
 class _Keep:
     """Loops that find kept[b, c, :many[b, c]]: the boxes of a sample and class, best first.
 
-    order: the good ones by falling score; work: for the sort of as many as there are; low, high,
-    area: their corners and areas.
+    order: the good ones by falling score; work: for their sort; low, high, area: of each box.
     """
 
     def __init__(self, *buffers: Buffer) -> None:
@@ -273,27 +273,20 @@ class _Keep:
     def of_class(self, b: Var, c: Var) -> Stmt:
         """The boxes that are kept of a sample and class."""
 
-        def place(k: Any) -> tuple[Any, ...]:
-            return (b, c, k)
-
-        def score(i: Any) -> Any:
-            return load(self.scores, b, c, i)
+        n, score = self.order.shape[2], functools.partial(load, self.scores, b, c)
 
         def candidate(k: Var) -> Stmt:
-            room = p.less(load(self.many, b, c), self.most)
-            return IfThenElse(room, let(lambda i: self.take(b, c, i), i=load(self.order, b, c, k)))
+            taken = let(lambda i: self.take(b, c, i), i=load(self.order, b, c, k))
+            return IfThenElse(p.less(load(self.many, b, c), self.most), taken)
 
         def put(i: Any) -> Stmt:
-            return seq(
-                store(self.order, place(held(self.good)), i), hold(self.good, held(self.good) + 1)
-            )
+            at = held(self.good)
+            return seq(store(self.order, [b, c, at], i), hold(self.good, at + 1))
 
-        n = self.order.shape[2]
-        good = passing(self.found, n, lambda i: p.greater(score(i), self.least), put, INT64)
         return seq(
             hold(self.good, 0),
-            good,
-            self.sort.sorts(self.order, place, score, falling),
+            passing(self.found, n, lambda i: p.greater(score(i), self.least), put, INT64),
+            self.sort.sorts(self.order, lambda k: (b, c, k), score, falling),
             store(self.many, [b, c], 0),
             loop("k", held(self.good), candidate, INT64),
         )
