@@ -68,13 +68,11 @@ def falling(v: PrimExpr, w: PrimExpr) -> PrimExpr:
     return rising(w, v)
 
 
-def sorted_rows(
-    data: Buffer, order: Buffer, axis: int, before: Before, work_in: Buffer | None = None
-) -> Stmt:
-    """The order of each row of `data`; work_in: a buffer of so many positions, if there is one."""
+def sorted_rows(data: Buffer, order: Buffer, axis: int, before: Before) -> Stmt:
+    """The order of each row of `data`."""
     index, count = index_dtype(data), data.shape[axis]
     is_long = (as_int(count) or 0) >= BY_DIGITS
-    work = sort_of(is_long, order.dtype, count, index, work_in)
+    work = sort_of(is_long, order.dtype, count, index)
 
     def row(*others: Var) -> Stmt:
         def place(k: Any) -> tuple[Any, ...]:
@@ -87,6 +85,30 @@ def sorted_rows(
 
     others = [*data.shape[:axis], *data.shape[axis + 1 :]]
     return with_scratch(work.buffers, nest(others, row, index), name="sort")
+
+
+class SomeSort:
+    """The sort of `count` positions of a row, any of them, which are few or many.
+
+    Args:
+        count: a scratch buffer that holds how many; work: a buffer of as many positions.
+    """
+
+    def __init__(self, count: Buffer, work: Buffer) -> None:
+        kind, self.count = work.dtype, held(count)
+        self.merge = MergeSort(kind, self.count, kind, work)
+        self.digits = DigitSort(kind, self.count, kind, work)
+        self.buffers = [*self.merge.buffers, *self.digits.buffers]
+
+    def sorts(
+        self, order: Buffer, place: Place, key: Callable[[Any], PrimExpr], before: Before
+    ) -> Stmt:
+        """As MergeSort.sorts; `before` is `rising` or `falling`."""
+        return IfThenElse(
+            p.less(self.count, BY_DIGITS),
+            self.merge.sorts(order, place, key, before),
+            self.digits.sorts(order, place, key, before, every=False),
+        )
 
 
 def sort_of(
@@ -174,9 +196,16 @@ class DigitSort:
         self.buffers = [*([] if work else [self.work]), self.counts, self.total, self.most]
 
     def sorts(
-        self, order: Buffer, place: Place, key: Callable[[Any], PrimExpr], before: Before
+        self,
+        order: Buffer,
+        place: Place,
+        key: Callable[[Any], PrimExpr],
+        before: Before,
+        every: bool = True,
     ) -> Stmt:
-        """As MergeSort.sorts; `before` is `rising` or `falling`."""
+        """As MergeSort.sorts; `before` is `rising` or `falling`; every: positions are all there
+        are below `count`.
+        """
         counts, count, index = self.counts, self.count, self.index
         falls = before is falling
         size = rank(key(p.const(0, self.kind)), falls).dtype.bits // 8
@@ -190,7 +219,7 @@ class DigitSort:
             def counted(k: Var) -> Stmt:
                 return let(
                     lambda d: store(counts, [d], load(counts, d) + 1),
-                    d=digit(p.cast(self.kind, k)),
+                    d=digit(p.cast(self.kind, k) if every else load(order, *place(k))),
                 )
 
             def placed(k: Var) -> Stmt:

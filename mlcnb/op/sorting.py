@@ -1,7 +1,7 @@
 """Order: sort, argsort, topk.
 
-A few of the first are kept in order while a row is read. All others stand on sorts of positions
-(`_sort`).
+A few of the first are kept in order while a row is read. All others stand on sorts of positions and
+on the selection of some (`_sort`, `_select`).
 
 NaN counts as larger than all numbers: last where the order rises, first where it falls.
 """
@@ -35,6 +35,7 @@ from mlcnb.op._loops import (
     store,
     with_scratch,
 )
+from mlcnb.op._select import passing, selected_rows
 from mlcnb.op._sort import Before, falling, order_of, rising
 from mlcnb.op._spell import scalar_of
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -57,13 +58,14 @@ def positions(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
 
 
 def first_of(x: te.Tensor, axis: int, count: Any, descending: bool) -> te.Tensor:
-    """The first `count` of that order: by insertion where they are few, else of the whole order."""
+    """The first `count` of that order: by insertion, by selection, or of the whole order."""
     few, size = as_int(count), as_int(x.shape[axis])
-    if few is None or few > (INSERTED if size is None else min(INSERTED, size // 4)):
+    if few is None or (size is not None and few > size // 4):
         return order_of(x, axis, descending)
+    first = _insertion if few <= INSERTED else selected_rows
 
     def loops(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-        return _insertion(ins[0], outs[0], axis, few, falling if descending else rising)
+        return first(ins[0], outs[0], axis, few, falling if descending else rising)
 
     kind = "int32" if all(as_int(d) is not None for d in x.shape) else "int64"
     shape = [*x.shape[:axis], few, *x.shape[axis + 1 :]]
@@ -78,7 +80,7 @@ def _insertion(data: Buffer, order: Buffer, axis: int, count: int, before: Befor
     """
     index = index_dtype(data)
     best = scratch("best", data.dtype, count)
-    hole = scratch("hole", order.dtype)
+    hole, found = scratch("hole", order.dtype), scratch("found", "int32")
 
     def row(*others: Var) -> Stmt:
         def place(k: Any) -> tuple[Any, ...]:
@@ -110,18 +112,22 @@ def _insertion(data: Buffer, order: Buffer, axis: int, count: int, before: Befor
                 value = p.if_then_else(there, value, p.const(0, data.dtype))
             return let(lambda v: put(k, v, k), value=value)
 
-        def later(k: Var) -> Stmt:
-            at = k + count
-            return let(
-                lambda v: IfThenElse(before(v, load(best, count - 1)), put(at, v, count - 1)),
-                value=load(data, *place(at)),
-            )
+        def is_better(k: Any) -> PrimExpr:
+            return before(load(data, *place(k + count)), load(best, count - 1))
+
+        def later(k: Any) -> Stmt:
+            return let(lambda v: put(k + count, v, count - 1), value=load(data, *place(k + count)))
 
         rest = data.shape[axis] - count
-        return seq(loop("k", count, first, index), loop("k", rest, later, index))
+        if axis == len(data.shape) - 1:
+            return seq(
+                loop("k", count, first, index), passing(found, rest, is_better, later, index)
+            )
+        each = loop("k", rest, lambda k: IfThenElse(is_better(k), later(k)), index)
+        return seq(loop("k", count, first, index), each)
 
     others = [*data.shape[:axis], *data.shape[axis + 1 :]]
-    return with_scratch([best, hole], nest(others, row, index), name="insertion")
+    return with_scratch([best, hole, found], nest(others, row, index), name="insertion")
 
 
 def gathered(x: te.Tensor, order: te.Tensor, axis: int, count: Any, name: str) -> te.Tensor:

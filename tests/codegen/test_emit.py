@@ -89,6 +89,35 @@ def test_the_smallest_number_by_minus_one_wraps_and_does_not_trap(dtype):
     assert (c == np.iinfo(kind).min).all()
 
 
+@pytest.mark.parametrize("dtype", INTS)
+@pytest.mark.parametrize("name", ["truncdiv", "truncmod", "floordiv", "floormod"])
+def test_vectors_of_integers_divide_exactly(dtype, name):
+    """Beside and at multiples of every divisor, up to both ends: what a rounding would change."""
+    rng, info = np.random.default_rng(11), np.iinfo(dtype)
+    edges = [info.min, info.min + 1, info.max, info.max - 1, 1, 2, 3, 7, info.max // 2, -1, -3]
+    b = [v for v in edges if v and v >= info.min]
+    b += [int(v) for v in rng.integers(1, info.max, 60, dtype=dtype)]
+    b += [1 + int(v) % info.max for v in rng.integers(0, 300, 60)]
+    pairs = [(a, d) for d in b for a in edges if a >= info.min]
+    for d in b:
+        for q in (1, 2, 3, info.max // abs(d), info.max // abs(d) // 2):
+            pairs += [(q * d + r, d) for r in (-1, 0, 1)]
+    pairs = [(a, d) for a, d in pairs if info.min <= a <= info.max]
+    x, y = (np.array([pair[i] for pair in pairs], dtype) for i in range(2))
+    func = elementwise(dtype, getattr(tir, name), len(pairs))
+    found = np.zeros(len(pairs), dtype)
+    mlc.compile(func, target="llvm", schedule="default")(x, y, found)
+
+    def exact(a: int, d: int) -> int:
+        quotient = (
+            a // d if name.startswith("floor") else abs(a) // abs(d) * (1 if a * d >= 0 else -1)
+        )
+        return quotient if name.endswith("div") else a - quotient * d
+
+    wrapped = [(exact(a, d) - info.min) % 2**info.bits + info.min for a, d in pairs]
+    np.testing.assert_array_equal(found, np.array(wrapped, dtype))
+
+
 def test_division_by_zero_stops_with_an_error():
     a = np.arange(37, dtype=np.int32)
     with pytest.raises(ExecutionError, match="integer division by zero"):

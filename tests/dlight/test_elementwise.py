@@ -137,3 +137,15 @@ def test_a_long_reflection_copies_vectors(cpu):
 def test_what_turns_at_the_ends(shape, mode, widths):
     if max(widths[:2]) < shape[0]:
         check(lambda a: R.nn.pad(a, pad_width=list(widths), pad_mode=mode), random(*shape))
+
+
+@pytest.mark.parametrize(
+    ("shape", "repeats"),
+    [((64, 100), (10, 1)), ((1, 6, 28, 28), (2, 1, 2, 1)), ((3, 20), (2, 3)), ((5, 7), (4, 3))],
+)
+def test_copies_are_read_as_they_lie(shape, repeats):
+    """Rows that begin again do not join to one in which each lane looks up its place."""
+    sch = check(lambda x: R.tile(x, repeats), random(*shape))
+    if repeats[-1] == 1:
+        assembly = mlc.compile(sch.mod["main"], target="llvm").inspect_source("asm")
+        assert "gather" not in assembly

@@ -32,6 +32,20 @@ def regions(text, name):
 # regions
 
 
+def test_a_loop_as_long_as_a_local_buffer_says_reaches_everywhere():
+    """What only the block knows cannot stand in its regions."""
+    text = """
+        @T.prim_func
+        def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+            with T.block("X"):
+                n = T.alloc_buffer((1,), "int32")
+                n[0] = A[3]
+                for k in range(n[0]):
+                    B[k] = A[k]
+        """
+    assert regions(text, "X") == (["A[0:16]"], ["B[0:16]"])
+
+
 @pytest.mark.parametrize(
     ("body", "reads", "writes"),
     [

@@ -178,6 +178,8 @@ def first_in_row(block: BlockInfo, lanes: int) -> int:
         return last
     accesses = [n for n in walk(block.node.body) if isinstance(n, BufferLoad | BufferStore)]
     tested = _tested_axes(block)
+    if length >= lanes:
+        tested |= _repeated_axes(block)
     best, most = last, part_used(length, lanes)
     for first in range(last - 1, -1, -1):
         length *= block.extents[first] or 1
@@ -201,6 +203,16 @@ def _tested_axes(block: BlockInfo) -> set[int]:
         elif isinstance(n, e.Call) and n.op == "tir.if_then_else":
             conditions.append(n.args[0])
     return {axes[n] for c in conditions for n in walk(c) if isinstance(n, e.Var) and n in axes}
+
+
+def _repeated_axes(block: BlockInfo) -> set[int]:
+    """Axes after some of which a read begins again: in a row of several, each lane would look."""
+    found: set[int] = set()
+    for load in (n for n in walk(block.node.body) if isinstance(n, BufferLoad)):
+        told = {i.a for index in load.indices for i in walk(index) if isinstance(i, e.FloorDiv)}
+        turning = {i.a for i in load.indices if isinstance(i, e.FloorMod)} - told
+        found |= {n for n, axis in enumerate(block.node.iter_vars) if axis.var in turning}
+    return found
 
 
 def _joins(

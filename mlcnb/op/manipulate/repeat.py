@@ -69,7 +69,7 @@ class Tile(OpDecl):
 
         def source(*index: Any) -> Any:
             triples = zip(index[lead:], dims[lead:], counts[lead:], strict=True)
-            return x(*(i if as_int(d) == 0 else i % d for i, d, _ in triples))
+            return x(*(i if as_int(d) == 0 or as_int(c) == 1 else i % d for i, d, c in triples))
 
         return te.compute([d * c for d, c in zip(dims, counts, strict=True)], source, name="tile")
 

@@ -19,7 +19,8 @@ from mlcnb.ir.expr import Var
 from mlcnb.op._dims import refuse, tell, tensor, tidy, want_rank, want_same_dtype
 from mlcnb.op._elementwise import FLOATS, want_kinds
 from mlcnb.op._loops import held, hold, let, load, loop, nest, scratch, seq, store, with_scratch
-from mlcnb.op._sort import falling, sorted_rows
+from mlcnb.op._select import passing
+from mlcnb.op._sort import SomeSort, falling
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
@@ -122,10 +123,10 @@ class Suppression(Measured, OpDecl):
         return te.extern((*sizes, 3), found[:2], _rows, "non_max_suppression", "int64")
 
     def loops(self, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-        """The order of the boxes, their corners and areas, then which are kept."""
+        """The corners and areas of the boxes, then class by class which are kept."""
         boxes, scores, *limits = ins
         kept, many, order, work, *shapes, total = outs
-        keep = _Keep(scores, order, kept, many, *shapes, *limits)
+        keep = _Keep(scores, order, work, kept, many, *shapes, *limits)
 
         def corners(b: Var, i: Var) -> Stmt:
             return seq(*(self.side(keep, boxes, (b, i), d) for d in range(2)), keep.measure(b, i))
@@ -135,7 +136,6 @@ class Suppression(Measured, OpDecl):
 
         return with_scratch(
             keep.scratches,
-            sorted_rows(scores, order, 2, falling, work),
             nest(boxes.shape[:2], corners, INT64),
             nest(many.shape, keep.of_class, INT64),
             store(total, [0], 0),
@@ -253,16 +253,17 @@ class AllClassNonMaxSuppression(Suppression):
 class _Keep:
     """Loops that find kept[b, c, :many[b, c]]: the boxes of a sample and class, best first.
 
-    order: the boxes by falling score; low, high, area: their corners and areas.
+    order: the good ones by falling score; work: for their sort; low, high, area: of each box.
     """
 
     def __init__(self, *buffers: Buffer) -> None:
-        self.scores, self.order, self.kept, self.many = buffers[:4]
-        self.low, self.high, self.area = buffers[4:7]
-        limits = [load(b, *([0] * len(b.shape))) for b in buffers[7:]]
+        self.scores, self.order, self.work, self.kept, self.many = buffers[:5]
+        self.low, self.high, self.area = buffers[5:8]
+        limits = [load(b, *([0] * len(b.shape))) for b in buffers[8:]]
         self.most, self.overlap, self.least = p.cast("int64", limits[0]), *limits[1:]
-        self.gone, self.at = scratch("gone", INT64), scratch("at", INT64)
-        self.scratches = [self.gone, self.at]
+        self.gone, self.at, self.good = (scratch(name, INT64) for name in ("gone", "at", "good"))
+        self.found, self.sort = scratch("found", "int32"), SomeSort(self.good, self.work)
+        self.scratches = [self.gone, self.at, self.good, self.found, *self.sort.buffers]
 
     def measure(self, b: Var, i: Var) -> Stmt:
         """The area of a box."""
@@ -271,19 +272,24 @@ class _Keep:
 
     def of_class(self, b: Var, c: Var) -> Stmt:
         """The boxes that are kept of a sample and class."""
-        count = self.order.shape[2]
-        each = loop("k", count, lambda k: self.candidate(b, c, k), INT64)
-        return seq(store(self.many, [b, c], 0), each)
 
-    def candidate(self, b: Var, c: Var, k: Var) -> Stmt:
-        """The k-th box by its score, if it is good enough and there is room."""
-        room = p.less(load(self.many, b, c), self.most)
+        n, score = self.order.shape[2], functools.partial(load, self.scores, b, c)
 
-        def judged(i: Var) -> Stmt:
-            good = p.greater(load(self.scores, b, c, i), self.least)
-            return IfThenElse(p.logical_and(room, good), self.take(b, c, i))
+        def candidate(k: Var) -> Stmt:
+            taken = let(lambda i: self.take(b, c, i), i=load(self.order, b, c, k))
+            return IfThenElse(p.less(load(self.many, b, c), self.most), taken)
 
-        return let(judged, i=load(self.order, b, c, k))
+        def put(i: Any) -> Stmt:
+            at = held(self.good)
+            return seq(store(self.order, [b, c, at], i), hold(self.good, at + 1))
+
+        return seq(
+            hold(self.good, 0),
+            passing(self.found, n, lambda i: p.greater(score(i), self.least), put, INT64),
+            self.sort.sorts(self.order, lambda k: (b, c, k), score, falling),
+            store(self.many, [b, c], 0),
+            loop("k", held(self.good), candidate, INT64),
+        )
 
     def take(self, b: Var, c: Var, i: Var) -> Stmt:
         """Keep box i, unless it shares too much with one that is kept."""

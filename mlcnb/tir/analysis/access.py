@@ -221,6 +221,8 @@ class AccessDetector:
         """A loop: its variable runs."""
         self.visit(n.min)
         self.visit(n.extent)
+        if self.reads_local(n.min) or self.reads_local(n.extent):
+            self.hidden.add(n.loop_var)
         self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
         self.domains[n.loop_var] = Range(n.min, n.extent)
         self.visit(n.body)

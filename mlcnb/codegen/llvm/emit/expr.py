@@ -117,6 +117,7 @@ def _divide(
     if d.is_uint:
         if not isinstance(divisor, e.IntImm):
             _stop_on_zero(em, b, kind, d)
+            return _shared(em, a, b, d)
         return f.emit(f"udiv {kind} {a}, {b}"), f.emit(f"urem {kind} {a}, {b}")
     if isinstance(divisor, e.IntImm) and divisor.value != -1:
         return f.emit(f"sdiv {kind} {a}, {b}"), f.emit(f"srem {kind} {a}, {b}")
@@ -124,10 +125,26 @@ def _divide(
     bools = t.vector("i1", d.lanes)
     minus_one = f.emit(f"icmp eq {kind} {b}, {_int_splat(-1, d)}")
     safe = f.emit(f"select {bools} {minus_one}, {kind} {_int_splat(1, d)}, {kind} {b}")
-    quotient = f.emit(f"sdiv {kind} {a}, {safe}")
+    quotient, remainder = _shared(em, a, safe, d)
     negated = f.emit(f"sub {kind} {t.zero(d)}, {a}")
-    remainder = f.emit(f"srem {kind} {a}, {safe}")
     return f.emit(f"select {bools} {minus_one}, {kind} {negated}, {kind} {quotient}"), remainder
+
+
+def _shared(em: Emitter, a: str, b: str, d: DType) -> tuple[str, str]:
+    """Quotient and remainder by a divisor that is not 0, and not -1 of signed ones.
+
+    CPUs divide vectors of floats only. One of so many more bits than the integers rounds no
+    quotient to a whole number that it does not reach: it lies at least 1 / b below.
+    """
+    f, kind, sign = em.f, em.type(d), "u" if d.is_uint else "s"
+    if d.lanes == 1 or d.bits > 32:
+        return f.emit(f"{sign}div {kind} {a}, {b}"), f.emit(f"{sign}rem {kind} {a}, {b}")
+    real = t.vector("float" if d.bits <= 16 else "double", d.lanes)
+    x, y = (f.emit(f"{sign}itofp {kind} {v} to {real}") for v in (a, b))
+    share = f.emit(f"fdiv {real} {x}, {y}")
+    quotient = f.emit(f"fpto{sign}i {real} {share} to {kind}")
+    taken = f.emit(f"mul {kind} {quotient}, {b}")
+    return quotient, f.emit(f"sub {kind} {a}, {taken}")
 
 
 def _stop_on_zero(em: Emitter, b: str, kind: str, d: DType) -> None:

@@ -21,8 +21,9 @@ last place, over every 61st of all floats (70 million; erf: 2 million; pow: rand
 The coefficients are our own fits: `fit.py` computes and prints them.
 
 sin, cos and tan take the C library's way for a vector with a lane beyond 1e8, fmod for one with a
-quotient beyond 2^24. In float64 every function but fmod calls the C library lane by lane (sigmoid
-its exp).
+quotient beyond 2^24. In float64 exp, log, sigmoid, tanh and fmod are vector code too (largest
+errors over 15 million values: exp 0.91, without FMA 1.20, log 0.86, sigmoid 2.4, tanh 2.6); every
+other function calls the C library lane by lane.
 """
 
 from __future__ import annotations
@@ -65,6 +66,13 @@ _FLOAT32: dict[str, Callable[..., Value]] = {
     "tan": trigonometric.tan,
     "tanh": exponential.tanh,
 }
+_FLOAT64: dict[str, Callable[..., Value]] = {
+    "exp": exponential.exp_wide,
+    "fmod": remainder.fmod,
+    "log": logarithm.log_wide,
+    "sigmoid": exponential.sigmoid_wide,
+    "tanh": exponential.tanh_wide,
+}
 #: functions by name, with the number of their arguments
 ARITY = {name: 2 if name in ("fmod", "pow") else 1 for name in _FLOAT32}
 _KINDS = {"float32": "float", "float64": "double"}
@@ -94,10 +102,8 @@ def math_functions(
     kind = _kind(name, lanes, dtype)
     body = Body(lanes, features)
     arguments = [body.argument(letter, kind) for letter in "xy"[: ARITY[name]]]
-    if kind == "float" or name == "fmod":
-        result = _FLOAT32[name](body, *arguments)
-    else:
-        result = _from_library(body, name, arguments)
+    own = (_FLOAT32 if kind == "float" else _FLOAT64).get(name)
+    result = own(body, *arguments) if own else body.per_lane(name, arguments)
     parameters = ", ".join(f"{body.type(kind)} {a.text}" for a in arguments)
     head = f"define internal {body.type(kind)} {symbol(name, lanes, dtype)}({parameters})"
     return "\n".join(
@@ -114,9 +120,9 @@ def math_functions(
 def declarations(name: str, dtype: str = "float32") -> tuple[str, ...]:
     """The `declare` lines for what the definition calls in the C library."""
     kind = _kind(name, 1, dtype)
-    if kind == "double":
-        called = "exp" if name == "sigmoid" else name
-    elif name in _FALLBACKS:
+    if kind == "double" and (name not in _FLOAT64 or name == "fmod"):
+        called = name
+    elif kind == "float" and name in _FALLBACKS:
         called = _FALLBACKS[name]
     else:
         return ()
@@ -142,13 +148,3 @@ def _kind(name: str, lanes: int, dtype: str) -> str:
     if lanes < 1:
         raise CodegenError(f"{name} cannot have {lanes} lanes")
     return _KINDS[dtype]
-
-
-def _from_library(body: Body, name: str, arguments: list[Value]) -> Value:
-    """A function of the C library, lane by lane."""
-    if name != "sigmoid":
-        return body.per_lane(name, arguments)
-    (x,) = arguments
-    negative = body.bits(body.bits(x) | -0x8000000000000000)
-    e = body.per_lane("exp", [negative])
-    return body.select(x.lt(0.0), e, 1.0) / (e + 1.0)

@@ -1,4 +1,4 @@
-"""exp, exp2, expm1, sigmoid, tanh and erf in float32.
+"""exp, exp2, expm1, sigmoid, tanh and erf in float32; exp, sigmoid and tanh in float64.
 
 The way from x to the result:
 
@@ -10,6 +10,8 @@ The way from x to the result:
     sigmoid(x) = {1 or e^-|x|} / (1 + e^-|x|)
     tanh(x)    = e / (e + 2)  with e = e^(2|x|) - 1, and the sign of x
     erf(x)     = 1 - e^(-|x| G(|x|)) as expm1, and the sign of x; G of degree 8, from `fit.py`
+
+In float64 (`_wide`) Q is of degree 9 or 10, and n comes by 1.5 * 2^52.
 """
 
 from __future__ import annotations
@@ -158,3 +160,73 @@ def _scale(b: Body, p: Value, shifted: Value) -> Value:
     n = _integer(b, shifted)
     half = n >> 1
     return p * _power_of_two(b, half) * _power_of_two(b, n - half)
+
+
+_WIDE_LOG2E = _f("0x1.71547652b82fep+0")
+#: ln 2 in two parts; the first has 42 bits, so that its product with n is exact without FMA
+_WIDE_LN2_HIGH = _f("0x1.62e42fefa3800p-1")
+_WIDE_LN2_LOW = _f("0x1.ef35793c76730p-45")
+_WIDE_ROUND = 1.5 * 2.0**52
+_WIDE_ROUND_BITS = 0x4338000000000000
+
+EXP_WIDE_Q = (
+    _f("0x1.000000000000ap-1"),
+    _f("0x1.55555555554fap-3"),
+    _f("0x1.5555555550873p-5"),
+    _f("0x1.1111111127912p-7"),
+    _f("0x1.6c16c1842b7a0p-10"),
+    _f("0x1.a01a012b383f1p-13"),
+    _f("0x1.a0199a0a41bbep-16"),
+    _f("0x1.71df23919beb5p-19"),
+    _f("0x1.28ad73ac8eb06p-22"),
+    _f("0x1.ad81ee8efc7ccp-26"),
+)
+EXPM1_WIDE_Q = (
+    _f("0x1.0000000000000p-1"),
+    _f("0x1.5555555555559p-3"),
+    _f("0x1.5555555555545p-5"),
+    _f("0x1.111111110f5d1p-7"),
+    _f("0x1.6c16c16c1d203p-10"),
+    _f("0x1.a01a01b02f82ep-13"),
+    _f("0x1.a01a01836b1d7p-16"),
+    _f("0x1.71ddf7aa33050p-19"),
+    _f("0x1.27e5281c6fcdcp-22"),
+    _f("0x1.af5fd50ac51e6p-26"),
+    _f("0x1.1efc393e119afp-29"),
+)
+
+
+def exp_wide(b: Body, x: Value) -> Value:
+    """e^x: inf above 709.783, denormals below -708.397, 0 below -745.133."""
+    n, r = _reduce_wide(b, b.clamp(x, -746.0, 710.0))
+    half = n >> 1
+    p = b.polynomial(r, (1.0, 1.0, *EXP_WIDE_Q))
+    return p * _power_of_two_wide(b, half) * _power_of_two_wide(b, n - half)
+
+
+def sigmoid_wide(b: Body, x: Value) -> Value:
+    """1 / (1 + e^-x), without overflow and with denormal tails."""
+    e = exp_wide(b, b.bits(b.bits(x) | -0x8000000000000000))
+    return b.select(x.lt(0.0), e, 1.0) / (e + 1.0)
+
+
+def tanh_wide(b: Body, x: Value) -> Value:
+    """Hyperbolic tangent; +-1 beyond 19.062."""
+    magnitude = b.clamp(b.absolute(x), None, 20.0)
+    n, r = _reduce_wide(b, magnitude + magnitude)
+    power = _power_of_two_wide(b, n)
+    e = b.fma(_expm1_of(b, r, EXPM1_WIDE_Q), power, power - 1.0)
+    return b.signed_like(e / (e + 2.0), x)
+
+
+def _reduce_wide(b: Body, x: Value) -> tuple[Value, Value]:
+    """The integer n, and r with x = n ln 2 + r."""
+    shifted = b.fma(x, _WIDE_LOG2E, _WIDE_ROUND)
+    n = shifted - _WIDE_ROUND
+    r = b.fma(n, -_WIDE_LN2_LOW, b.fma(n, -_WIDE_LN2_HIGH, x))
+    return b.bits(shifted) - _WIDE_ROUND_BITS, r
+
+
+def _power_of_two_wide(b: Body, n: Value) -> Value:
+    """2^n for -1022 <= n <= 1023, put together from bits."""
+    return b.bits((n + 1023) << 52)

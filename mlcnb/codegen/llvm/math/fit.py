@@ -9,8 +9,10 @@ smallest (Lawson's algorithm). All in 80-bit floats where the platform has them.
     EXP_Q           (e^r - 1 - r) / r^2                        r^2 / e^r
     EXPM1_Q         the same                                   r^2 / (e^r - 1)
     EXPM1_TOP_Q     the same, also for the r of 2^128          the same
+    EXP_WIDE_Q, EXPM1_WIDE_Q                                   the same for float64
     EXP2_Q          (2^r - 1) / r                              r / 2^r
     LOG_P           (log(1+f) - f + f^2/2) / f^3               f^3 / log(1+f)
+    LOG_WIDE_S      (log((1+s)/(1-s)) / s - 2) / s^2 over s^2  s^2 / (log((1+s)/(1-s)) / s)
     ERF_G           -log(1 - erf x) / x                        x (1 - erf x) / erf x
     POW_LOG2_T      log2((1+s)/(1-s)) / s over s^2             1 / itself
     SIN_S, COS_C    (sin r - r) / r^3, (cos r - 1 + r^2/2) / r^4 over r^2
@@ -94,6 +96,7 @@ _FACTORIAL = [Real(math.factorial(k)) for k in range(26)]
 _exp_q = _series([1 / f for f in _FACTORIAL[2:]])
 _exp2_q = _series([_LN2**k / f for k, f in enumerate(_FACTORIAL) if k])
 _log2_t = _series([2 / _LN2 / (2 * k + 1) for k in range(40)])
+_log_s = _series([Real(2) / (2 * k + 3) for k in range(40)])
 _sin_s = _series([Real(-1) ** k / _FACTORIAL[2 * k + 1] for k in range(1, 12)])
 _cos_c = _series([Real(-1) ** k / _FACTORIAL[2 * k] for k in range(2, 12)])
 
@@ -151,8 +154,11 @@ FITS: dict[str, tuple[Function, Function, float, float, int, bool]] = {
     "EXP_Q": (_exp_q, lambda r: r * r * np.exp(-r), -_HALF_LN2, _HALF_LN2, 4, False),
     "EXPM1_Q": (_exp_q, lambda r: r * r / np.expm1(r), -_HALF_LN2, _HALF_LN2, 5, False),
     "EXPM1_TOP_Q": (_exp_q, lambda r: r * r / np.expm1(r), -_HALF_LN2, 2 * _HALF_LN2, 5, False),
+    "EXP_WIDE_Q": (_exp_q, lambda r: r * r * np.exp(-r), -_HALF_LN2, _HALF_LN2, 9, True),
+    "EXPM1_WIDE_Q": (_exp_q, lambda r: r * r / np.expm1(r), -_HALF_LN2, _HALF_LN2, 10, True),
     "EXP2_Q": (_exp2_q, lambda r: r * np.exp2(-r), -0.50001, 0.50001, 5, False),
     "LOG_P": (_log_p, lambda f: f**3 / np.log1p(f), *_ROOT, 8, False),
+    "LOG_WIDE_S": (_log_s, lambda t: t / (2 + t * _log_s(t)), 0.0, 0.02945, 6, True),
     "ERF_G": (_erf_g, _erf_weight, 1e-4, 3.93, 8, False),
     "POW_LOG2_T": (_log2_t, lambda t: 1 / _log2_t(t), 0.0, 0.02945, 5, True),
     "POW_EXP2_Q": (_exp2_q, lambda r: r * np.exp2(-r), -0.50001, 0.50001, 6, True),

@@ -1,4 +1,4 @@
-"""log, log2 and log1p in float32.
+"""log, log2 and log1p in float32; log in float64.
 
 The way from x to the result:
 
@@ -11,6 +11,10 @@ The way from x to the result:
 A denormal is as many times 2^-149 as its bits say. They are looked at, and not compared as floats,
 so that it counts also where a thread takes denormals for zero (of one below 0 the result is -inf
 there, as of 0).
+
+In float64, by s = f / (2 + f), for which log(1 + f) = log((1 + s) / (1 - s)) = 2s + s^3 S(s^2):
+
+    log x = e ln 2 + f - (f^2 / 2 - s (f^2 / 2 + s^2 S))         S of degree 6, from `fit.py`
 """
 
 from __future__ import annotations
@@ -96,3 +100,40 @@ def _special(b: Body, x: Value, result: Value) -> Value:
     below = b.select(given.lt(0), math.nan, x)
     outside = b.select((given & 0x7FFFFFFF).eq(0), -math.inf, below)
     return b.select(ordinary, result, outside)
+
+
+#: ln 2 in two parts; the first has 42 bits, so that its product with e is exact without FMA
+_WIDE_LN2_HIGH = _f("0x1.62e42fefa3800p-1")
+_WIDE_LN2_LOW = _f("0x1.ef35793c76730p-45")
+_WIDE_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
+_WIDE_SMALLEST_NORMAL = 2.0**-1022
+#: adding it to an integer as bits, and taking it away as a float, makes a float of the integer
+_WIDE_WHOLE, _WIDE_WHOLE_BITS = 1.5 * 2.0**52, 0x4338000000000000
+
+LOG_WIDE_S = (
+    _f("0x1.5555555555592p-1"),
+    _f("0x1.9999999980059p-2"),
+    _f("0x1.24924941d5411p-2"),
+    _f("0x1.c71c521ae26b6p-3"),
+    _f("0x1.74663c1b796d6p-3"),
+    _f("0x1.39a1f29bcacabp-3"),
+    _f("0x1.2f03b98318143p-3"),
+)
+
+
+def log_wide(b: Body, x: Value) -> Value:
+    """Natural logarithm: -inf at 0, nan below."""
+    tiny = x.lt(_WIDE_SMALLEST_NORMAL)
+    bits = b.bits(b.select(tiny, x * 2.0**54, x))
+    exponent = (bits - _WIDE_SQRT_HALF_BITS) >> 52
+    f = b.bits(bits - (exponent << 52)) - 1.0
+    whole = exponent - b.select(tiny, 54, b.constant(0, "i64"))
+    e = b.bits(whole + _WIDE_WHOLE_BITS) - _WIDE_WHOLE
+    s = f / (f + 2.0)
+    square, half = s * s, f * f * 0.5
+    made = b.fma(square, b.polynomial(square, LOG_WIDE_S), half)
+    lower = half - b.fma(s, made, e * _WIDE_LN2_LOW)
+    result = b.fma(e, _WIDE_LN2_HIGH, f - lower)
+    below = b.select(x.lt(0.0), math.nan, x)
+    outside = b.select(x.eq(0.0), -math.inf, below)
+    return b.select(x.gt(0.0) & x.lt(math.inf), result, outside)
