@@ -179,7 +179,7 @@ def first_largest(pool: Any, x: Any, best: Any, axes: dict[str, Any]) -> Any:
         chosen = p.select(p.logical_and(inside, is_it), found, none)
         return te.min(chosen, axis=list(axes.values()))
 
-    return te.compute(best.shape, number, name="pool_first")
+    return te.compute(best.shape, number, name="pool_max_first")
 
 
 def number_of(axes: dict[str, Any]) -> Any:
