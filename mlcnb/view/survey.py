@@ -215,7 +215,7 @@ def parts_of(function: PrimFunc) -> tuple[str, ...]:
 #: blocks that only prepare what another one of the same operator takes
 _HELPERS = re.compile(
     r"pad_temp|padded|input_rows|data_pack|weight_rows|transform_weight|bgemm|inverse_rows|"
-    r"T_softmax_log|grid_position|column_major|order|flat|pool_first|roi_mean|"
+    r"T_softmax_log|grid_position|column_major|order|flat|pool_max_first|roi_mean|"
     r"batch_(first|mean|rest|var)|moving_(mean|var)|(key|query)_(place|place_edge|sequence)|"
     r"\w+_(maxelem|max|exp|expsum|inverse|single|squares|sum|sum_h|sum_d|cast)"
 )
