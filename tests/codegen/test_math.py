@@ -368,7 +368,8 @@ def test_float64_is_the_c_library(lanes):
         else:
             scalar = {"exp2": np.exp2}.get(name) or getattr(math, name)
             expected = np.array([scalar(v) for v in values])
-        np.testing.assert_allclose(got, expected, rtol=6e-16 if name in WIDE else 4e-16)
+        rounded = name in ("sigmoid", "tanh")  # a quotient of rounded sums: up to 2.6 ulp
+        np.testing.assert_allclose(got, expected, rtol=6e-16 if rounded else 4e-16)
     got = apply("pow", lanes, np.abs(x), y, dtype="float64")
     assert (got == np.abs(x) ** y).all()
 
