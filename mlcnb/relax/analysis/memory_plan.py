@@ -138,10 +138,12 @@ def never_called(mod: IRModule) -> set[str]:
     for func in mod.functions.values():
         if not isinstance(func, Function):
             continue
-        calls = {b.var: b.value for b in bindings_of(func) if callee_of(b.value, mod.functions)}
+        calls: dict[Var, Any] = {
+            b.var: b.value for b in bindings_of(func) if callee_of(b.value, mod.functions)
+        }
         joined = plan_memory(func, mod.functions).joined if _may_copy(calls, mod) else ()
         for var, call in calls.items():
-            (joining if var in joined else called).add(call.args[0].name_hint)  # type: ignore
+            (joining if var in joined else called).add(call.args[0].name_hint)
     return joining - called
 
 
