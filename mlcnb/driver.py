@@ -17,7 +17,8 @@ from os import PathLike
 from typing import Any
 
 from mlcnb.codegen.kernel import backend_of, scheduled_by
-from mlcnb.codegen.llvm import backend, foresight
+from mlcnb.codegen.llvm import foresight
+from mlcnb.codegen.llvm.making import schedule_name
 from mlcnb.codegen.llvm.symbols import MATH_NAMES
 from mlcnb.codegen.llvm.workers import WORTHWHILE, Workers
 from mlcnb.codegen.rounds import ordered
@@ -183,7 +184,7 @@ def _secured(mod: IRModule, bounds: str, target: Target) -> IRModule:
 
 def _secured_rule(rule: Any, bounds: str, where: Target) -> Any:
     """A person's own schedule rule, whose results are looked at as what a person wrote."""
-    if not callable(rule) or bounds == "trust" or backend.schedule_name(rule):
+    if not callable(rule) or bounds == "trust" or schedule_name(rule):
         return rule
 
     def looked_at(func: PrimFunc, target: Target) -> Any:

@@ -31,6 +31,7 @@ from mlcnb.codegen.llvm import backend
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.engine import compile_many
 from mlcnb.codegen.llvm.library import link
+from mlcnb.codegen.llvm.target_machine import cpu_of
 from mlcnb.core.errors import MLCError, ModelError
 from mlcnb.core.files import replacing
 from mlcnb.core.means import within_means
@@ -245,7 +246,7 @@ def _kernels(
     mod: Any, target: Target, entries: dict[str, Any], members: dict[str, bytes]
 ) -> dict[str, Any]:
     """The kernels, compiled from their IR (from the disk cache, where this machine has them)."""
-    cpu = backend.cpu_of(target)
+    cpu = cpu_of(target)
     symbols = sorted({e["symbol"] for e in entries.values()})
     irs = [members[f"kernels/{symbol}.ll"].decode() for symbol in symbols]
     compiled = dict(zip(symbols, compile_many(irs, cpu, store=disk.user_store()), strict=True))
@@ -259,7 +260,8 @@ def _kernels(
         if not isinstance(func, PrimFunc):
             raise ValueError(f"{name} is no kernel")
         module, told = compiled[entry["symbol"]], tuple(entry["messages"])
-        code = backend.Code(module, int(entry["workspace"]), told, library)
+        sizes = tuple(map(int, entry.get("sizes", ())))
+        code = backend.Code(module, int(entry["workspace"]), told, sizes, library=library)
         kernels[name] = backend.CompiledKernel(name, func, target, None, code)
     return kernels
 

@@ -10,7 +10,7 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb import te
-from mlcnb.codegen.llvm import backend, foresight, workers
+from mlcnb.codegen.llvm import backend, foresight, making, workers
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.worker import answer, rules_named
 from mlcnb.codegen.llvm.workers import Workers
@@ -29,12 +29,12 @@ def _own_cache(monkeypatch, tmp_path):
 
 
 def _functions(count: int = 14) -> dict:
-    """Sums of rows, of as many sizes."""
+    """Sums of rows, of as many sizes, each of another multiple: none is like another."""
     made = {}
     for n in range(count):
         a = te.placeholder((8 + n, 16), name="a")
         k = te.reduce_axis((0, 16), name="k")
-        b = te.compute((8 + n,), lambda i, a=a, k=k: te.sum(a[i, k], axis=k), name="b")
+        b = te.compute((8 + n,), lambda i, a=a, k=k: te.sum(a[i, k] * (n + 0.5), axis=k), name="b")
         made[f"f{n}"] = te.create_prim_func([a, b]).without_attr("global_symbol")
     return made
 
@@ -187,7 +187,7 @@ def test_answers():
 def test_an_executable_made_with_workers_computes_the_same(monkeypatch):
     monkeypatch.setattr("mlcnb.runtime.threads.default_num_threads", lambda: 2)
     monkeypatch.setattr(workers, "WORTHWHILE", 2)
-    monkeypatch.setattr(backend, "WORTHWHILE", 2)
+    monkeypatch.setattr(making, "WORTHWHILE", 2)
     monkeypatch.setattr("mlcnb.driver.WORTHWHILE", 1)
     monkeypatch.setattr(workers.Work, "here", lambda self: iter(()))
     answers = _counted(monkeypatch)

@@ -10,29 +10,25 @@ text: a hit costs neither scheduling nor lowering nor LLVM. What nobody calls wa
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
+from mlcnb.codegen.families import scheduled_alike
 from mlcnb.codegen.kernel import Kernel, Signature, scheduled_by, signature_of
-from mlcnb.codegen.llvm import cache as disk
-from mlcnb.codegen.llvm.emit import emit_kernel
-from mlcnb.codegen.llvm.engine import Compiled, Options, compile_many
+from mlcnb.codegen.llvm.engine import Compiled
 from mlcnb.codegen.llvm.inspect import MachineCode, facts
 from mlcnb.codegen.llvm.library import Library, link
-from mlcnb.codegen.llvm.names import PREFIX, symbol_of
-from mlcnb.codegen.llvm.target_machine import Cpu
-from mlcnb.codegen.llvm.workers import WORTHWHILE, Task, Work, Workers
-from mlcnb.core.errors import MLCError, TargetError
-from mlcnb.core.garbage import collect_young
-from mlcnb.target import PLAIN_CPUS, Target
+from mlcnb.codegen.llvm.making import Making, Schedule
+from mlcnb.codegen.llvm.target_machine import cpu_of
+from mlcnb.codegen.llvm.workers import Workers
+from mlcnb.core.errors import MLCError
+from mlcnb.ir.expr import IntImm
+from mlcnb.target import Target
 from mlcnb.tir.analysis.meaning import meaning_of
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import Lowering, lower
-
-Schedule = Callable[[PrimFunc, Target], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +39,17 @@ class Code:
         compiled: its module.
         workspace: bytes of scratch memory that it wants.
         messages: texts of its assertions.
+        sizes: what it is called with for the sizes that it leaves open, where functions that differ
+            in nothing else share it (`codegen.families`).
+        general: makes the function of any size that it was made from, for such.
         library: where it lies in this process; None if it is for another CPU.
     """
 
     compiled: Compiled
     workspace: int
     messages: tuple[str, ...]
+    sizes: tuple[int, ...] = ()
+    general: Callable[[], PrimFunc | None] | None = None
     library: Library | None = None
 
 
@@ -92,7 +93,9 @@ class CompiledKernel(Kernel):
     @cached_property
     def signature(self) -> Signature:  # type: ignore[override]
         """Its parameters, sizes and workspace, as `argv` holds them."""
-        return signature_of(self.func, self.code.workspace)
+        found = signature_of(self.func, self.code.workspace)
+        own = tuple(IntImm("int64", size) for size in self.code.sizes)
+        return replace(found, dims=(*found.dims, *own))
 
     @property
     def messages(self) -> tuple[str, ...]:
@@ -106,8 +109,13 @@ class CompiledKernel(Kernel):
 
     @cached_property
     def schedule(self) -> Any:
-        """The schedule that the default rules made (with its trace), or None where none applied."""
-        return None if self._schedule is None else self._schedule(self.func, self.target)
+        """The schedule that the default rules made (with its trace), or None where none applied.
+
+        Of code that functions share: its steps on the function of any size.
+        """
+        made = None if self._schedule is None else self._schedule(self.func, self.target)
+        general = self.code.general() if self.is_made and self.code.general is not None else None
+        return made if general is None else scheduled_alike(made, general)
 
     @cached_property
     def scheduled(self) -> PrimFunc:  # type: ignore[override]
@@ -181,6 +189,7 @@ class CompiledKernel(Kernel):
             "symbol": self.symbol,
             "workspace": self.signature.workspace,
             "messages": list(self.messages),
+            **({"sizes": list(self.code.sizes)} if self.code.sizes else {}),
         }
         parts = {"ll": self.compiled.ir.encode(), "o": self.compiled.object}
         return entry, {f"{self.symbol}.{end}": data for end, data in parts.items()}
@@ -217,10 +226,14 @@ def build(
             first.setdefault(meaning, name)
 
     def made_of(names: Iterable[str], *shared: Any) -> list[Code]:
-        entries = [(name, funcs[name], texts[name]) for name in names]
-        made = _Build(entries, target, schedule, *shared).made()
+        entries = {name: funcs[name] for name in names}
+        making = Making(entries, texts, target, schedule, *shared)
+        made = making.made()
         library = link([m[0] for m in made], symbols) if cpu_of(target).runs_here and made else None
-        return [Code(*each, library) for each in made]
+        return [
+            Code(*each, making.general(name) if each[-1] else None, library)
+            for name, each in zip(entries, made, strict=True)
+        ]
 
     codes = made_of(first.values(), progress or _silent, workers or Workers(0))
     found: dict[str, Code | Callable[[], Code]] = dict(zip(first, codes, strict=True))
@@ -232,169 +245,5 @@ def build(
     }
 
 
-def cpu_of(target: Target) -> Cpu:
-    """LLVM's description of the target's CPU.
-
-    Raises:
-        TargetError: a triple of no CPU that kernels can be written for.
-    """
-    if "mtriple" in target.attrs:
-        return _of_triple(str(target.attrs["mtriple"]), target)
-    return Cpu.named(target.mcpu, str(target.attrs.get("mattr", "")))
-
-
-def options_of(target: Target) -> Options:
-    """How hard LLVM works for a target: `-opt-level=2`, `-unroll-loops=0`."""
-    attrs = target.attrs
-    return Options(
-        level=int(attrs.get("opt-level", 3)), loop_unroll=bool(attrs.get("unroll-loops", 1))
-    )
-
-
-def _of_triple(triple: str, target: Target) -> Cpu:
-    """A CPU of a triple: the one that is named, or the plainest of its architecture."""
-    features, here = str(target.attrs.get("mattr", "")), Cpu.host()
-    found = Cpu(triple, target.mcpu, features)
-    if found.arch not in PLAIN_CPUS:
-        raise TargetError(
-            f"kernels are written for CPUs of 64 bits, lowest byte first, and {triple!r} is none",
-            hint=f"a triple such as riscv64-linux-gnu; there are {', '.join(PLAIN_CPUS)}",
-        )
-    if target.mcpu in ("host", "native"):
-        if found.arch != here.arch:
-            raise TargetError(f"mcpu={target.mcpu} is this computer's CPU, and no {found.arch}")
-        return replace(Cpu.named("host", features), triple=triple)
-    if found.arch == "riscv64" and not features and "mcpu" not in target.attrs:
-        return replace(found, features="+m,+a,+f,+d,+c")  # what the systems for it are built with
-    return found
-
-
-#: a function by name, and its whole content (`meaning_of`)
-Entry = tuple[str, PrimFunc, tuple[str, str]]
-Made = tuple[Compiled, int, tuple[str, ...]]
-#: IR, bytes of workspace, texts of assertions
-Emitted = tuple[str, int, list[str]]
-
-
-class _Build:
-    """Kernels on their way: from the cache, from workers, or made here.
-
-    LLVM works on the first kernels while the next ones are scheduled and lowered; where there are
-    many, workers take their part.
-    """
-
-    def __init__(
-        self,
-        entries: list[Entry],
-        target: Target,
-        schedule: Schedule | None,
-        tell: Callable[[float], Any],
-        workers: Workers,
-    ) -> None:
-        self.entries, self.target, self.schedule = entries, target, schedule
-        self.tell, self.workers = tell, workers
-        self.cpu = cpu_of(target)
-        self.options = options_of(target)
-        self.store = disk.user_store()
-        self.rules = schedule_name(schedule)
-        #: where IR is kept; none of a user's own rules
-        self.kept = self.store if self.rules else None
-        #: number -> bytes of workspace and texts of assertions, in the order of the modules
-        self.facts: dict[int, tuple[int, tuple[str, ...]]] = {}
-
-    def made(self) -> list[Made]:
-        """(object, workspace bytes, assertion texts) of each function."""
-        objects = compile_many(
-            self.modules(),
-            self.cpu,
-            self.options,
-            store=self.store,
-            on_done=lambda _: self.tell(0.5),
-        )
-        found = dict(zip(self.facts, objects, strict=True))
-        return [(found[n], *self.facts[n]) for n in range(len(self.entries))]
-
-    def modules(self) -> Iterator[str | Compiled]:
-        """IR, or what a worker compiled, of each function, as it is there."""
-        missing: list[Task] = []
-        for number, (name, func, _) in enumerate(self.entries):
-            emitted = _lookup(self.kept, self.key(number))
-            if emitted is None:
-                missing.append(Task(number, name, func))
-            else:
-                yield self.noted(number, emitted)
-        work = self.shared(missing)
-        for task in work.here():
-            yield self.emitted(task)
-        for task, done in work.there():
-            if done is None:
-                yield self.emitted(task)
-            else:
-                self.noted(task.number, (done.ir, done.workspace, done.messages), new=True)
-                parts = done.object, done.bitcode
-                yield Compiled(done.ir, self.cpu, self.options, parts, done.seconds)
-
-    def shared(self, missing: list[Task]) -> Work:
-        """The work, shared with workers where it is worth while, and they can do it."""
-        if self.rules and len(missing) >= WORTHWHILE:
-            self.workers.start()
-        question = {
-            "target": str(self.target),
-            "cpu": str(self.cpu),
-            "rules": self.rules,
-        }
-        return self.workers.work(missing, question, here_only=self.rules is None)
-
-    def emitted(self, task: Task) -> str:
-        """The IR of a function, made here."""
-        return self.noted(
-            task.number, emit(task.name, task.func, self.target, self.schedule), new=True
-        )
-
-    def noted(self, number: int, emitted: Emitted, new: bool = False) -> str:
-        """Remember what goes with the IR of a function; the IR."""
-        if self.kept is not None and new:
-            self.kept.put(self.key(number), json.dumps(emitted).encode())
-        self.facts[number] = emitted[1], tuple(emitted[2])
-        self.tell(0.5)
-        return emitted[0]
-
-    def key(self, number: int) -> str:
-        """What the IR is found by: all that it is made from."""
-        name, _, text = self.entries[number]
-        return "\n".join((PREFIX, str(self.target), str(self.cpu), str(self.rules), name, *text))
-
-
 def _silent(_step: float) -> None:
     """Nobody wants to know."""
-
-
-def schedule_name(schedule: Schedule | None) -> str | None:
-    """What tells the rules that come with mlcnb apart in the cache's key.
-
-    None for a user's function: nothing is kept of what it did, for it may be another tomorrow under
-    the same name.
-    """
-    if schedule is None:
-        return "none"
-    module = getattr(schedule, "__module__", "")
-    name = getattr(schedule, "__qualname__", "")
-    ours = module.startswith("mlcnb.") and name.isidentifier()
-    return f"{module}.{name}" if ours else None
-
-
-def _lookup(store: disk.Store | None, key: str) -> Emitted | None:
-    blob = None if store is None else store.get(key)
-    if blob is None:
-        return None
-    ir, workspace, messages = json.loads(blob)
-    return ir, workspace, messages
-
-
-def emit(name: str, func: PrimFunc, target: Target, schedule: Schedule | None) -> Emitted:
-    """The LLVM IR of a function: scheduled, lowered, written down."""
-    lowered = lower(scheduled_by(schedule(func, target) if schedule else None, func))
-    parts = (target.vector_bits, target.features, cpu_of(target).tuning)
-    kernel = emit_kernel(lowered, symbol_of(name), *parts)
-    collect_young()
-    return kernel.ir, kernel.signature.workspace, list(kernel.messages)

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from mlcnb.core.errors import CodegenError
+from mlcnb.core.errors import CodegenError, TargetError
+from mlcnb.target import PLAIN_CPUS, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,3 +240,32 @@ def _check_feature(name: str, cpu: Cpu) -> None:
             f"llvm.{name} needs the CPU feature {feature}, which {cpu.cpu} here lacks",
             hint="take the vector instructions from the target's features",
         )
+
+
+def cpu_of(target: Target) -> Cpu:
+    """LLVM's description of the target's CPU.
+
+    Raises:
+        TargetError: a triple of no CPU that kernels can be written for.
+    """
+    if "mtriple" in target.attrs:
+        return _of_triple(str(target.attrs["mtriple"]), target)
+    return Cpu.named(target.mcpu, str(target.attrs.get("mattr", "")))
+
+
+def _of_triple(triple: str, target: Target) -> Cpu:
+    """A CPU of a triple: the one that is named, or the plainest of its architecture."""
+    features, here = str(target.attrs.get("mattr", "")), Cpu.host()
+    found = Cpu(triple, target.mcpu, features)
+    if found.arch not in PLAIN_CPUS:
+        raise TargetError(
+            f"kernels are written for CPUs of 64 bits, lowest byte first, and {triple!r} is none",
+            hint=f"a triple such as riscv64-linux-gnu; there are {', '.join(PLAIN_CPUS)}",
+        )
+    if target.mcpu in ("host", "native"):
+        if found.arch != here.arch:
+            raise TargetError(f"mcpu={target.mcpu} is this computer's CPU, and no {found.arch}")
+        return replace(Cpu.named("host", features), triple=triple)
+    if found.arch == "riscv64" and not features and "mcpu" not in target.attrs:
+        return replace(found, features="+m,+a,+f,+d,+c")  # what the systems for it are built with
+    return found

@@ -62,8 +62,9 @@ def answer(question: bytes) -> bytes:
 
 
 def _compiled(asked: dict[str, Any]) -> list[bytes]:
-    from mlcnb.codegen.llvm.backend import cpu_of, emit, options_of
     from mlcnb.codegen.llvm.engine import compile_ir
+    from mlcnb.codegen.llvm.making import emit, options_of
+    from mlcnb.codegen.llvm.target_machine import cpu_of
     from mlcnb.ir.json import load_json
     from mlcnb.target import Target
     from mlcnb.tir.analysis.made import note_made
@@ -75,10 +76,14 @@ def _compiled(asked: dict[str, Any]) -> list[bytes]:
     func = load_json(asked["func"])
     if asked["made"]:
         note_made(func)
-    ir, workspace, messages = emit(asked["name"], func, target, rules_named(asked["rules"]))
-    made = compile_ir(ir, cpu, options_of(target))
-    said = {"workspace": workspace, "messages": messages, "seconds": made.seconds}
-    return [json.dumps(said).encode(), ir.encode(), made.object, made.bitcode]
+    found = emit(asked["name"], func, target, rules_named(asked["rules"]))
+    made = compile_ir(found.ir, cpu, options_of(target))
+    said = {
+        "workspace": found.workspace,
+        "messages": found.messages,
+        "seconds": made.seconds,
+    }
+    return [json.dumps(said).encode(), found.ir.encode(), made.object, made.bitcode]
 
 
 def rules_named(name: str) -> Any:

@@ -1,0 +1,217 @@
+"""Kernels on their way from functions to objects: from the cache, from workers, or made here.
+
+    PrimFunc ─schedule→ PrimFunc ─lower→ loops ─emit→ IR ─LLVM→ object
+
+LLVM works on the first kernels while the next ones are scheduled and lowered; where there are many,
+workers take their part. Functions that differ in one size share what is made (`codegen.families`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from mlcnb.codegen.families import SIZE, Group, groups_of
+from mlcnb.codegen.kernel import scheduled_by
+from mlcnb.codegen.llvm import cache as disk
+from mlcnb.codegen.llvm.emit import emit_kernel
+from mlcnb.codegen.llvm.engine import Compiled, Options, compile_many
+from mlcnb.codegen.llvm.names import PREFIX, symbol_of
+from mlcnb.codegen.llvm.target_machine import cpu_of
+from mlcnb.codegen.llvm.workers import WORTHWHILE, Task, Work, Workers
+from mlcnb.core.garbage import collect_young
+from mlcnb.target import Target
+from mlcnb.tir.analysis.meaning import meaning_of
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.transform.lower import lower
+
+Schedule = Callable[[PrimFunc, Target], Any]
+#: a module, bytes of workspace, texts of assertions, values of the sizes that it leaves open
+Made = tuple[Compiled, int, tuple[str, ...], tuple[int, ...]]
+
+
+class Emitted(NamedTuple):
+    """IR, bytes of workspace, texts of assertions; values of the sizes that it leaves open."""
+
+    ir: str
+    workspace: int
+    messages: list[str]
+    sizes: tuple[int, ...] = ()
+
+
+class Making:
+    """Functions that become kernels.
+
+    Args:
+        funcs: by name, all different.
+        texts: by name, what each says (`meaning_of`).
+        target: an llvm target.
+        schedule: the rules.
+        tell: called with 0.5 after each of a kernel's two steps: its IR, its object.
+        workers: processes that take a part where there is much to do.
+    """
+
+    def __init__(
+        self,
+        funcs: Mapping[str, PrimFunc],
+        texts: Mapping[str, tuple[str, str]],
+        target: Target,
+        schedule: Schedule | None,
+        tell: Callable[[float], Any],
+        workers: Workers,
+    ) -> None:
+        self.names, self.funcs, self.texts = list(funcs), funcs, texts
+        self.target, self.schedule = target, schedule
+        self.tell, self.workers = tell, workers
+        self.cpu = cpu_of(target)
+        self.options = options_of(target)
+        self.store = disk.user_store()
+        self.rules = schedule_name(schedule)
+        #: where IR is kept; none of a user's own rules
+        self.kept = self.store if self.rules else None
+        #: name -> what goes with its IR, in the order of the modules
+        self.facts: dict[str, Emitted] = {}
+        self.groups = self._groups()
+        self._group_of = {name: group for group in self.groups for name in group.members}
+
+    def _groups(self) -> list[Group]:
+        """Functions that may share what the rules make of them."""
+        if self.rules is None or self.schedule is None:
+            return []
+        return groups_of(self.funcs, {name: self.texts[name][0] for name in self.names})
+
+    def general(self, name: str) -> Callable[[], PrimFunc | None]:
+        """Makes the function of any size that a function is compiled as."""
+        group = self._group_of[name]
+        return lambda: group.general
+
+    def made(self) -> list[Made]:
+        """What became of each function, in their order."""
+        objects = compile_many(
+            self.modules(),
+            self.cpu,
+            self.options,
+            store=self.store,
+            on_done=lambda _: self.tell(0.5),
+        )
+        found = dict(zip(self.facts, objects, strict=True))
+        told = ((found[name], self.facts[name]) for name in self.names)
+        return [(m, f.workspace, tuple(f.messages), tuple(f.sizes)) for m, f in told]
+
+    def modules(self) -> Iterator[str | Compiled]:
+        """IR, or what a worker compiled, of each function, as it is there."""
+        found = {name: self._lookup(name) for name in self.names}
+        groups = [g for g in self.groups if None in map(found.get, g.members)]
+        again = {name for group in groups for name in group.members}
+        missing: list[Task] = []
+        for number, (name, emitted) in enumerate(found.items()):
+            if emitted is not None and name not in again:
+                yield self.noted(name, emitted)
+            elif name not in again:
+                missing.append(Task(number, name, self.funcs[name]))
+        work = self.shared(missing)
+        for group in groups:
+            yield from self.together(group)
+        for task in work.here():
+            yield self.emitted(task.name)
+        for task, done in work.there():
+            if done is None:
+                yield self.emitted(task.name)
+            else:
+                self.noted(task.name, Emitted(done.ir, done.workspace, done.messages), new=True)
+                parts = done.object, done.bitcode
+                yield Compiled(done.ir, self.cpu, self.options, parts, done.seconds)
+
+    def shared(self, missing: list[Task]) -> Work:
+        """The work, shared with workers where it is worth while, and they can do it."""
+        if self.rules and len(missing) >= WORTHWHILE:
+            self.workers.start()
+        question = {
+            "target": str(self.target),
+            "cpu": str(self.cpu),
+            "rules": self.rules,
+        }
+        return self.workers.work(missing, question, here_only=self.rules is None)
+
+    def together(self, group: Group) -> Iterator[str]:
+        """The IR of each function of a group; the same of those that are scheduled alike."""
+        schedules: dict[str, Any] = {}
+
+        def rule(name: str) -> Any:
+            if name not in schedules:
+                assert self.schedule is not None
+                schedules[name] = self.schedule(self.funcs[name], self.target)
+            return schedules[name]
+
+        for part in group.parts(rule):
+            if part.general is None:
+                yield self.emitted(part.names[0], lambda *_, of=part: rule(of.names[0]))
+                continue
+            name = _family_name(part.names[0], part.general, part.schedule.trace)
+            made = emit(name, scheduled_by(part.schedule, part.general), self.target, None)
+            for number, (name, size) in enumerate(zip(part.names, part.sizes, strict=True)):
+                if number:
+                    self.tell(0.5)  # its object is the first one's
+                yield self.noted(name, made._replace(sizes=(size,)), new=True)
+
+    def emitted(self, name: str, schedule: Schedule | None = None) -> str:
+        """The IR of a function, made here."""
+        made = emit(name, self.funcs[name], self.target, schedule or self.schedule)
+        return self.noted(name, made, new=True)
+
+    def noted(self, name: str, emitted: Emitted, new: bool = False) -> str:
+        """Remember what goes with the IR of a function; the IR."""
+        if self.kept is not None and new:
+            self.kept.put(self.key(name), json.dumps(emitted).encode())
+        self.facts[name] = emitted
+        self.tell(0.5)
+        return emitted.ir
+
+    def key(self, name: str) -> str:
+        """What the IR is found by: all that it is made from, the others of its group too."""
+        among = self._group_of[name].digest if name in self._group_of else ""
+        told = PREFIX, self.target, self.cpu, self.rules, name, *self.texts[name], among
+        return "\n".join(map(str, told))
+
+    def _lookup(self, name: str) -> Emitted | None:
+        blob = None if self.kept is None else self.kept.get(self.key(name))
+        return None if blob is None else Emitted(*json.loads(blob))
+
+
+def _family_name(name: str, general: PrimFunc, trace: Any) -> str:
+    """A name that no kernel has that is made from anything else."""
+    said = "\n".join((*meaning_of(general), str(trace))).encode(errors="surrogatepass")
+    return f"{name}.{SIZE}.{blake2b(said, digest_size=8).hexdigest()}"
+
+
+def options_of(target: Target) -> Options:
+    """How hard LLVM works for a target: `-opt-level=2`, `-unroll-loops=0`."""
+    attrs = target.attrs
+    return Options(
+        level=int(attrs.get("opt-level", 3)), loop_unroll=bool(attrs.get("unroll-loops", 1))
+    )
+
+
+def schedule_name(schedule: Schedule | None) -> str | None:
+    """What tells the rules that come with mlcnb apart in the cache's key.
+
+    None for a user's function: nothing is kept of what it did, for it may be another tomorrow under
+    the same name.
+    """
+    if schedule is None:
+        return "none"
+    module = getattr(schedule, "__module__", "")
+    name = getattr(schedule, "__qualname__", "")
+    ours = module.startswith("mlcnb.") and name.isidentifier()
+    return f"{module}.{name}" if ours else None
+
+
+def emit(name: str, func: PrimFunc, target: Target, schedule: Schedule | None) -> Emitted:
+    """The LLVM IR of a function: scheduled, lowered, written down."""
+    lowered = lower(scheduled_by(schedule(func, target) if schedule else None, func))
+    parts = (target.vector_bits, target.features, cpu_of(target).tuning)
+    kernel = emit_kernel(lowered, symbol_of(name), *parts)
+    collect_young()
+    return Emitted(kernel.ir, kernel.signature.workspace, list(kernel.messages))
