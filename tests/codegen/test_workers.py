@@ -34,7 +34,9 @@ def _functions(count: int = 14) -> dict:
     for n in range(count):
         a = te.placeholder((8 + n, 16), name="a")
         k = te.reduce_axis((0, 16), name="k")
-        b = te.compute((8 + n,), lambda i, a=a, k=k: te.sum(a[i, k] * (n + 0.5), axis=k), name="b")
+        b = te.compute(
+            (8 + n,), lambda i, a=a, k=k, n=n: te.sum(a[i, k] * (n + 0.5), axis=k), name="b"
+        )
         made[f"f{n}"] = te.create_prim_func([a, b]).without_attr("global_symbol")
     return made
 
