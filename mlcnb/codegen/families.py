@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from mlcnb.codegen.kernel import scheduled_by, signature_of
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node, rewrite, walk
+from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import IntImm, Var
 from mlcnb.tir.analysis.made import is_made, note_made
 from mlcnb.tir.function import PrimFunc
@@ -65,7 +66,10 @@ class Group:
         name, size = next((x for x in found if x[1] not in self._others), ("", 0))
         if not name:
             return None
-        func, variable = self._funcs[name].without_attr("global_symbol"), Var(SIZE, self._dtype)
+        func, variable = (
+            self._funcs[name].without_attr("global_symbol"),
+            Var(SIZE, dtype(self._dtype)),
+        )
 
         def rule(n: Node) -> Node | None:
             is_it = isinstance(n, IntImm) and n.value == size and n.dtype == self._dtype

@@ -33,20 +33,22 @@ class Signature:
     """What the slots of argv hold, in order.
 
     params: for each parameter its Buffer, or the scalar Var; dims: symbolic dimensions that follow;
-    workspace: bytes of scratch memory behind the next slot (0: no such slot); result: dtype of the
-    number that is returned, to where the last slot points (None: no such slot).
+    sizes: numbers that follow these, for code that several functions share; workspace: bytes of
+    scratch memory behind the next slot (0: no such slot); result: dtype of the number that is
+    returned, to where the last slot points (None: no such slot).
     """
 
     params: tuple[Any, ...]
     dims: tuple[e.Var, ...]
     workspace: int
     result: DType | None = None
+    sizes: tuple[int, ...] = ()
 
     @property
     def slots(self) -> int:
         """Number of 8-byte slots."""
         more = bool(self.workspace) + (self.result is not None)
-        return len(self.params) + len(self.dims) + more
+        return len(self.params) + len(self.dims) + len(self.sizes) + more
 
 
 class Backend(Protocol):

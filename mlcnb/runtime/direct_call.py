@@ -30,7 +30,7 @@ from mlcnb.ir.memory import array_at
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.entry_call import Given, entry
 from mlcnb.runtime.native_graph import CANCELLED, NativeProgram
-from mlcnb.runtime.shapes import Dims, evaluate
+from mlcnb.runtime.shapes import Dims, evaluate, open_sizes
 from mlcnb.runtime.tensor import aligned_empty
 from mlcnb.tir.analysis.structure import work
 from mlcnb.tir.buffer import Buffer
@@ -64,7 +64,7 @@ class DirectCall:
             for i, p in enumerate(params)
         ]
         self._count = len(params)
-        self._dims = [evaluate(n, sizes_of) for n in kernel.signature.dims]
+        self._dims = open_sizes(kernel.signature, sizes_of)
         self._is_short = iterations(func.body) <= SHORT
         sizes = [math.prod(shape) * kind.itemsize for kind, shape, _ in self._params]
         exclusive = written if func.attrs.get("tir.noalias") else set()

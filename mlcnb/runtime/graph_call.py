@@ -31,7 +31,7 @@ from mlcnb.runtime.kernel_call import failure
 from mlcnb.runtime.native.entry import ONE, TUPLE
 from mlcnb.runtime.native_graph import CANCELLED, NativeProgram, own_calls
 from mlcnb.runtime.pages import in_large_pages
-from mlcnb.runtime.shapes import Dims, evaluate
+from mlcnb.runtime.shapes import Dims, open_sizes
 from mlcnb.runtime.tensor import flatten, fresh
 from mlcnb.runtime.whole import is_straight, runs_whole
 
@@ -236,7 +236,7 @@ class BoundPlan:
                 slots.append(int(arg))
         if kernel is None:
             return slots
-        slots.extend(evaluate(dim, call.dims) for dim in kernel.signature.dims)
+        slots.extend(open_sizes(kernel.signature, call.dims))
         if kernel.signature.workspace:
             slots.append(self.arena.ctypes.data + call.workspace)
         if kernel.signature.result is not None:

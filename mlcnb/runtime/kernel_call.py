@@ -17,7 +17,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.memory import aligned_empty
 from mlcnb.runtime import threads
 from mlcnb.runtime.native_graph import NativeProgram
-from mlcnb.runtime.shapes import Dims, evaluate, match_shapes
+from mlcnb.runtime.shapes import Dims, match_shapes, open_sizes
 from mlcnb.tir.analysis.escapes import written_memory
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
@@ -178,7 +178,7 @@ def fill(kernel: Any, args: Sequence[Any], dims: Dims) -> tuple[list[int], list[
     keep: list[Any] = list(args)
     for param, arg in zip(signature.params, args, strict=True):
         slots.append(arg.ctypes.data if isinstance(param, Buffer) else scalar_bits(arg, param))
-    slots.extend(evaluate(dim, dims) for dim in signature.dims)
+    slots.extend(open_sizes(signature, dims))
     if signature.workspace:
         space = aligned_empty((signature.workspace,), np.dtype("uint8"))
         keep.append(space)

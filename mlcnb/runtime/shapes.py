@@ -58,6 +58,15 @@ def evaluate(x: Any, dims: Mapping[e.Var, int]) -> int:
     return _binary(x, dims)
 
 
+def open_sizes(signature: Any, dims: Mapping[e.Var, int]) -> list[int]:
+    """What a kernel is told of the sizes that its code leaves open.
+
+    Raises:
+        ExecutionError: one that is not in `dims`.
+    """
+    return [*(evaluate(dim, dims) for dim in signature.dims), *signature.sizes]
+
+
 def literal(x: Any, dims: Mapping[e.Var, int]) -> Any:
     """The value of a PrimValue, of a StringImm or of a DataTypeImm."""
     value = x.value

@@ -24,7 +24,6 @@ from mlcnb.codegen.llvm.making import Making, Schedule
 from mlcnb.codegen.llvm.target_machine import cpu_of
 from mlcnb.codegen.llvm.workers import Workers
 from mlcnb.core.errors import MLCError
-from mlcnb.ir.expr import IntImm
 from mlcnb.target import Target
 from mlcnb.tir.analysis.meaning import meaning_of
 from mlcnb.tir.function import PrimFunc
@@ -93,9 +92,7 @@ class CompiledKernel(Kernel):
     @cached_property
     def signature(self) -> Signature:  # type: ignore[override]
         """Its parameters, sizes and workspace, as `argv` holds them."""
-        found = signature_of(self.func, self.code.workspace)
-        own = tuple(IntImm("int64", size) for size in self.code.sizes)
-        return replace(found, dims=(*found.dims, *own))
+        return replace(signature_of(self.func, self.code.workspace), sizes=self.code.sizes)
 
     @property
     def messages(self) -> tuple[str, ...]:
