@@ -28,6 +28,20 @@ Numbers = Mapping[e.Var, "tuple[int, int] | None"]
 
 def interval(x: Sum, inner: Numbers) -> Span | None:
     """`extremes` of a sum of which some variables run between numbers."""
+    low, high, rest = x.const, x.const, {}
+    for atom, coefficient in x.terms.items():
+        if not isinstance(atom, e.Var):
+            break
+        if atom not in inner:
+            rest[atom] = coefficient
+            continue
+        ends = inner[atom]
+        if ends is None:
+            return None
+        low += coefficient * ends[coefficient < 0]
+        high += coefficient * ends[coefficient > 0]
+    else:
+        return Sum(low, rest), Sum(high, rest)
     known = {v: (None, None) if ends is None else ends for v, ends in inner.items()}
     spans = {v: ends and (Sum(ends[0]), Sum(ends[1])) for v, ends in inner.items()}
     return extremes(x, spans, known)

@@ -234,6 +234,9 @@ def as_set(low: Sum | None, high: Sum | None, dtype: DType) -> IntSet:
 
 def ends_of(analyzer: Analyzer, x: Sum, domains: Mapping[Var, Range]) -> Ends:
     """`set_of`, in normal form."""
+    quick = _between_numbers(x, domains)
+    if quick is not None:
+        return quick
     low: Sum | None = x
     high: Sum | None = x
     for var, domain in reversed(list(domains.items())):
@@ -246,6 +249,25 @@ def ends_of(analyzer: Analyzer, x: Sum, domains: Mapping[Var, Range]) -> Ends:
             low = None if low is None else runner.ends(low)[0]
             high = None if high is None else runner.ends(high)[1]
     return low, high
+
+
+def _between_numbers(x: Sum, domains: Mapping[Var, Range]) -> tuple[Sum, Sum] | None:
+    """The ends of a sum of variables that run between numbers or stand still; None: it is none."""
+    low, high, rest = x.const, x.const, {}
+    for atom, factor in x.terms.items():
+        if atom.kind != "var":
+            return None
+        domain = domains.get(atom.expr)
+        if domain is None:
+            rest[atom] = factor
+            continue
+        first, extent = p.as_int(domain.min), p.as_int(domain.extent)
+        if first is None or extent is None:
+            return None
+        last = first + extent - 1
+        low += factor * (first if factor > 0 else last)
+        high += factor * (last if factor > 0 else first)
+    return (x, x) if len(rest) == len(x.terms) else (Sum(low, rest), Sum(high, rest))
 
 
 def union(sets: Sequence[Ends], analyzer: Analyzer, dtype: DType) -> Ends:

@@ -61,6 +61,7 @@ class _Narrower(PyStmtExprMutator):
 
     def __init__(self, bits: int) -> None:
         self.kind = dtype(f"int{bits}")
+        self.first, self.last = self.kind.min_value, self.kind.max_value
         self.analyzer = Analyzer()
         self.narrow: dict[Var, Var] = {}
 
@@ -189,14 +190,40 @@ class _Narrower(PyStmtExprMutator):
 
     def fits(self, x: PrimExpr) -> bool:
         """True if an expression and all of its parts stay within the narrow range."""
+        if self.quick_ends(x) is not None:
+            return True
         low, high = self.analyzer.const_bounds(x)
-        if low < self.kind.min_value or high > self.kind.max_value:
+        if low < self.first or high > self.last:
             return False
         if isinstance(x, Var):
             return x in self.narrow or self.is_wide(x)
         if isinstance(x, _ARITHMETIC):
             return self.fits(x.a) and self.fits(x.b)
         return True
+
+    def quick_ends(self, x: PrimExpr) -> tuple[int, int] | None:
+        """Ends of an expression of which all parts fit, by what the ends of the parts say.
+
+        None is no answer: parts that depend on each other may fit all the same.
+        """
+        low: float
+        high: float
+        if isinstance(x, e.IntImm):
+            low = high = x.value
+        elif not isinstance(x, _ARITHMETIC):
+            if isinstance(x, Var) and not (x in self.narrow or self.is_wide(x)):
+                return None
+            low, high = self.analyzer.const_bounds(x)
+        else:
+            a = self.quick_ends(x.a)
+            b = None if a is None else self.quick_ends(x.b)
+            found = None if a is None or b is None else _combined(x, *a, *b)
+            if found is None:
+                return None
+            low, high = found
+        if low < self.first or high > self.last:
+            return None
+        return int(low), int(high)
 
     def forced(self, x: PrimExpr) -> PrimExpr:
         """The same value as a narrow expression: it fits."""
@@ -209,6 +236,26 @@ class _Narrower(PyStmtExprMutator):
         if isinstance(x, e.Cast) and x.value.dtype == self.kind:
             return self.visit(x.value)
         return p.cast(self.kind, self.visit(x))
+
+
+def _combined(x: PrimExpr, a: int, b: int, c: int, d: int) -> tuple[int, int] | None:
+    """Ends of an operation on values from `a` to `b` and from `c` to `d`; None: not known here."""
+    if isinstance(x, e.Add):
+        return a + c, b + d
+    if isinstance(x, e.Sub):
+        return a - d, b - c
+    if isinstance(x, e.Mul):
+        corners = a * c, a * d, b * c, b * d
+        return min(corners), max(corners)
+    if isinstance(x, e.FloorDiv) and c == d > 0:
+        return a // c, b // c
+    if isinstance(x, e.FloorMod) and c == d > 0:
+        return (a % c, b % c) if a // c == b // c else (0, c - 1)
+    if isinstance(x, e.Min):
+        return min(a, c), min(b, d)
+    if isinstance(x, e.Max):
+        return max(a, c), max(b, d)
+    return None
 
 
 def force_narrow_index_to_int32(func: PrimFunc) -> PrimFunc:
