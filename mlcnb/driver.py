@@ -20,7 +20,7 @@ from mlcnb.codegen.kernel import backend_of, scheduled_by
 from mlcnb.codegen.llvm import foresight
 from mlcnb.codegen.llvm.making import schedule_name
 from mlcnb.codegen.llvm.symbols import MATH_NAMES
-from mlcnb.codegen.llvm.workers import WORTHWHILE, Workers
+from mlcnb.codegen.llvm.workers import Workers
 from mlcnb.codegen.rounds import ordered
 from mlcnb.core.errors import PassError, TargetError
 from mlcnb.core.garbage import collected_between
@@ -35,6 +35,7 @@ from mlcnb.relax.analysis.memory_plan import never_called
 from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
+from mlcnb.relax.operator import called
 from mlcnb.relax.transform.bind_symbolic_vars import BindSymbolicVars
 from mlcnb.relax.transform.kept import Lowering
 from mlcnb.relax.transform.pipeline import CONVOLUTIONS
@@ -46,6 +47,11 @@ from mlcnb.target import Target
 from mlcnb.tir.analysis.made import is_declared
 from mlcnb.tir.analysis.safety import secured
 from mlcnb.tir.function import PrimFunc
+
+#: operators of a graph above which what its passes made is kept on disk
+MANY_CALLS = 24
+#: different products above which kernels are compiled by several processes: about 40 kernels
+MANY_PRODUCTS = 20
 
 __path__: list[str] = []  # TVM's `driver` is a package: `driver.build_module` is found
 
@@ -127,7 +133,7 @@ def compile(
         schedule = "default" if _has_graph(module) else None
     with collected_between(), ExitStack() as work:
         outline = _outline(module, where)
-        workers = work.enter_context(_workers(outline, where))
+        workers = work.enter_context(_workers(module, outline, where))
         if _has_graph(module):
             given = (_bound(module, params), relax_pipeline, where, options, bool(outline), work)
             module = _timed(timings, "graph passes", _lower_graph, *given)
@@ -257,12 +263,14 @@ def _lower_graph(
 
 
 @contextmanager
-def _workers(outline: str, target: Target) -> Iterator[Workers]:
-    """Processes that compile kernels beside this one: started at once for a graph that is new."""
+def _workers(mod: IRModule, outline: str, target: Target) -> Iterator[Workers]:
+    """Processes that compile kernels beside this one: started at once for a graph that is new and
+    has much to be compiled, so that they load while its passes run.
+    """
     by_llvm = target.kind in ("llvm", "cuda-sim")
     with Workers(threads.default_num_threads() - 1 if by_llvm else 0) as workers:
         is_new = bool(outline) and not foresight.met(outline)
-        if is_new:
+        if is_new and _products(mod) > MANY_PRODUCTS:
             workers.start()
         yield workers
     if is_new:
@@ -278,7 +286,20 @@ def _outline(mod: IRModule, target: Target) -> str:
         for b in bindings_of(func)
         if isinstance(b.value, Call) and isinstance(b.value.op, Op)
     ]
-    return "\n".join((str(target), *calls)) if len(calls) > 2 * WORTHWHILE else ""
+    return "\n".join((str(target), *calls)) if len(calls) > MANY_CALLS else ""
+
+
+def _products(mod: IRModule) -> int:
+    """The number of different products and convolutions in a module's graphs."""
+    return len(
+        {
+            (called(b.value), static_shape(b.var.struct_info))
+            for func in mod.functions.values()
+            if isinstance(func, Function)
+            for b in bindings_of(func)
+            if called(b.value).product
+        }
+    )
 
 
 def _apply_records(mod: IRModule, target: Target) -> IRModule:

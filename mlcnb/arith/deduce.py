@@ -12,8 +12,9 @@ from typing import Any
 from mlcnb.arith import division
 from mlcnb.arith.analyzer import Analyzer
 from mlcnb.arith.emission import emit
+from mlcnb.arith.ends import ends_of
 from mlcnb.arith.forms import flattened
-from mlcnb.arith.int_set import EVERYTHING, NOTHING, IntSet, ends_of
+from mlcnb.arith.int_set import EVERYTHING, NOTHING, IntSet
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.linear import depends_on
 from mlcnb.arith.proof import is_nonnegative

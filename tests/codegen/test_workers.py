@@ -25,6 +25,7 @@ TARGET = Target("llvm")
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("MLCNB_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(making, "WORTHWHILE", 5000)
     _alone()
 
 
@@ -188,9 +189,8 @@ def test_answers():
 
 def test_an_executable_made_with_workers_computes_the_same(monkeypatch):
     monkeypatch.setattr("mlcnb.runtime.threads.default_num_threads", lambda: 2)
-    monkeypatch.setattr(workers, "WORTHWHILE", 2)
     monkeypatch.setattr(making, "WORTHWHILE", 2)
-    monkeypatch.setattr("mlcnb.driver.WORTHWHILE", 1)
+    monkeypatch.setattr("mlcnb.driver.MANY_CALLS", 2)
     monkeypatch.setattr(workers.Work, "here", lambda self: iter(()))
     answers = _counted(monkeypatch)
     n = 12

@@ -20,7 +20,7 @@ from mlcnb.codegen.llvm.emit import emit_kernel
 from mlcnb.codegen.llvm.engine import Compiled, Options, compile_many
 from mlcnb.codegen.llvm.names import PREFIX, symbol_of
 from mlcnb.codegen.llvm.target_machine import cpu_of
-from mlcnb.codegen.llvm.workers import WORTHWHILE, Task, Work, Workers
+from mlcnb.codegen.llvm.workers import WORTHWHILE, WORTHWHILE_SIMULATED, Task, Work, Workers
 from mlcnb.core.garbage import collect_young
 from mlcnb.target import Target
 from mlcnb.tir.analysis.meaning import meaning_of
@@ -77,8 +77,8 @@ class Making:
         self._group_of = {name: group for group in self.groups for name in group.members}
 
     def _groups(self) -> list[Group]:
-        """Functions that may share what the rules make of them."""
-        if self.rules is None or self.schedule is None:
+        """Functions that may share what the rules make of them, if these give schedules."""
+        if self.rules is None or self.schedule is None or self.target.kind != "llvm":
             return []
         return groups_of(self.funcs, {name: self.texts[name][0] for name in self.names})
 
@@ -126,14 +126,16 @@ class Making:
 
     def shared(self, missing: list[Task]) -> Work:
         """The work, shared with workers where it is worth while, and they can do it."""
-        if self.rules and len(missing) >= WORTHWHILE:
+        told = sum(len(self.texts[task.name][0]) for task in missing)
+        much = told >= (WORTHWHILE if self.target.kind == "llvm" else WORTHWHILE_SIMULATED)
+        if self.rules and much:
             self.workers.start()
         question = {
             "target": str(self.target),
             "cpu": str(self.cpu),
             "rules": self.rules,
         }
-        return self.workers.work(missing, question, here_only=self.rules is None)
+        return self.workers.work(missing, question, here_only=self.rules is None or not much)
 
     def together(self, group: Group) -> Iterator[str]:
         """The IR of each function of a group; the same of those that are scheduled alike."""

@@ -25,8 +25,11 @@ from mlcnb.ir.json import save_json
 from mlcnb.tir.analysis.made import is_made
 from mlcnb.tir.function import PrimFunc
 
-#: kernels below which this process is done before a worker has started (half a second)
-WORTHWHILE = 12
+#: characters that functions mean (`meaning_of`), each some 5 us of Python: below so many this
+#: process is done before a worker, which takes half a second to start, has saved what it costs
+WORTHWHILE = 500_000
+#: the same of functions whose threads become loops first: each takes some 20 us
+WORTHWHILE_SIMULATED = 100_000
 #: workers at most: each takes some 150 MB while it runs
 MOST = 3
 #: kernels that wait in a worker, so that it need not

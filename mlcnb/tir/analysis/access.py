@@ -13,7 +13,7 @@ from typing import Any
 
 from mlcnb.arith import Analyzer
 from mlcnb.arith.emission import emit, emit_shorter
-from mlcnb.arith.int_set import Ends, ends_of, union
+from mlcnb.arith.ends import Ends, ends_of, union
 from mlcnb.core.node import children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p

@@ -19,7 +19,7 @@ from typing import Any
 
 from mlcnb.arith import Analyzer
 from mlcnb.arith.digits import Digit, make_up, overlap
-from mlcnb.arith.int_set import ends_of
+from mlcnb.arith.ends import ends_of
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.proof import is_nonnegative
 from mlcnb.arith.sum import Atom, Sum
