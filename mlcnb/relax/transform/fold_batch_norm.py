@@ -5,8 +5,9 @@ lv1 = R.nn.batch_norm(lv, gamma, beta, m, v)   ->    gv = R.add(lv, b)
 gv = lv1[0]                                          s = gamma / sqrt(v + epsilon); b = beta - m * s
 
 The same for `multiply`, `divide`, `add` and `subtract` by one constant a channel. A batch_norm that
-follows no convolution becomes `x * s + b`. Weights and statistics have to be constants (see
-BindParams); the new ones are computed in float64 and rounded once.
+follows no convolution becomes `x * s + b`, and `(x * a + b) * c + d` one product and one sum, too.
+Weights and statistics have to be constants (see BindParams); the new ones are computed in float64
+and rounded once.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from mlcnb.op.nn.batch_norm import BatchNorm
 from mlcnb.op.nn.conv import Conv
 from mlcnb.relax import expr as rx
 from mlcnb.relax import op
+from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, called
 from mlcnb.relax.struct_info import TensorStructInfo
@@ -41,6 +43,15 @@ class _Affine(NamedTuple):
     span: Span | None
 
 
+class _Line(NamedTuple):
+    """`data * scale + shift`, as so many operators compute it."""
+
+    data: rx.Expr
+    scale: np.ndarray
+    shift: np.ndarray
+    operators: int
+
+
 def fold_batch_norm(func: rx.Function) -> rx.Function:
     """`func` with batch_norm and channelwise arithmetic folded into convolutions.
 
@@ -53,7 +64,7 @@ def fold_batch_norm(func: rx.Function) -> rx.Function:
 class _Folding(Mutator):
     def __init__(self) -> None:
         super().__init__()
-        self.into_conv = self.alone = 0
+        self.into_conv = self.alone = self.lines = 0
 
     def fold(self, func: rx.Function) -> rx.Function:
         """Rewrite, and drop what is not used any more."""
@@ -105,8 +116,10 @@ class _Folding(Mutator):
         if isinstance(data, rx.Constant) and operator.commutative:
             data, constant = constant, data
         affine = self.affine(data)
-        if affine is None or not isinstance(constant, rx.Constant):
+        if not isinstance(constant, rx.Constant):
             return None
+        if affine is None:
+            return self.joined(call)
         value = _per_channel(constant.data, affine, data.struct_info)
         if value is None:
             return None
@@ -115,6 +128,51 @@ class _Folding(Mutator):
         if affine.bias is None and shift.any():
             return None
         return self.scaled(data, scale, shift, affine.channel, call.span)
+
+    @rule("FoldBatchNorm", "lines")
+    def joined(self, call: rx.Call) -> rx.Expr | None:
+        """`(x * a + b) * c + d` as one product and one sum; None where that is not fewer.
+
+        It begins with a product: `(x + a) * b` is exact where x is about -a, and stays.
+        """
+        line = self.line(call)
+        if line is None:
+            return None
+        kind = line.data.struct_info.dtype.numpy  # type: ignore[union-attr]
+        scale, shift = (_rounded(v, kind) for v in (line.scale, line.shift))
+        if scale is None or shift is None:
+            return None
+        product, sum_ = bool((scale != 1).any()), bool(shift.any())
+        if not 0 < product + sum_ < line.operators:
+            return None
+        self.lines += 1
+        made = op.multiply(line.data, rx.Constant(scale, call.span)) if product else line.data
+        return op.add(made, rx.Constant(shift, call.span)) if sum_ else made
+
+    def line(self, call: Any) -> _Line | None:
+        """What arithmetic with constants computes of the first operand that is none."""
+        operator = called(call)
+        if operator.line is None:
+            return None
+        data, constant = call.args
+        if isinstance(data, rx.Constant) and operator.commutative:
+            data, constant = constant, data
+        same = isinstance(constant, rx.Constant) and same_known(data.struct_info, call.struct_info)
+        if not same or constant.data.dtype.kind != "f":
+            return None
+        with np.errstate(all="ignore"):
+            scale, shift = operator.line(constant.data.astype("float64"))
+        before = self.only_used_here(data)
+        inner = None if before is None else self.line(before)
+        if inner is None:
+            return None if shift.any() else _Line(data, scale, shift, 1)
+        if np.broadcast(inner.scale, scale).size > max(inner.scale.size, scale.size):
+            return None
+        with np.errstate(all="ignore"):
+            joined = inner.scale * scale, inner.shift * scale + shift
+        if any(_rounded(v, constant.data.dtype) is None for v in joined):
+            return None
+        return _Line(inner.data, *joined, inner.operators + 1)
 
     @rule("FoldBatchNorm", "into_convolution")
     def scaled(
@@ -202,11 +260,19 @@ def _per_channel(value: np.ndarray, affine: _Affine, info: Any) -> np.ndarray | 
     return np.broadcast_to(value.reshape(-1).astype("float64"), (count,))
 
 
+def _rounded(exact: np.ndarray, kind: np.dtype) -> np.ndarray | None:
+    """Numbers in a dtype; None where it cannot hold them: what is too large or too small for it."""
+    with np.errstate(all="ignore"):
+        made = exact.astype(kind)
+    return made if np.isfinite(made).all() and not ((made == 0) & (exact != 0)).any() else None
+
+
 class FoldBatchNorm(FunctionPass):
     """Fold batch_norm, and scaling and shifting of channels, into the convolution before it.
 
     Weights of float dtype and constant; factors are constants of one element or one a channel, of
-    shape (C,) or what broadcasts so. Others stay, nothing is refused.
+    shape (C,) or what broadcasts so. Of what follows no convolution, products and sums with
+    constants become one of each. Others stay, nothing is refused.
     """
 
     def transform_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> rx.Function:
@@ -217,4 +283,6 @@ class FoldBatchNorm(FunctionPass):
             ctx.note(f"{folding.into_conv} folded into convolutions")
         if folding.alone:
             ctx.note(f"{folding.alone} batch_norms follow none: scale and shift")
+        if folding.lines:
+            ctx.note(f"{folding.lines} products and sums joined with those before")
         return made

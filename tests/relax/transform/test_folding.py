@@ -258,7 +258,7 @@ def test_constants_that_are_not_one_a_channel_stay_outside() -> None:
         return op.multiply(y, constant(2, 4, 1, 1))
 
     got = check_pass(FoldBatchNorm(), network(build, 1, 3, 4, 4))
-    assert ops_of(got) == ["nn.conv2d", "multiply", "multiply", "multiply"]
+    assert ops_of(got) == ["nn.conv2d", "multiply", "multiply"]  # the first two in one
 
 
 def test_alone_it_becomes_scale_and_shift_and_training_stays() -> None:
@@ -272,6 +272,54 @@ def test_alone_it_becomes_scale_and_shift_and_training_stays() -> None:
 
     mod = network(training, 2, 3, 4)
     assert FoldBatchNorm()(mod) is mod
+
+
+def _chain(*steps, shape=(2, 3, 4), dtype="float32", keep=None):
+    """x and so many operators with constants, one after the other; `keep`: a result given, too."""
+    builder = BlockBuilder()
+    x = Var("x", tensor_info(shape, dtype))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            made = [x]
+            for operator, value in steps:
+                made.append(builder.emit(operator(made[-1], const(np.asarray(value, dtype)))))
+            wanted = [made[-1]] if keep is None else [made[keep], made[-1]]
+            found = [builder.emit_output(y) for y in wanted]
+        builder.emit_func_output(found[0] if keep is None else mlc.relax.Tuple(found))
+    return builder.get()
+
+
+def _rows(*values):
+    return np.reshape(values, (3, 1))
+
+
+def test_products_and_sums_after_one_another_are_one_of_each() -> None:
+    a, b, c, d = (_rows(1.5, -2, 0.25), _rows(3, 4, -1), 0.5, _rows(7, 0, 1))
+    mod = _chain((op.multiply, a), (op.add, b), (op.divide, c), (op.subtract, d))
+    made = FoldBatchNorm()(mod)
+    assert ops_of(made) == ["multiply", "add"]
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
+    wanted = (x.astype("float64") * a + b) / c - d
+    np.testing.assert_allclose(evaluate(made, x), wanted, rtol=1e-6)
+    thrice = FoldBatchNorm()(_chain((op.multiply, a), (op.multiply, b), (op.multiply, 3)))
+    assert ops_of(thrice) == ["multiply"]
+    np.testing.assert_allclose(evaluate(thrice, x), x.astype("float64") * a * b * 3, rtol=1e-6)
+
+
+def test_products_and_sums_that_stay() -> None:
+    def stays(*steps, **how) -> None:
+        mod = _chain(*steps, **how)
+        assert ops_of(FoldBatchNorm()(mod)) == ops_of(mod)
+
+    a, b = _rows(1.5, -2, 0.25), np.reshape([1.0, 2, 3, 4], (1, 4))
+    stays((op.subtract, 1e6), (op.multiply, a), (op.add, 2))  # exact where x is about 1e6
+    stays((op.multiply, a), (op.multiply, b))  # the product of both is larger than either
+    stays((op.multiply, a), (op.add, 1), (op.multiply, 2), keep=2)
+    stays((op.multiply, 1e30), (op.multiply, 1e30), (op.multiply, 1e-30))  # overflows on the way
+    stays((op.multiply, 1e-30), (op.multiply, 1e-30))
+    stays((op.multiply, 3), (op.add, 1), (op.multiply, 2), dtype="int32")
+    stays((op.multiply, np.ones((5, 1, 3, 1)) * 2), (op.multiply, a), shape=(1, 3, 4))
+    stays((op.multiply, a), (op.add, 1))
 
 
 def test_the_new_convolution_comes_from_all_that_went_into_it() -> None:
