@@ -11,7 +11,7 @@ GRAPH     name; nodes [{id, sort, name, details, size, kernel, cluster, var, fro
           target, value}] by id; clusters [{id, title, parent}]: fused groups, branches
 STEP      number, name, depth, seconds, changed, skipped, reason, functions_changed; operators and
           temporary_bytes as [before, after]; rules [{name, count}]
-KERNEL    name, made_of, outputs [{dtype, shape}], flop, object_bytes, llvm_seconds; code: for each
+KERNEL    name, made_of, outputs [{dtype, shape}], flop, object_bytes, llvm_seconds, sizes; code: for each
           function of it name, bytes, calls, vector_bits, and of all of it (total) and its hot loop
           (hot, or null) {instructions, vector, fma, loads, stores, spills}
 LOOP      op "for": name, extent, loop ("serial", "parallel", "threadIdx.x" …), body [LOOP…]
@@ -177,6 +177,7 @@ def kernel(name: str, k: Any) -> Json:
         "flop": _number(survey.work(k.func)),
         "object_bytes": k.object_size if there else None,
         "llvm_seconds": k.compile_seconds if there else None,
+        "sizes": list(k.signature.sizes) if there else [],
         "code": [_code(f) for f in facts],
     }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mlcnb.codegen.families import SIZE
 from mlcnb.codegen.llvm.inspect import Facts as Strip
 from mlcnb.codegen.llvm.inspect import facts, strip
 from mlcnb.core.errors import MissingDependencyError
@@ -39,7 +40,9 @@ def kernels(all_: Any) -> list[Part]:
     total = f", {size(code_bytes)} of object code" if code_bytes else ""
     waiting = sum(not k.is_made for k in made)
     idle = f"; {waiting} never called, {WAITS}" if waiting else ""
-    return [Title(f"Kernels: {plural(len(made), 'kernel')}{total}{idle}"), table(all_)]
+    shared = [k.symbol for k in made if _has_code(k) and k.signature.sizes]
+    alike = f"; {len(shared)} share the code of {len(set(shared))}" if shared else ""
+    return [Title(f"Kernels: {plural(len(made), 'kernel')}{total}{alike}{idle}"), table(all_)]
 
 
 def _has_code(k: Any) -> bool:
@@ -69,7 +72,15 @@ def _row(name: str, kernel: Any) -> tuple[str, ...]:
     work = flops(done, told=False)
     if not _has_code(kernel):
         return (*told, work, "" if kernel.is_made else "not called", "")
-    return (*told, work, size(kernel.object_size), seconds(kernel.compile_seconds))
+    took = seconds(kernel.compile_seconds)
+    if kernel.signature.sizes:
+        took = f"shared, {_sizes(kernel)}"
+    return (*told, work, size(kernel.object_size), took)
+
+
+def _sizes(kernel: Any) -> str:
+    """What a kernel calls its code of any size with."""
+    return ", ".join(f"{SIZE} = {number}" for number in kernel.signature.sizes)
 
 
 @shows(
@@ -98,6 +109,8 @@ def kernel_parts(k: Any, name: str) -> list[Part]:
     told.append(
         f"compiled in {seconds(k.compile_seconds)}{' (cached)' if k.compiled.cached else ''}"
     )
+    if k.signature.sizes:
+        told.append(f"for any {SIZE}, shared with others; here {_sizes(k)}")
     found = list(facts(k.compiled).values())
     parts: list[Part] = [Title("; ".join(told)), machine_code(found), *_calls(found)]
     return [*parts, parameters(k.func), *_forms(k, name)]

@@ -87,6 +87,7 @@ def test_one_code_for_functions_that_differ_in_one_size():
     assert "n = T.int32()" in kernel.scheduled.script() and "(12, 7, 16)" in kernel.func.script()
     assert "n = T.int32()" in kernel.lowered.script()
     assert str(kernel.schedule.trace) == str(schedule_cpu(funcs[3], TARGET).trace)
+    assert "n = 12" in repr(kernel) and "share the code of 1" in repr(ex.kernels)
     assert structural_equal(kernel.func, funcs[3].with_attr("global_symbol", "f3"))
 
 
