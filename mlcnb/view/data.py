@@ -11,9 +11,10 @@ GRAPH     name; nodes [{id, sort, name, details, size, kernel, cluster, var, fro
           target, value}] by id; clusters [{id, title, parent}]: fused groups, branches
 STEP      number, name, depth, seconds, changed, skipped, reason, functions_changed; operators and
           temporary_bytes as [before, after]; rules [{name, count}]
-KERNEL    name, made_of, outputs [{dtype, shape}], flop, object_bytes, llvm_seconds, sizes; code: for each
-          function of it name, bytes, calls, vector_bits, and of all of it (total) and its hot loop
-          (hot, or null) {instructions, vector, fma, loads, stores, spills}
+KERNEL    name, made_of, outputs [{dtype, shape}], flop, object_bytes, llvm_seconds, sizes (what
+          shared code is called with); code: for each function of it name, bytes, calls,
+          vector_bits, and of all of it (total) and its hot loop (hot, or null) {instructions,
+          vector, fma, loads, stores, spills}
 LOOP      op "for": name, extent, loop ("serial", "parallel", "threadIdx.x" …), body [LOOP…]
           op "block": name, axes ("SSR"), init, reads, writes, body; op "if": text, body, else;
           op "while", "allocate": text, body; op "store", "call": text
