@@ -11,6 +11,7 @@ from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.op._accumulate import accumulator
 from mlcnb.op._dims import (
     as_int,
     product,
@@ -30,6 +31,10 @@ from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 from mlcnb.tir.index_check import checked
 
 
+#: rows of so many are looked at twice, by vectors; shorter ones once, element by element
+ROW = 8
+
+
 class _ArgExtreme(OpDecl):
     """Base of argmax and argmin."""
 
@@ -42,6 +47,8 @@ class _ArgExtreme(OpDecl):
     meaning: ClassVar[Callable[..., Any]]
     #: is the first value before the second?
     ahead: ClassVar[Callable[..., Any]]
+    #: the reducer that finds the value alone
+    extreme: ClassVar[Callable[..., Any]]
 
     def infer(self, x: Any) -> Any:
         """x without that dimension, int64."""
@@ -57,10 +64,13 @@ class _ArgExtreme(OpDecl):
         return np.asarray(self.meaning(x, axis=self.axis, keepdims=self.keepdims), np.int64)
 
     def compute(self, x: Any) -> Any:
-        """One reduction of pairs (index, value)."""
+        """Along rows the value, then its first place; else one reduction of pairs (index, value)."""
         axes = reduced_axes(self, self.axis, len(x.shape))
         if not axes:
             return te.compute(x.shape, lambda *_: p.const(0, "int64"), name=short_name(self))
+        extent = as_int(x.shape[-1])
+        if axes == (len(x.shape) - 1,) and extent and extent >= ROW:
+            return self.along_rows(x, "int32" if extent < 2**31 else "int64")
 
         def pair(*index: Any) -> Any:
             place = ravel([index[a] for a in axes], [x.shape[a] for a in axes])
@@ -74,6 +84,33 @@ class _ArgExtreme(OpDecl):
             return found
         first = checked(p.const(0, "int64"), extent, f"{name}: the first element")
         return te.compute(found.shape, lambda *at: found(*at) + first, name=f"{name}_of_some")
+
+    def along_rows(self, x: Any, kind: str) -> Any:
+        """The extreme of each row, then the first place where it stands: both by vectors.
+
+        A row with a NaN has NaN for its extreme, and its first NaN is looked for.
+        """
+        name, axes, beyond = short_name(self), (len(x.shape) - 1,), p.max_value(kind)
+        inside = accumulator(x.dtype)
+
+        def given(*index: Any) -> Any:
+            return p.cast(inside, x(*index))
+
+        extreme = reduce_compute(self.extreme, given, x.shape, axes, False, f"{name}_value")
+
+        def place(*index: Any) -> Any:
+            value = given(*index)
+            stands = p.equal(value, extreme(*index[:-1]))
+            if x.dtype.is_float:
+                stands = p.logical_or(stands, te.isnan(value))
+            return te.Select(stands, p.cast(kind, p.cast("int64", index[-1])), beyond)
+
+        first = reduce_compute(te.min, place, x.shape, axes, False, f"{name}_place")
+
+        def at(*index: Any) -> Any:
+            return p.cast("int64", first(*index[: len(first.shape)]))
+
+        return te.compute((*first.shape, *([1] if self.keepdims else [])), at, name=name)
 
     def better(self, a: Any, b: Any) -> Any:
         """Of two pairs the one that is ahead; of equal ones the first. NaN is ahead of all."""
@@ -109,6 +146,7 @@ class Argmax(_ArgExtreme):
 
     meaning = staticmethod(np.argmax)
     ahead = staticmethod(p.greater)
+    extreme = staticmethod(te.max)
 
     def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
         """The smallest value, at an index beyond all."""
@@ -125,6 +163,7 @@ class Argmin(_ArgExtreme):
 
     meaning = staticmethod(np.argmin)
     ahead = staticmethod(p.less)
+    extreme = staticmethod(te.min)
 
     def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
         """The largest value, at an index beyond all."""
