@@ -30,7 +30,6 @@ from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 from mlcnb.tir.index_check import checked
 
-
 #: rows of so many are looked at twice, by vectors; shorter ones once, element by element
 ROW = 8
 
@@ -64,7 +63,7 @@ class _ArgExtreme(OpDecl):
         return np.asarray(self.meaning(x, axis=self.axis, keepdims=self.keepdims), np.int64)
 
     def compute(self, x: Any) -> Any:
-        """Along rows the value, then its first place; else one reduction of pairs (index, value)."""
+        """Along rows the value, then its first place; else a reduction of pairs (index, value)."""
         axes = reduced_axes(self, self.axis, len(x.shape))
         if not axes:
             return te.compute(x.shape, lambda *_: p.const(0, "int64"), name=short_name(self))
