@@ -30,7 +30,15 @@ from mlcnb.runtime.direct_call import DirectCalls
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.graph_call import GraphPlans
 from mlcnb.runtime.shapes import match
-from mlcnb.runtime.tensor import Tensor, as_array, like_input, on_the_gpu
+from mlcnb.runtime.tensor import (
+    Tensor,
+    arrays_of,
+    as_array,
+    as_tensors,
+    is_on_the_cpu,
+    like_input,
+    on_the_gpu,
+)
 from mlcnb.runtime.vm import Frame, Step, VirtualMachine, bind_arguments
 from mlcnb.runtime.vm_calls import contiguous
 from mlcnb.target import Target
@@ -140,6 +148,10 @@ class Executable(display.Shown):
             found = self._native(*args)
             if found is not NotImplemented:
                 return found
+            if self._are_tensors(args):
+                found = self._native(*arrays_of(args))
+                if found is not NotImplemented:
+                    return as_tensors(found)
         return self._call(args, named)
 
     def _call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
@@ -177,9 +189,11 @@ class Executable(display.Shown):
         claims = self._claims(name)
         plans = self._plans.get(name)
         if plans is not None and not named and claims is None:
-            known = plans.known(args)
+            given = arrays_of(args) if self._are_tensors(args) else args
+            known = plans.known(given)
             if known is not None:
-                return plans.run_known(known, args)
+                found = plans.run_known(known, given)
+                return found if given is args else as_tensors(found)
         function = self.mod[name]
         if isinstance(function, PrimFunc):
             values = self.kernel_arguments(name, args, named)
@@ -189,13 +203,18 @@ class Executable(display.Shown):
         stays = self.on_device and plans.straight
         values, dims = bind_arguments(function, name, ordered, on_gpu=stays)
         if plans.runs(dims):
-            result = plans.run(values, dims, ordered)
+            same = arrays_of(ordered) if self._are_tensors(ordered) else ordered
+            result = plans.run(values, dims, same)
         else:
             machine = self._machine.handing(ordered)
             result = machine.result(Frame(machine, function, values, dims))
         if claims is not None:
             match(contiguous(result), claims, dims, f"the result of {name}")
         return like_input(result, ordered)
+
+    def _are_tensors(self, args: tuple[Any, ...]) -> bool:
+        """Whether all arguments are Tensors over the arrays that a program for the CPU takes."""
+        return bool(args) and all(map(is_on_the_cpu, args)) and not self.on_device
 
     def _claims(self, name: str) -> Any:
         """What a graph function says of its result that its body does not show; None: nothing.

@@ -93,7 +93,7 @@ def _zero_for_nan(em: Emitter, made: str, value: str, source: DType, to: DType) 
 
 
 def _clamped(em: Emitter, value: str, source: DType, to: DType) -> str:
-    """Clamped as floats, converted; the highest where that is no such float (2**31 - 1 in float32)."""
+    """Clamped as floats, converted; the highest where that is no such float (2**31 - 1)."""
     kind, bools, f = em.type(source), t.vector("i1", to.lanes), em.f
     beyond = to.bits - to.is_int - (24 if source.bits == 32 else 53)  # bits that the float lacks
     inexact = beyond > 0
