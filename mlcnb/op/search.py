@@ -30,8 +30,8 @@ from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 from mlcnb.tir.index_check import checked
 
-#: rows of so many are looked at twice, by vectors; shorter ones once, element by element
-ROW = 8
+#: so many are looked at twice, by vectors; fewer once, element by element
+MANY = 8
 
 
 class _ArgExtreme(OpDecl):
@@ -63,13 +63,13 @@ class _ArgExtreme(OpDecl):
         return np.asarray(self.meaning(x, axis=self.axis, keepdims=self.keepdims), np.int64)
 
     def compute(self, x: Any) -> Any:
-        """Along rows the value, then its first place; else a reduction of pairs (index, value)."""
+        """Of many along one axis the value, then its first place; else pairs (index, value)."""
         axes = reduced_axes(self, self.axis, len(x.shape))
         if not axes:
             return te.compute(x.shape, lambda *_: p.const(0, "int64"), name=short_name(self))
-        extent = as_int(x.shape[-1])
-        if axes == (len(x.shape) - 1,) and extent and extent >= ROW:
-            return self.along_rows(x, "int32" if extent < 2**31 else "int64")
+        extent = as_int(x.shape[axes[0]])
+        if len(axes) == 1 and extent and extent >= MANY:
+            return self.along(x, axes, "int32" if extent < 2**31 else "int64")
 
         def pair(*index: Any) -> Any:
             place = ravel([index[a] for a in axes], [x.shape[a] for a in axes])
@@ -84,13 +84,13 @@ class _ArgExtreme(OpDecl):
         first = checked(p.const(0, "int64"), extent, f"{name}: the first element")
         return te.compute(found.shape, lambda *at: found(*at) + first, name=f"{name}_of_some")
 
-    def along_rows(self, x: Any, kind: str) -> Any:
+    def along(self, x: Any, axes: Any, kind: str) -> Any:
         """The extreme of each row, then the first place where it stands: both by vectors.
 
         A row with a NaN has NaN for its extreme, and its first NaN is looked for.
         """
-        name, axes, beyond = short_name(self), (len(x.shape) - 1,), p.max_value(kind)
-        inside = accumulator(x.dtype)
+        name, beyond = short_name(self), p.max_value(kind)
+        (axis,), inside = axes, accumulator(x.dtype)
 
         def given(*index: Any) -> Any:
             return p.cast(inside, x(*index))
@@ -99,17 +99,13 @@ class _ArgExtreme(OpDecl):
 
         def place(*index: Any) -> Any:
             value = given(*index)
-            stands = p.equal(value, extreme(*index[:-1]))
+            stands = p.equal(value, extreme(*index[:axis], *index[axis + 1 :]))
             if x.dtype.is_float:
                 stands = p.logical_or(stands, te.isnan(value))
-            return te.Select(stands, p.cast(kind, p.cast("int64", index[-1])), beyond)
+            return te.Select(stands, p.cast(kind, p.cast("int64", index[axis])), beyond)
 
-        first = reduce_compute(te.min, place, x.shape, axes, False, f"{name}_place")
-
-        def at(*index: Any) -> Any:
-            return p.cast("int64", first(*index[: len(first.shape)]))
-
-        return te.compute((*first.shape, *([1] if self.keepdims else [])), at, name=name)
+        first = reduce_compute(te.min, place, x.shape, axes, self.keepdims, f"{name}_place")
+        return te.compute(first.shape, lambda *at: p.cast("int64", first(*at)), name=name)
 
     def better(self, a: Any, b: Any) -> Any:
         """Of two pairs the one that is ahead; of equal ones the first. NaN is ahead of all."""
