@@ -68,7 +68,10 @@ def down_columns(sch: Schedule, anchor: BlockInfo, last: Any, target: Target) ->
     start = sch.decompose_reduction(anchor.handle, reduce[0])
     for block in (start, anchor.handle, last):
         written_out(sch, block, lanes)
-    spread(sch, [*outer, j_0], anchor.work)
+    shared = [*outer, j_0]
+    if anchor.spatial()[-1] is None:  # its tiles overlap: it joins no other loop
+        shared = outer if any(e != 1 for e in anchor.spatial()[:-1]) else [j_0]
+    spread(sch, shared, anchor.work)
 
 
 def vectors(anchor: BlockInfo, lanes: int, target: Target) -> int:
