@@ -55,7 +55,8 @@ def exact_power(em: Emitter, x: e.Call) -> str | None:
 
 
 def _all_lanes(value: float, kind: DType) -> str:
-    return t.splat(t.scalar_type(kind), t.float_literal(value, kind), kind.lanes)
+    text = t.float_literal(value, kind)
+    return text if kind.lanes == 1 else t.splat(t.scalar_type(kind), text, kind.lanes)
 
 
 def _known(x: e.PrimExpr) -> float | None:
