@@ -30,15 +30,7 @@ from mlcnb.runtime.direct_call import DirectCalls
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.graph_call import GraphPlans
 from mlcnb.runtime.shapes import match
-from mlcnb.runtime.tensor import (
-    Tensor,
-    arrays_of,
-    as_array,
-    as_tensors,
-    is_on_the_cpu,
-    like_input,
-    on_the_gpu,
-)
+from mlcnb.runtime.tensor import Tensor, arrays_of, as_array, as_tensors, like_input, on_the_gpu
 from mlcnb.runtime.vm import Frame, Step, VirtualMachine, bind_arguments
 from mlcnb.runtime.vm_calls import contiguous
 from mlcnb.target import Target
@@ -148,10 +140,10 @@ class Executable(display.Shown):
             found = self._native(*args)
             if found is not NotImplemented:
                 return found
-            if self._are_tensors(args):
-                found = self._native(*arrays_of(args))
-                if found is not NotImplemented:
-                    return as_tensors(found)
+            given = self._arrays(args)
+            found = NotImplemented if given is args else self._native(*given)
+            if found is not NotImplemented:
+                return as_tensors(found)
         return self._call(args, named)
 
     def _call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
@@ -189,7 +181,7 @@ class Executable(display.Shown):
         claims = self._claims(name)
         plans = self._plans.get(name)
         if plans is not None and not named and claims is None:
-            given = arrays_of(args) if self._are_tensors(args) else args
+            given = self._arrays(args)
             known = plans.known(given)
             if known is not None:
                 found = plans.run_known(known, given)
@@ -203,8 +195,7 @@ class Executable(display.Shown):
         stays = self.on_device and plans.straight
         values, dims = bind_arguments(function, name, ordered, on_gpu=stays)
         if plans.runs(dims):
-            same = arrays_of(ordered) if self._are_tensors(ordered) else ordered
-            result = plans.run(values, dims, same)
+            result = plans.run(values, dims, self._arrays(ordered))
         else:
             machine = self._machine.handing(ordered)
             result = machine.result(Frame(machine, function, values, dims))
@@ -212,9 +203,9 @@ class Executable(display.Shown):
             match(contiguous(result), claims, dims, f"the result of {name}")
         return like_input(result, ordered)
 
-    def _are_tensors(self, args: tuple[Any, ...]) -> bool:
-        """Whether all arguments are Tensors over the arrays that a program for the CPU takes."""
-        return bool(args) and all(map(is_on_the_cpu, args)) and not self.on_device
+    def _arrays(self, args: Sequence[Any]) -> Sequence[Any]:
+        """The arrays of Tensors where they are what the program takes, else the arguments."""
+        return args if self.on_device else arrays_of(args)
 
     def _claims(self, name: str) -> Any:
         """What a graph function says of its result that its body does not show; None: nothing.

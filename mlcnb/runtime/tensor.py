@@ -359,9 +359,11 @@ def is_on_the_cpu(value: Any) -> bool:
     return type(value) is Tensor and value.device.kind == "cpu"
 
 
-def arrays_of(tensors: Sequence[Tensor]) -> tuple[np.ndarray, ...]:
-    """The arrays of Tensors on the CPU, shared."""
-    return tuple(x.numpy() for x in tensors)
+def arrays_of(args: Sequence[Any]) -> Sequence[Any]:
+    """The arrays of arguments that are all Tensors on the CPU, shared; else the arguments."""
+    if args and all(map(is_on_the_cpu, args)):
+        return tuple(x.numpy() for x in args)
+    return args
 
 
 def has_tensor(args: Sequence[Any]) -> bool:

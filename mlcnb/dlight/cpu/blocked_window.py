@@ -78,7 +78,7 @@ def is_mostly_skipped(anchor: BlockInfo, pad: BlockInfo) -> bool:
         return False
     axes = [axis.var for axis in anchor.node.iter_vars]
     moving = (2, 3, 6, 7)  # row, column, and the window's
-    sizes = [anchor.extents[n] for n in moving]
+    sizes = [anchor.extents[n] or 0 for n in moving]
     grid = np.ogrid[tuple(slice(size) for size in sizes)]
     seen = {axis: np.zeros([1] * 4, int) for axis in axes}
     seen |= {axes[n]: place for n, place in zip(moving, grid, strict=True)}
