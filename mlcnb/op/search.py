@@ -11,6 +11,7 @@ from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.op._accumulate import accumulator
 from mlcnb.op._dims import (
     as_int,
     product,
@@ -29,6 +30,9 @@ from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 from mlcnb.tir.index_check import checked
 
+#: so many are looked at twice, by vectors; fewer once, element by element
+MANY = 8
+
 
 class _ArgExtreme(OpDecl):
     """Base of argmax and argmin."""
@@ -42,6 +46,8 @@ class _ArgExtreme(OpDecl):
     meaning: ClassVar[Callable[..., Any]]
     #: is the first value before the second?
     ahead: ClassVar[Callable[..., Any]]
+    #: the reducer that finds the value alone
+    extreme: ClassVar[Callable[..., Any]]
 
     def infer(self, x: Any) -> Any:
         """x without that dimension, int64."""
@@ -57,10 +63,13 @@ class _ArgExtreme(OpDecl):
         return np.asarray(self.meaning(x, axis=self.axis, keepdims=self.keepdims), np.int64)
 
     def compute(self, x: Any) -> Any:
-        """One reduction of pairs (index, value)."""
+        """Of many along one axis the value, then its first place; else pairs (index, value)."""
         axes = reduced_axes(self, self.axis, len(x.shape))
         if not axes:
             return te.compute(x.shape, lambda *_: p.const(0, "int64"), name=short_name(self))
+        extent = as_int(x.shape[axes[0]])
+        if len(axes) == 1 and extent and extent >= MANY:
+            return self.along(x, axes, "int32" if extent < 2**31 else "int64")
 
         def pair(*index: Any) -> Any:
             place = ravel([index[a] for a in axes], [x.shape[a] for a in axes])
@@ -74,6 +83,29 @@ class _ArgExtreme(OpDecl):
             return found
         first = checked(p.const(0, "int64"), extent, f"{name}: the first element")
         return te.compute(found.shape, lambda *at: found(*at) + first, name=f"{name}_of_some")
+
+    def along(self, x: Any, axes: Any, kind: str) -> Any:
+        """The extreme of each row, then the first place where it stands: both by vectors.
+
+        A row with a NaN has NaN for its extreme, and its first NaN is looked for.
+        """
+        name, beyond = short_name(self), p.max_value(kind)
+        (axis,), inside = axes, accumulator(x.dtype)
+
+        def given(*index: Any) -> Any:
+            return p.cast(inside, x(*index))
+
+        extreme = reduce_compute(self.extreme, given, x.shape, axes, False, f"{name}_value")
+
+        def place(*index: Any) -> Any:
+            value = given(*index)
+            stands = p.equal(value, extreme(*index[:axis], *index[axis + 1 :]))
+            if x.dtype.is_float:
+                stands = p.logical_or(stands, te.isnan(value))
+            return te.Select(stands, p.cast(kind, p.cast("int64", index[axis])), beyond)
+
+        first = reduce_compute(te.min, place, x.shape, axes, self.keepdims, f"{name}_place")
+        return te.compute(first.shape, lambda *at: p.cast("int64", first(*at)), name=name)
 
     def better(self, a: Any, b: Any) -> Any:
         """Of two pairs the one that is ahead; of equal ones the first. NaN is ahead of all."""
@@ -109,6 +141,7 @@ class Argmax(_ArgExtreme):
 
     meaning = staticmethod(np.argmax)
     ahead = staticmethod(p.greater)
+    extreme = staticmethod(te.max)
 
     def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
         """The smallest value, at an index beyond all."""
@@ -125,6 +158,7 @@ class Argmin(_ArgExtreme):
 
     meaning = staticmethod(np.argmin)
     ahead = staticmethod(p.less)
+    extreme = staticmethod(te.min)
 
     def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
         """The largest value, at an index beyond all."""

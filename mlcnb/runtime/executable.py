@@ -30,7 +30,7 @@ from mlcnb.runtime.direct_call import DirectCalls
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.graph_call import GraphPlans
 from mlcnb.runtime.shapes import match
-from mlcnb.runtime.tensor import Tensor, as_array, like_input, on_the_gpu
+from mlcnb.runtime.tensor import Tensor, arrays_of, as_array, as_tensors, like_input, on_the_gpu
 from mlcnb.runtime.vm import Frame, Step, VirtualMachine, bind_arguments
 from mlcnb.runtime.vm_calls import contiguous
 from mlcnb.target import Target
@@ -140,6 +140,10 @@ class Executable(display.Shown):
             found = self._native(*args)
             if found is not NotImplemented:
                 return found
+            given = self._arrays(args)
+            found = NotImplemented if given is args else self._native(*given)
+            if found is not NotImplemented:
+                return as_tensors(found)
         return self._call(args, named)
 
     def _call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
@@ -177,9 +181,11 @@ class Executable(display.Shown):
         claims = self._claims(name)
         plans = self._plans.get(name)
         if plans is not None and not named and claims is None:
-            known = plans.known(args)
+            given = self._arrays(args)
+            known = plans.known(given)
             if known is not None:
-                return plans.run_known(known, args)
+                found = plans.run_known(known, given)
+                return found if given is args else as_tensors(found)
         function = self.mod[name]
         if isinstance(function, PrimFunc):
             values = self.kernel_arguments(name, args, named)
@@ -189,13 +195,17 @@ class Executable(display.Shown):
         stays = self.on_device and plans.straight
         values, dims = bind_arguments(function, name, ordered, on_gpu=stays)
         if plans.runs(dims):
-            result = plans.run(values, dims, ordered)
+            result = plans.run(values, dims, self._arrays(ordered))
         else:
             machine = self._machine.handing(ordered)
             result = machine.result(Frame(machine, function, values, dims))
         if claims is not None:
             match(contiguous(result), claims, dims, f"the result of {name}")
         return like_input(result, ordered)
+
+    def _arrays(self, args: Sequence[Any]) -> Sequence[Any]:
+        """The arrays of Tensors where they are what the program takes, else the arguments."""
+        return args if self.on_device else arrays_of(args)
 
     def _claims(self, name: str) -> Any:
         """What a graph function says of its result that its body does not show; None: nothing.

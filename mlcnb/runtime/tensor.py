@@ -354,6 +354,18 @@ def as_tensors(value: Any, gpu: Device | None = None) -> Any:
     return _each_array(value, lambda a: Tensor(a, cpu()), lambda a: Tensor(a, gpu or cuda(0)))
 
 
+def is_on_the_cpu(value: Any) -> bool:
+    """Whether it is a Tensor whose array is NumPy's."""
+    return type(value) is Tensor and value.device.kind == "cpu"
+
+
+def arrays_of(args: Sequence[Any]) -> Sequence[Any]:
+    """The arrays of arguments that are all Tensors on the CPU, shared; else the arguments."""
+    if args and all(map(is_on_the_cpu, args)):
+        return tuple(x.numpy() for x in args)
+    return args
+
+
 def has_tensor(args: Sequence[Any]) -> bool:
     """Whether one of the arguments of a call, or of their fields, is a Tensor."""
     return any(isinstance(a, Tensor) for a in _parts(args))

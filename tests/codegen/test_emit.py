@@ -144,6 +144,8 @@ def test_casts_of_what_no_integer_is(source, to, lanes):
     sch = tir.Schedule(te.create_prim_func([a, te.compute((40,), lambda i: a[i].astype(to))]))
     sch.vectorize(sch.split(sch.get_loops("compute")[0], [None, lanes])[1])
     some = [np.nan, np.inf, -np.inf, 1e30, -1e30, 6e4, -6e4, 300.7, -300.7, -1.5, -0.5, -0.0, 2.5]
+    for end in (2.0**31, 2.0**32, 2.0**63, 2.0**64):
+        some += [end, -end, end - end / 2**24, end + end / 2**22]
     with np.errstate(over="ignore"):
         x = np.resize(np.array(some), 40).astype(numpy_dtype(source))
     ends = np.iinfo(to)
@@ -175,6 +177,27 @@ def test_math_functions(name, dtype):
     sch.vectorize(inner)
     x = (np.random.default_rng(0).random(n) * 3 + 0.1).astype(numpy_dtype(dtype))
     run_both(sch.mod["main"], x, np.zeros_like(x))
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0, -1.0, 3.0, -0.5])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_known_exponents(exponent, dtype, lanes):
+    """-0.0 and -inf too, whose square roots are others than their powers."""
+    a = te.placeholder((40,), dtype, name="A")
+    c = te.compute((40,), lambda i: tir.op.power(a[i], tir.const(exponent, dtype)), name="C")
+    sch = tir.Schedule(te.create_prim_func([a, c]))
+    sch.vectorize(sch.split(sch.get_loops("C")[0], [None, lanes])[1])
+    some = [0.0, -0.0, np.inf, -np.inf, np.nan, -2.5, 1.0, 3.0, 6e4, 1e-4, 0.7, -1.0]
+    x = np.resize(np.array(some), 40).astype(dtype)
+    with np.errstate(all="ignore"):
+        (_, got) = run_both(sch.mod["main"], x, np.zeros(40, dtype))
+        expected = np.array([np.power(v, exponent) for v in x.astype("float64")])
+        expected[x == 0] = np.power(x[x == 0].astype("float64"), [exponent])
+        expected[(x == -np.inf) & (exponent == 0.5)] = np.inf
+        np.testing.assert_allclose(got, expected.astype(dtype), rtol=1e-3)
+    zeros = got == 0
+    assert (np.signbit(got[zeros]) == np.signbit(x[zeros]) * (exponent % 2 == 1)).all()
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 0.0, -0.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,3 +83,24 @@ def test_tiles_inside_a_row_test_for_their_rows_only():
     tests = [line.strip() for line in lines if line.strip().startswith("if ")]
     assert sum("kh" in t for t in tests) == 3  # first tile, tiles inside, last tile
     assert sum("ow" in t for t in tests) == 2  # first tile, last tile
+
+
+def test_padding_of_open_images_is_found_without_a_division_for_each_vector():
+    """All loops around a vector in one took 2.6 times ONNX Runtime's time."""
+    h, w = (tir.Var(n, "int64") for n in "hw")
+    builder = mlc.relax.BlockBuilder()
+    infos = ((1, 2, h, w, LANES), (2, 1, 3, 3, LANES))
+    x, weight = (
+        mlc.relax.Var(n, mlc.relax.TensorStructInfo(i, "float32"))
+        for n, i in zip("xw", infos, strict=True)
+    )
+    with builder.function("main", [x, weight]):
+        builder.emit_func_output(builder.emit(depthwise(padding=1)(x, weight)))
+    ex = mlc.compile(builder.get())
+    assert "i2_i3_fused" not in str(ex.kernels[0].schedule)
+    for size in ((1, 1), (2, 9), (7, 10), (13, 31)):
+        given = random(1, 2, *size, LANES), random(2, 1, 3, 3, LANES)
+        _, expected = loops_of(depthwise(padding=1), *given)
+        for threads in (1, 2):
+            mlc.set_num_threads(threads)
+            np.testing.assert_allclose(ex(*given), expected, rtol=1e-5, atol=1e-5)

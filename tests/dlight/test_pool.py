@@ -169,3 +169,24 @@ def test_as_many_rows_together_as_the_first_cache_holds(size, rows):
     with Decisions() as made:
         schedule_cpu(func, Target("llvm -mcpu=znver4"))
     assert next(p.label for p in made.points if p.name == "rows") == str(rows)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    kind=st.sampled_from(["max", "avg"]),
+    size=st.tuples(st.integers(1, 20), st.integers(1, 20)),
+    stride=st.integers(1, 3),
+    ceil=st.booleans(),
+)
+def test_windows_as_large_as_the_image(kind, size, stride, ceil):
+    pool = {"max": R.nn.max_pool2d, "avg": R.nn.avg_pool2d}[kind]
+    check(lambda a: pool(a, size, strides=stride, ceil_mode=ceil), random(2, 3, *size))
+
+
+@pytest.mark.parametrize("pool", [R.nn.max_pool2d, R.nn.avg_pool2d])
+def test_windows_as_large_as_the_image_are_reduced_by_vectors(pool):
+    """One row and then one column at a time took 2.8 times ONNX Runtime's time."""
+    func, _ = loops_of(lambda a: pool(a, (14, 14)), random(1, 32, 14, 14))
+    kernel = mlc.compile(func, schedule="default").kernels["main"]
+    hot = max((f.hot for f in facts(kernel.compiled).values() if f.hot), key=lambda c: c.vector)
+    assert hot.vector_share > 0.6

@@ -1,4 +1,4 @@
-"""Boxes and regions: get_valid_counts, multibox_transform_loc, roi_pool and
+"""Boxes and regions: get_valid_counts, multibox_transform_loc, roi_pool, roi_align and
 all_class_non_max_suppression, against loops in Python and ONNX Runtime.
 """
 
@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import mlcnb as mlc
 from mlcnb.ir import assert_structural_equal
+from mlcnb.op.vision.roi_align import RoiAlign
 from mlcnb.relax import BlockBuilder, TensorStructInfo, TupleStructInfo, op
 from mlcnb.relax.expr import Var, tensor_info
 from mlcnb.script import parse
@@ -274,3 +277,27 @@ def test_formats_that_are_not_there() -> None:
             *infos,
             ((1,), "float32"),
         )
+
+
+# roi_align
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    size=st.tuples(st.integers(1, 30), st.integers(1, 40)),
+    bins=st.tuples(st.integers(1, 8), st.integers(1, 8)),
+    scale=st.sampled_from([0.25, 0.5, 1.0]),
+    aligned=st.booleans(),
+    far=st.sampled_from([3, 20, 200]),
+    length=st.sampled_from([-1, 0, 0.1, 1, 3]),
+)
+def test_regions_that_say_how_many_samples_a_bin_has(size, bins, scale, aligned, far, length):
+    rng = np.random.default_rng(far)
+    rois = (rng.standard_normal((9, 4)) * far).astype("float32")
+    rois[:, 2:] = rois[:, :2] + np.abs(rois[:, 2:]) * np.float32(length)
+    x, samples = numbers((2, 3, *size)), rng.integers(0, 2, 9)
+    how = {"pooled_size": bins, "spatial_scale": scale, "aligned": aligned}
+    infos = (x.shape, "float32"), ((N, 4), "float32"), ((N,), "int64")
+    ex = mlc.compile(graph(lambda *xs: op.vision.roi_align(*xs, **how), *infos))
+    exact = RoiAlign(**how).numpy(x, rois, samples)
+    np.testing.assert_allclose(ex(x, rois, samples), exact, rtol=1e-4, atol=1e-5)

@@ -25,6 +25,27 @@ def test_a_tensor_is_a_copy():
     assert repr(mlc.nd.array([1, 2])) == "Tensor(shape=(2,), dtype=int64, device=cpu(0))\n[1 2]"
 
 
+def test_programs_take_the_arrays_of_tensors_the_native_way():
+    """Calls with Tensors alone took 25 times as long as those with arrays."""
+    builder = mlc.relax.BlockBuilder()
+    x = mlc.relax.Var("x", mlc.relax.TensorStructInfo((2, 3), "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(mlc.relax.op.add(x, x)))
+    ex = mlc.compile(builder.get())
+    t = mlc.runtime.tensor(X)
+    for run in (ex, ex, ex["main"], mlc.relax.VirtualMachine(ex, mlc.cpu())["main"]):
+        found = run(t)
+        assert type(found) is type(t) and found.device == mlc.cpu()
+        np.testing.assert_array_equal(found.numpy(), X + X)
+        assert not np.shares_memory(found.numpy(), t.numpy())
+    assert ex.plans().native is not None
+    assert type(ex(X)) is np.ndarray and type(ex(x=t)) is type(t)
+    with pytest.raises(RuntimeInputError):
+        ex(mlc.runtime.tensor(X.astype("float64")))
+    with pytest.raises(RuntimeInputError):
+        ex(mlc.runtime.tensor(X[:1]))
+
+
 def test_numpy_and_dlpack_share_memory():
     t = mlc.runtime.tensor(X)
     address = t.numpy().ctypes.data

@@ -10,6 +10,10 @@ for n, oc, oh, ow, c, ic, kh, kw, i in …:       for n_oc_oh in T.parallel(…)
 The accumulators live in registers for the whole reduction; what follows the convolution (bias,
 activation, a residual) is done on them before they are stored. Wide enough tiles reach the peak of
 the multiply-add units: see `mlcnb.dlight.cpu.tiles`.
+
+Where the steps of a window are far apart and much of what it sees is padding, that is tested for
+and not added (`SkipPadding`): rows of it before the loops over channels, and of columns just those,
+since tiles and steps of the window along a row are written out.
 """
 
 from __future__ import annotations
@@ -17,19 +21,28 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from mlcnb.arith.evaluate import evaluate
+from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.tiles import choose_tile, overlap
-from mlcnb.dlight.decide import decide
+from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir import expr as e
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
+from mlcnb.tir.transform.skip_padding import PRAGMA as SKIP_PADDING
 
 #: how far ahead weights are asked for, in elements: two pages; 0: not at all
 AHEAD = (2048, 0, 1024, 4096)
 #: weights of fewer elements stay in the second-level cache from one run to the next
 FEW = 32 << 10
+#: padding is skipped where this part of what a window sees, or less, is none
+USED = 0.9
 #: a window of fewer steps (of one channel: depthwise, pooling) is written out
 WINDOW = 16
 
@@ -42,11 +55,42 @@ def blocked_window(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     if not survey.keeps_shape(anchor) or sum(b.is_reduction for b in survey.blocks) > 1:
         return False
+    far = None
     for block in survey.before(anchor):
-        elementwise(sch, block, target)
+        if far is None and either("padding skipped", is_mostly_skipped(anchor, block)):
+            sch.compute_inline(block.handle)
+            far = block
+        else:
+            elementwise(sch, block, target)
     last = fuse_epilogue(sch, anchor, survey.after(anchor))
-    tile(sch, anchor, last, target)
+    tile(sch, anchor, last, target, skips=far is not None)
     return True
+
+
+def is_mostly_skipped(anchor: BlockInfo, pad: BlockInfo) -> bool:
+    """True if a window of steps that are far apart sees much padding that this block makes."""
+    padded = getattr(pad.node.body, "value", None)
+    loads = [n for n in walk(anchor.node.body) if isinstance(n, BufferLoad)]
+    reads = [n for n in loads if n.buffer is pad.node.writes[0].buffer]
+    tested = isinstance(padded, e.Call) and padded.op == "tir.if_then_else" and len(reads) == 1
+    known = anchor.kinds == "SSSSSRRRR" and None not in anchor.extents
+    if pad.name != "pad_temp" or not known or not tested:
+        return False
+    axes = [axis.var for axis in anchor.node.iter_vars]
+    moving = (2, 3, 6, 7)  # row, column, and the window's
+    sizes = [anchor.extents[n] or 0 for n in moving]
+    grid = np.ogrid[tuple(slice(size) for size in sizes)]
+    seen = {axis: np.zeros([1] * 4, int) for axis in axes}
+    seen |= {axes[n]: place for n, place in zip(moving, grid, strict=True)}
+    at = [evaluate(index, seen, None) for index in reads[0].indices]
+    if any(place is None for place in at):
+        return False
+    steps = (np.diff(at[n], axis=n) for n in (2, 3))
+    named = dict(zip((axis.var for axis in pad.node.iter_vars), at, strict=True))
+    inside = evaluate(padded.args[0], named, None)  # type: ignore[union-attr]
+    if inside is None or not any((step > 1).any() for step in steps):
+        return False
+    return bool(np.broadcast_to(inside, sizes).mean() <= USED)
 
 
 def is_blocked_window(block: BlockInfo, lanes: int) -> bool:
@@ -72,7 +116,7 @@ def fuse_epilogue(sch: Schedule, anchor: BlockInfo, after: list[BlockInfo]) -> A
     return sch.cache_write(anchor.handle, 0, "local")
 
 
-def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target) -> None:
+def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target, skips: bool = False) -> None:
     """Split, reorder, and keep the accumulators in registers."""
     n, oc, oh, ow, c, *reduce = sch.get_loops(anchor.handle)
     (length, chunks), registers = (anchor.extents[n] for n in (3, 1)), target.vector_registers
@@ -94,6 +138,10 @@ def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target) -> None:
     if depth < WINDOW:
         for loop in reduce:
             sch.unroll(loop)
+    if skips:
+        sch.annotate(reduce[0], SKIP_PADDING, True)
+        sch.unroll(ow_0)
+        sch.unroll(reduce[2])
     prefetch_weights(sch, anchor, reduce[-1])
     spread(sch, [n, oc_0, oh], anchor.work)
 

@@ -18,6 +18,7 @@ from typing import Any
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.elementwise import spread
+from mlcnb.dlight.cpu.tiles import overlap
 from mlcnb.dlight.decide import decide
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
@@ -25,6 +26,8 @@ from mlcnb.tir.schedule import Schedule
 
 #: pieces that a few threads share evenly
 PIECES = 8
+#: vectors of results at a time, of rows of open length
+OPEN_VECTORS = 4
 
 
 def columns(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -59,12 +62,16 @@ def down_columns(sch: Schedule, anchor: BlockInfo, last: Any, target: Target) ->
     own = vectors(anchor, lanes, target)
     width = decide("vectors", (own, 16, 8, 4, 2, 1)) * lanes
     j_0, j_1 = sch.split(j, [None, width])
+    overlap(sch, j_0)
     sch.reorder(*outer, j_0, *reduce, j_1)
     sch.reverse_compute_at(last, j_0)
     start = sch.decompose_reduction(anchor.handle, reduce[0])
     for block in (start, anchor.handle, last):
         written_out(sch, block, lanes)
-    spread(sch, [*outer, j_0], anchor.work)
+    shared = [*outer, j_0]
+    if anchor.spatial()[-1] is None:  # its tiles overlap: it joins no other loop
+        shared = outer if any(e != 1 for e in anchor.spatial()[:-1]) else [j_0]
+    spread(sch, shared, anchor.work)
 
 
 def vectors(anchor: BlockInfo, lanes: int, target: Target) -> int:
@@ -72,6 +79,8 @@ def vectors(anchor: BlockInfo, lanes: int, target: Target) -> int:
 
     Pieces of one row that fill their vectors come first.
     """
+    if anchor.spatial()[-1] is None:
+        return OPEN_VECTORS
     *outer, length = (e or 1 for e in anchor.spatial())
     row = -(-length // lanes)
     for count in (target.vector_registers // 2, 8, 4, 2):
@@ -92,18 +101,18 @@ def is_along_columns(block: BlockInfo, target: Target) -> bool:
     """Spatial axes first; the last of them is the last index of all that has it, and is long."""
     kinds = block.kinds
     last = len(block.spatial()) - 1
-    if "R" not in kinds or last < 0 or "S" in kinds.lstrip("S") or None in block.extents:
+    if "R" not in kinds or last < 0 or "S" in kinds.lstrip("S"):
         return False
     if len(block.node.writes) != 1:
         return False  # argmax: two results that go together
     (write,) = block.node.writes
-    var, length = block.node.iter_vars[last].var, block.extents[last] or 0
+    var, length = block.node.iter_vars[last].var, block.extents[last]
     reads = [r for r in block.node.reads if r.buffer is not write.buffer and r.region]
     inside = [r for r in reads if any(n is var for axis in r.region for n in walk(axis.min))]
     return (
         bool(write.region)
         and write.region[-1].min is var
-        and length >= target.lanes(str(write.buffer.dtype))
+        and (length is None or length >= target.lanes(str(write.buffer.dtype)))
         and bool(inside)
         and all(r.region[-1].min is var for r in inside)
     )

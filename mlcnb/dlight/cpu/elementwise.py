@@ -73,7 +73,10 @@ def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
     sch.vectorize(vector)
     if inner and loops[:first] and _turns(block) and 0 < _count(sch, inner[0]) <= WRITTEN_OUT:
         sch.unroll(inner[0])
-    spread(sch, loops[:first] or inner, block.work)
+    outer = loops[:first]
+    if not inner and first > 2 and block.extents[first - 1] is None:
+        outer = outer[:-1]  # in one loop with others a division would find each vector
+    spread(sch, outer or inner, block.work)
 
 
 def _borders(sch: Schedule, block: BlockInfo) -> tuple[int, int]:

@@ -87,7 +87,7 @@ def _looked_up(block: BlockInfo) -> tuple[int, int] | None:
     """The number of the buffer that is looked up, and the axis of its channels.
 
     Whatever is read of it lies at the block's own index along that axis, which nothing else in the
-    block depends on; where it lies along other axes is read from memory.
+    block depends on; where it lies along other axes, the last among them, is read from memory.
     """
     if len(block.node.writes) != 1 or not isinstance(block.node.body, BufferStore):
         return None
@@ -100,6 +100,8 @@ def _looked_up(block: BlockInfo) -> tuple[int, int] | None:
         return None
     (image,) = found
     own = [n for n in loads if n.buffer is image]
+    if all(n.indices[-1] is axes[-1] for n in own):
+        return None  # whole rows are looked up: they are vectors as they lie
     held = math.prod(as_int(size) or 0 for size in image.shape)
     if held > LOOKED_UP * len(own) * block.work:
         return None

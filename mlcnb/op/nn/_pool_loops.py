@@ -37,6 +37,10 @@ class Window(NamedTuple):
         have = p.as_int(size)
         return have is not None and have < self.size
 
+    def is_whole(self, size: Any) -> bool:
+        """True if it is as large as a dimension of that size, without padding."""
+        return p.as_int(size) == self.size and self.dilation == 1 and self.around == 0
+
     def sees(self, at: Any, place: Any) -> list[Any]:
         """Conditions: the window at place `at` has the element `place` of the dimension."""
         away = place - (at * self.stride - self.before)
@@ -93,10 +97,12 @@ def slide(pool: Any, x: Any, value: Any, combine: Any, name: str) -> Any:
 
     On channels in blocks in one go. Otherwise along one dimension after the other, rows first: a
     window of k x k takes 2 k steps, not k * k, and the rows that it takes together lie in memory.
+    What has one place only is one reduction.
     """
-    windows = windows_of(pool)
+    windows, sizes = windows_of(pool), _layout.sizes_of(pool.layout, x.shape)
     blocked = _layout.block_of(pool.layout, "C") or pool.layout != pool.out_layout
-    if blocked or sum(w.size > 1 for w in windows.values()) < 2:
+    at_once = all(w.is_whole(sizes[c]) for c, w in windows.items())
+    if blocked or at_once or sum(w.size > 1 for w in windows.values()) < 2:
         return _slide(pool, _pad(pool, x, value), x.shape, windows, value, combine, name)
     for c, w in windows.items():
         padded = _pad(pool, x, p.cast(x.dtype, value), c)
@@ -136,6 +142,8 @@ def _slide(
             if w.outgrows(sizes[c]):
                 seen += w.sees(out[c].outer, axes[c])
                 out[c] = _layout.Place(axes[c])
+            elif w.is_whole(sizes[c]):
+                out[c] = _layout.Place(axes[c])  # its one place is the beginning
             else:
                 out[c] = _layout.Place(out[c].outer * w.stride + axes[c] * w.dilation)
         found = p.cast(kind, padded(*_layout.index_in(pool.layout, out)))

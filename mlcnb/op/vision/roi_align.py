@@ -1,12 +1,19 @@
 """Regions of an image, brought to one size: vision.roi_align.
 
 Each bin of a region is the mean, or the largest, of samples between pixels. Where `sample_ratio`
-says how many there are, they are loops; else a region does, and the virtual machine calls the
-meaning.
+says how many there are, they are loops. Else a region does, with at least one for each pixel; their
+mean is then one of pixels, whose weights are products of one for the row and one for the column:
+
+for b in bins down, bins along: down[b, y], along[b, x] += …      the weights of a region
+for c, b: sums[x] = down[b, y] * image[c, y, x] over y            rows as vectors
+    for q: out[c, b, q] = along[q, x] * sums[x] over x
+
+The largest of so many samples the virtual machine finds by the meaning.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +21,20 @@ import numpy as np
 from mlcnb import te
 from mlcnb.core.errors import UnsupportedOpError
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.expr import Var
 from mlcnb.op._accumulate import accumulator, wide
 from mlcnb.op._dims import refuse, tell, tensor, want_rank, want_same_dtype
 from mlcnb.op._elementwise import FLOATS, want_kinds
+from mlcnb.op._loops import held, hold, let, load, loop, nest, scratch, seq, store, with_scratch
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.index_check import checked
+from mlcnb.tir.stmt import IfThenElse, Stmt
+
+INT64 = dtype("int64")
 
 
 @operator("relax.vision.roi_align")
@@ -88,9 +102,12 @@ class RoiAlign(OpDecl):
     def compute(self, x: Any, rois: Any, batch_indices: Any) -> Any:
         """A mean or maximum over the samples of a bin"""
         count, kind = self.sample_ratio, accumulator(x.dtype)
-        if count < 1:
-            raise UnsupportedOpError("vision.roi_align: a region says how many samples a bin has")
         shape = [rois.shape[0], x.shape[1], *self.pooled_size]
+        if count < 1 and self.mode == "max":
+            raise UnsupportedOpError("vision.roi_align: a region says how many samples a bin has")
+        if count < 1:
+            tensors = [x, rois, batch_indices]
+            return te.extern(shape, tensors, self.loops, "roi_align", str(x.dtype))
         down, along = (te.reduce_axis((0, count), name=n) for n in ("down", "along"))
         number = 1.0 / (count * count) if self.mode == "avg" else 1.0
         bins = zip((down, along), self.pooled_size, x.shape[2:], strict=True)
@@ -117,6 +134,60 @@ class RoiAlign(OpDecl):
         if number == 1.0 and total.dtype == x.dtype:
             return total
         return te.compute(shape, lambda *i: p.cast(x.dtype, total(*i) * number), name="roi_mean")
+
+    def loops(self, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        """Region by region: the weights of its rows and columns, then the sums of each channel."""
+        (x, rois, batch_indices), (out,) = ins, outs
+        kind = accumulator(x.dtype)
+        sides = [
+            _Side(name, bins, size, kind)
+            for name, bins, size in zip(
+                ("down", "along"), self.pooled_size, x.shape[2:], strict=True
+            )
+        ]
+        down, along = sides
+        sums, total = scratch("sums", kind, x.shape[3]), scratch("total", kind)
+
+        def bin_of(n: Var, c: Var, b: Var, q: Var) -> Stmt:
+            def add(k: Any) -> Stmt:
+                return hold(total, held(total) + load(along.weights, q, k) * load(sums, k))
+
+            mean = p.cast(x.dtype, held(total) * (held(down.part) * held(along.part)))
+            return seq(hold(total, 0), along.each(q, add), store(out, [n, c, b, q], mean))
+
+        def row_of_bins(n: Var, sample: Var, c: Var, b: Var) -> Stmt:
+            def add(y: Any) -> Stmt:
+                def one(k: Any) -> Stmt:
+                    pixel = p.cast(kind, load(x, sample, c, y, k))
+                    return store(sums, [k], load(sums, k) + load(down.weights, b, y) * pixel)
+
+                return along.all(one)
+
+            return seq(
+                along.all(lambda k: store(sums, [k], 0)),
+                down.each(b, add),
+                loop("q", along.bins, lambda q: bin_of(n, c, b, q), INT64),
+            )
+
+        def region(n: Var) -> Stmt:
+            corners = [p.cast(kind, load(rois, n, i)) * self.spatial_scale for i in range(4)]
+            shift = 0.5 if self.aligned else 0.0
+            weights = [
+                side.weigh(corners[1 - axis] - shift, corners[3 - axis] - shift, self.aligned)
+                for axis, side in enumerate(sides)
+            ]
+            given = p.cast("int64", load(batch_indices, n))
+            index = checked(given, x.shape[0], "vision.roi_align: batch_indices")
+            bins = let(
+                lambda sample: nest(
+                    [x.shape[1], down.bins], lambda c, b: row_of_bins(n, sample, c, b), INT64
+                ),
+                sample=index,
+            )
+            return seq(*weights, bins)
+
+        held_here = [*down.buffers, *along.buffers, sums, total]
+        return with_scratch(held_here, loop("n", out.shape[0], region, INT64), name="roi_align")
 
     def sample(self, low: Any, high: Any, place: Any, step: Any, bins: int, size: Any) -> tuple:
         """As `places`, of one sample: the pixels before and after, their weights."""
@@ -145,6 +216,121 @@ class RoiAlign(OpDecl):
         low = np.floor(at).astype(np.int64)
         part = at - low
         return [low, np.minimum(low + 1, size - 1), (1 - part) * seen, part * seen]
+
+
+class _Side:
+    """The weights of the pixels along one side of a region, for each of its bins.
+
+    Attributes:
+        weights: (bins, size)
+        first, end: between which pixels those of a bin lie that are not 0.
+        ends: the same of all bins.
+        start, step, count: where the first bin begins, how long one is, how many samples it has.
+        part: one through that, 0 if there are none.
+    """
+
+    def __init__(self, name: str, bins: int, size: Any, kind: DType) -> None:
+        self.name, self.bins, self.size, self.kind = name, bins, size, kind
+        self.weights = scratch(name, kind, bins, size)
+        self.first, self.end = (scratch(f"{name}_{n}", INT64, bins) for n in ("first", "end"))
+        self.ends, self.part = scratch(f"{name}_ends", INT64, 2), scratch(f"{name}_part", kind)
+        names = ("start", "step", "count")
+        self.start, self.step, self.count = (scratch(f"{name}_{n}", kind) for n in names)
+        self.buffers = [
+            self.weights, self.first, self.end, self.ends, self.part,
+            self.start, self.step, self.count,
+        ]  # fmt: skip
+
+    def each(self, b: Any, act: Callable[[Any], Stmt]) -> Stmt:
+        """act(k) for each pixel of bin b."""
+        first = load(self.first, b)
+        return loop("k", load(self.end, b) - first, lambda k: act(first + k), INT64)
+
+    def all(self, act: Callable[[Any], Stmt]) -> Stmt:
+        """act(k) for each pixel of the region."""
+        first = load(self.ends, 0)
+        return loop("k", load(self.ends, 1) - first, lambda k: act(first + k), INT64)
+
+    def weigh(self, low: Any, high: Any, aligned: bool) -> Stmt:
+        """The weights, from where the region begins and ends.
+
+        Samples more than a pixel outside of the image count, but are 0, and are passed over.
+        """
+        length = high - low if aligned else p.maximum(high - low, 1.0)
+        start, step, count = self.start, self.step, self.count
+        known = p.greater(held(count), 0.0)
+        size = p.cast(self.kind, self.size)
+
+        def weighed(b: Var) -> Stmt:
+            apart, bin_ = held(step) / held(count), p.cast(self.kind, b)
+            place = held(start) + bin_ * held(step)
+            begin = p.maximum(te.floor((-1.0 - place) / apart) - 1.0, 0.0)
+            end = p.minimum(te.ceil((size - place) / apart) + 1.0, held(count))
+
+            def one(begin: Var, k: Var) -> Stmt:
+                share = (p.cast(self.kind, begin + k) + 0.5) / held(count)
+                return self.add(b, held(start) + (bin_ + share) * held(step))
+
+            return let(
+                lambda begin, end: loop("k", end - begin, lambda k: one(begin, k), INT64),
+                begin=p.cast("int64", begin),
+                end=p.cast("int64", end),
+            )
+
+        def cleared(b: Var) -> Stmt:
+            return seq(
+                store(self.first, [b], self.size),
+                store(self.end, [b], 0),
+                loop("k", self.size, lambda k: store(self.weights, [b, k], 0), INT64),
+            )
+
+        return seq(
+            hold(start, low),
+            hold(step, length / float(self.bins)),
+            hold(count, p.maximum(te.ceil(held(step)), 0.0)),
+            hold(self.part, te.Select(known, 1.0 / p.maximum(held(count), 1.0), held(count))),
+            store(self.ends, [0], self.size),
+            store(self.ends, [1], 0),
+            loop("b", self.bins, lambda b: seq(cleared(b), IfThenElse(known, weighed(b))), INT64),
+            loop("b", self.bins, self.settled, INT64),
+        )
+
+    def add(self, b: Var, at: Any) -> Stmt:
+        """The two pixels of a sample get its weights, if the image has them."""
+        last = p.cast(self.kind, self.size - 1)
+        inside = p.logical_and(at >= -1.0, at <= p.cast(self.kind, self.size))
+
+        def shared(place: Var, low: Var) -> Stmt:
+            part, high = place - p.cast(self.kind, low), p.minimum(low + 1, self.size - 1)
+            more = ((low, 1.0 - part), (high, part))
+            return seq(
+                *(store(self.weights, [b, k], load(self.weights, b, k) + w) for k, w in more),
+                store(self.first, [b], p.minimum(load(self.first, b), low)),
+                store(self.end, [b], p.maximum(load(self.end, b), high + 1)),
+            )
+
+        held_in = p.minimum(p.maximum(at, 0.0), last)
+        return let(
+            lambda place: IfThenElse(
+                inside,
+                let(lambda low: shared(place, low), low=p.cast("int64", te.floor(place))),
+            ),
+            place=held_in,
+        )
+
+    def settled(self, b: Var) -> Stmt:
+        """A bin without pixels has none from its beginning on; all bins' ends."""
+        first = p.minimum(load(self.first, b), load(self.end, b))
+        return seq(
+            store(self.first, [b], first),
+            IfThenElse(
+                p.greater(load(self.end, b), first),
+                seq(
+                    store(self.ends, [0], p.minimum(load(self.ends, 0), first)),
+                    store(self.ends, [1], p.maximum(load(self.ends, 1), load(self.end, b))),
+                ),
+            ),
+        )
 
 
 @onnx("RoiAlign", since=10)

@@ -60,6 +60,10 @@ def call(em: Emitter, x: e.Call) -> str:
         return _through_float32(em, x)
     if name == "ldexp":
         return numbers.ldexp(em, x)
+    if name in ("pow", "power"):
+        made = numbers.exact_power(em, x)
+        if made is not None:
+            return made
     if name in _FLOAT_INTRINSICS:
         return _intrinsic(em, x, _FLOAT_INTRINSICS[name])
     if em.has_math(name, x.dtype):

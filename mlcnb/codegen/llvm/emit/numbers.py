@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.core.errors import CodegenError
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import dtype
+from mlcnb.ir.dtype import DType, dtype
 
 if TYPE_CHECKING:
     from mlcnb.codegen.llvm.emit.kernel import Emitter
@@ -30,6 +31,43 @@ def ldexp(em: Emitter, x: e.Call) -> str:
     fn = em.intrinsic(f"llvm.ldexp.{suffix}", kinds[0], (kinds[0], kinds[1]))
     values = em.expr(x.args[0]), em.expr(power)
     return em.f.emit(f"call {kinds[0]} {fn}({kinds[0]} {values[0]}, {kinds[1]} {values[1]})")
+
+
+def exact_power(em: Emitter, x: e.Call) -> str | None:
+    """x ** y of floats where y is known and one instruction rounds it right: 1/2, 1, 2, -1."""
+    exponent, kind = _known(x.args[1]), em.type(x.dtype)
+    if exponent not in (0.5, 1.0, 2.0, -1.0):
+        return None
+    base, one = em.expr(x.args[0]), _all_lanes(1.0, x.dtype)
+    if exponent == 1.0:
+        return base
+    if exponent == 2.0:
+        return em.f.emit(f"fmul {kind} {base}, {base}")
+    if exponent == -1.0:
+        return em.f.emit(f"fdiv {kind} {one}, {base}")
+    fn = em.intrinsic(f"llvm.sqrt.{t.intrinsic_suffix(x.dtype)}", kind, (kind,))
+    made = em.f.emit(f"call {kind} {fn}({kind} {base})")
+    for given, instead in ((0.0, 0.0), (-math.inf, math.inf)):  # of -0.0 it is 0.0
+        test = em.f.emit(f"fcmp oeq {kind} {base}, {_all_lanes(given, x.dtype)}")
+        choice = f"{kind} {_all_lanes(instead, x.dtype)}, {kind} {made}"
+        made = em.f.emit(f"select {t.vector('i1', x.dtype.lanes)} {test}, {choice}")
+    return made
+
+
+def _all_lanes(value: float, kind: DType) -> str:
+    text = t.float_literal(value, kind)
+    return text if kind.lanes == 1 else t.splat(t.scalar_type(kind), text, kind.lanes)
+
+
+def _known(x: e.PrimExpr) -> float | None:
+    """The number that an expression is in all lanes, where it is written out."""
+    match x:
+        case e.FloatImm(value=value):
+            return value
+        case e.Broadcast(value=value) | e.Cast(value=value):
+            return _known(value)
+        case _:
+            return None
 
 
 def integer_power(em: Emitter, x: e.Call) -> str:

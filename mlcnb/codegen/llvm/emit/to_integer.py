@@ -46,7 +46,7 @@ def saturated(em: Emitter, value: str, source: DType, to: DType) -> str:
         single = dtype("float32").with_lanes(source.lanes)
         value = em.f.emit(f"fpext {em.type(source)} {value} to {em.type(single)}")
         source = single
-    if to.lanes != 1 and to.bits <= 32 and source.element in ("float32", "float64"):
+    if to.lanes != 1 and source.element in ("float32", "float64"):
         return _clamped(em, value, source, to)
     a, b = em.type(source), em.type(to)
     op = "fptosi" if to.is_int else "fptoui"
@@ -62,8 +62,8 @@ def _fits(held: Bounds, source: DType, to: DType) -> bool:
 
 
 def _computed(to: DType) -> DType:
-    """The integer that a conversion instruction makes: int32, or uint32."""
-    return dtype("uint32" if to.is_uint and to.bits == 32 else "int32").with_lanes(to.lanes)
+    """The integer that a conversion instruction makes: int32, uint32, or one of 64 bits."""
+    return to if to.bits >= 32 else dtype("int32").with_lanes(to.lanes)
 
 
 def _narrowed(em: Emitter, value: str, wide: DType, to: DType) -> str:
@@ -93,14 +93,11 @@ def _zero_for_nan(em: Emitter, made: str, value: str, source: DType, to: DType) 
 
 
 def _clamped(em: Emitter, value: str, source: DType, to: DType) -> str:
-    """Clamped as floats, converted; the highest where that is no float32 (2**31 - 1, 2**32 - 1)."""
+    """Clamped as floats, converted; the highest where that is no such float (2**31 - 1)."""
     kind, bools, f = em.type(source), t.vector("i1", to.lanes), em.f
-    inexact = source.bits == 32 and to.bits == 32
-    top = (
-        float(to.max_value)
-        if not inexact
-        else float(to.max_value - 2 ** (to.bits - to.is_int - 24) + 1)
-    )
+    beyond = to.bits - to.is_int - (24 if source.bits == 32 else 53)  # bits that the float lacks
+    inexact = beyond > 0
+    top = float(to.max_value - 2**beyond + 1 if inexact else to.max_value)
     kept = value
     for order, end in (("ogt", float(to.min_value)), ("olt", top)):
         limit = t.splat(t.scalar_type(source), t.float_literal(end, source), to.lanes)

@@ -9,8 +9,8 @@ overflow and underflow come out as C defines them. Largest errors against float6
 last place, over every 61st of all floats (70 million; erf: 2 million; pow: random pairs):
 
              cos  erf  exp  exp2 expm1 log  log1p log2 pow  sigmoid sin  tanh
-    FMA      1.56 1.53 0.88 0.94 1.44  0.80 1.43  1.23 0.51 2.31    1.56 2.42
-    no FMA   1.56 2.20 1.13 1.19 1.44  0.80 1.40  1.40 0.51 2.31    1.57 2.42
+    FMA      1.56 1.46 0.88 0.94 1.44  0.80 1.43  1.23 0.51 2.31    1.56 2.42
+    no FMA   1.56 1.76 1.13 1.19 1.44  0.80 1.40  1.40 0.51 2.31    1.57 2.42
 
              acos acosh asin asinh atan atanh cosh sinh tan
     FMA      1.10 1.82  2.25 1.65  1.31 1.89  2.37 2.37 2.58
@@ -20,10 +20,17 @@ last place, over every 61st of all floats (70 million; erf: 2 million; pow: rand
 
 The coefficients are our own fits: `fit.py` computes and prints them.
 
-sin, cos and tan take the C library's way for a vector with a lane beyond 1e8, fmod for one with a
-quotient beyond 2^24. In float64 exp, log, sigmoid, tanh and fmod are vector code too (largest
-errors over 15 million values: exp 0.91, without FMA 1.20, log 0.86, sigmoid 2.4, tanh 2.6); every
-other function calls the C library lane by lane.
+sin, cos and tan take the C library's way for a vector with a lane beyond 1e8 (in float64 1e6), fmod
+for one with a quotient beyond 2^24. In float64 all of them but pow are vector code too, which calls
+the C library lane by lane. Largest errors in float64, over 800,000 values of each:
+
+             acos acosh asin asinh atan atanh cos  cosh erf  exp  exp2 expm1 log  log1p log2
+    FMA      1.17 1.77  2.17 1.60  1.61 1.95  0.76 2.51 1.54 0.91 0.92 1.83  0.86 0.80  1.64
+    no FMA   1.14 1.77  2.24 1.60  1.71 1.88  0.79 2.71 1.93 1.20 1.17 1.90  0.86 0.79  1.65
+
+             sigmoid sin  sinh tan  tanh
+    FMA      2.4     0.77 2.43 2.07 2.6
+    no FMA   2.4     0.76 2.89 1.89 2.6
 """
 
 from __future__ import annotations
@@ -32,6 +39,7 @@ from collections.abc import Callable, Iterable
 
 from mlcnb.codegen.llvm.math import (
     exponential,
+    gauss,
     hyperbolic,
     inverse,
     logarithm,
@@ -51,7 +59,7 @@ _FLOAT32: dict[str, Callable[..., Value]] = {
     "atanh": hyperbolic.atanh,
     "cos": trigonometric.cos,
     "cosh": hyperbolic.cosh,
-    "erf": exponential.erf,
+    "erf": gauss.erf,
     "exp": exponential.exp,
     "exp2": exponential.exp2,
     "expm1": exponential.expm1,
@@ -67,17 +75,33 @@ _FLOAT32: dict[str, Callable[..., Value]] = {
     "tanh": exponential.tanh,
 }
 _FLOAT64: dict[str, Callable[..., Value]] = {
+    "acos": inverse.acos,
+    "acosh": hyperbolic.acosh,
+    "asin": inverse.asin,
+    "asinh": hyperbolic.asinh,
+    "atan": inverse.atan,
+    "atanh": hyperbolic.atanh,
+    "cos": trigonometric.cos_wide,
+    "cosh": hyperbolic.cosh,
+    "erf": gauss.erf_wide,
     "exp": exponential.exp_wide,
+    "exp2": exponential.exp2_wide,
+    "expm1": exponential.expm1_wide,
     "fmod": remainder.fmod,
     "log": logarithm.log_wide,
+    "log1p": logarithm.log1p_wide,
+    "log2": logarithm.log2_wide,
     "sigmoid": exponential.sigmoid_wide,
+    "sin": trigonometric.sin_wide,
+    "sinh": hyperbolic.sinh,
+    "tan": trigonometric.tan_wide,
     "tanh": exponential.tanh_wide,
 }
 #: functions by name, with the number of their arguments
 ARITY = {name: 2 if name in ("fmod", "pow") else 1 for name in _FLOAT32}
 _KINDS = {"float32": "float", "float64": "double"}
-#: C library functions that float32 code falls back on
-_FALLBACKS = {"sin": "sinf", "cos": "cosf", "tan": "tanf", "fmod": "fmodf"}
+#: functions that fall back on those of the C library
+_FALLBACKS = ("cos", "fmod", "sin", "tan")
 
 
 def symbol(name: str, lanes: int, dtype: str = "float32") -> str:
@@ -120,12 +144,9 @@ def math_functions(
 def declarations(name: str, dtype: str = "float32") -> tuple[str, ...]:
     """The `declare` lines for what the definition calls in the C library."""
     kind = _kind(name, 1, dtype)
-    if kind == "double" and (name not in _FLOAT64 or name == "fmod"):
-        called = name
-    elif kind == "float" and name in _FALLBACKS:
-        called = _FALLBACKS[name]
-    else:
+    if name not in _FALLBACKS and (kind == "float" or name in _FLOAT64):
         return ()
+    called = f"{name}f" if kind == "float" else name
     parameters = ", ".join([kind] * ARITY[name])
     return (f"declare {kind} @{called}({parameters}) nounwind willreturn memory(none)",)
 

@@ -1,4 +1,4 @@
-"""exp, exp2, expm1, sigmoid, tanh and erf in float32; exp, sigmoid and tanh in float64.
+"""exp, exp2, expm1, sigmoid and tanh in float32 and in float64.
 
 The way from x to the result:
 
@@ -9,7 +9,6 @@ The way from x to the result:
 
     sigmoid(x) = {1 or e^-|x|} / (1 + e^-|x|)
     tanh(x)    = e / (e + 2)  with e = e^(2|x|) - 1, and the sign of x
-    erf(x)     = 1 - e^(-|x| G(|x|)) as expm1, and the sign of x; G of degree 8, from `fit.py`
 
 In float64 (`_wide`) Q is of degree 9 or 10, and n comes by 1.5 * 2^52.
 """
@@ -98,30 +97,6 @@ def tanh(b: Body, x: Value) -> Value:
     return b.signed_like(e / (e + 2.0), x)
 
 
-#: -log(1 - erf(x)) / x on [0, 3.93]; the first coefficient in two parts
-ERF_G_HIGH = _f("0x1.20dd76p+0")
-ERF_G = (
-    _f("-0x1.d08deep-25"),
-    _f("0x1.45f2fap-1"),
-    _f("0x1.a4fa60p-4"),
-    _f("-0x1.39cde2p-6"),
-    _f("-0x1.50487cp-13"),
-    _f("0x1.b4fd92p-10"),
-    _f("-0x1.4bc712p-11"),
-    _f("0x1.ed663ep-14"),
-    _f("-0x1.369176p-17"),
-)
-
-
-def erf(b: Body, x: Value) -> Value:
-    """Gauss's error function; +-1 beyond 3.92."""
-    magnitude = b.clamp(b.absolute(x), None, 4.0)
-    g = b.polynomial(magnitude, ERF_G)
-    exponent = b.fma(magnitude, ERF_G_HIGH, magnitude * g)
-    minus = _expm1_small(b, exponent * -1.0)
-    return b.signed_like(b.absolute(minus), x)
-
-
 def _reduce(b: Body, x: Value, most: int | None = None) -> tuple[Value, Value]:
     """n, as its sum with _ROUND, and r with x = n ln 2 + r; n is no larger than `most`."""
     shifted = b.fma(x, _LOG2E, _ROUND)
@@ -194,14 +169,50 @@ EXPM1_WIDE_Q = (
     _f("0x1.af5fd50ac51e6p-26"),
     _f("0x1.1efc393e119afp-29"),
 )
+EXP2_WIDE_Q = (
+    _f("0x1.62e42fefa39efp-1"),
+    _f("0x1.ebfbdff82c5a4p-3"),
+    _f("0x1.c6b08d7049fe6p-5"),
+    _f("0x1.3b2ab6fba00aep-7"),
+    _f("0x1.5d87fe78ce14bp-10"),
+    _f("0x1.4309130ee996fp-13"),
+    _f("0x1.ffcbfba5cbc55p-17"),
+    _f("0x1.62bfc77d157f2p-20"),
+    _f("0x1.b526854d94c53p-24"),
+    _f("0x1.e61b7a0acf3d9p-28"),
+    _f("0x1.e78e454c687a6p-32"),
+)
 
 
 def exp_wide(b: Body, x: Value) -> Value:
     """e^x: inf above 709.783, denormals below -708.397, 0 below -745.133."""
     n, r = _reduce_wide(b, b.clamp(x, -746.0, 710.0))
-    half = n >> 1
-    p = b.polynomial(r, (1.0, 1.0, *EXP_WIDE_Q))
-    return p * _power_of_two_wide(b, half) * _power_of_two_wide(b, n - half)
+    return _scale_wide(b, b.polynomial(r, (1.0, 1.0, *EXP_WIDE_Q)), n)
+
+
+def exp_within(b: Body, x: Value) -> Value:
+    """e^x for x between -708 and 708."""
+    n, r = _reduce_wide(b, x)
+    return b.polynomial(r, (1.0, 1.0, *EXP_WIDE_Q)) * _power_of_two_wide(b, n)
+
+
+def exp2_wide(b: Body, x: Value) -> Value:
+    """2^x: inf from 1024, denormals below -1022, 0 below -1075."""
+    x = b.clamp(x, -1076.0, 1025.0)
+    shifted = x + _WIDE_ROUND
+    r = x - (shifted - _WIDE_ROUND)
+    n = b.bits(shifted) - _WIDE_ROUND_BITS
+    return _scale_wide(b, b.fma(r, b.polynomial(r, EXP2_WIDE_Q), 1.0), n)
+
+
+def expm1_wide(b: Body, x: Value) -> Value:
+    """e^x - 1: exact to the last bits near 0, -1 far below, inf above 709.783."""
+    n, r = _reduce_wide(b, b.clamp(x, -40.0, 710.0))
+    top = n.gt(1023)  # 2^1024 is no float64
+    power = _power_of_two_wide(b, b.select(top, 1023, n))
+    less = b.select(top, 0.5, b.constant(1.0, "double"))
+    result = b.fma(_expm1_of(b, r, EXPM1_WIDE_Q), power, power - less)
+    return b.select(x.eq(0.0), x, b.select(top, result * 2.0, result))
 
 
 def sigmoid_wide(b: Body, x: Value) -> Value:
@@ -225,6 +236,12 @@ def _reduce_wide(b: Body, x: Value) -> tuple[Value, Value]:
     n = shifted - _WIDE_ROUND
     r = b.fma(n, -_WIDE_LN2_LOW, b.fma(n, -_WIDE_LN2_HIGH, x))
     return b.bits(shifted) - _WIDE_ROUND_BITS, r
+
+
+def _scale_wide(b: Body, p: Value, n: Value) -> Value:
+    """p 2^n for -2044 <= n <= 2046."""
+    half = n >> 1
+    return p * _power_of_two_wide(b, half) * _power_of_two_wide(b, n - half)
 
 
 def _power_of_two_wide(b: Body, n: Value) -> Value:

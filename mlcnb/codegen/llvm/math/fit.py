@@ -13,12 +13,16 @@ smallest (Lawson's algorithm). All in 80-bit floats where the platform has them.
     EXP2_Q          (2^r - 1) / r                              r / 2^r
     LOG_P           (log(1+f) - f + f^2/2) / f^3               f^3 / log(1+f)
     LOG_WIDE_S      (log((1+s)/(1-s)) / s - 2) / s^2 over s^2  s^2 / (log((1+s)/(1-s)) / s)
-    ERF_G           -log(1 - erf x) / x                        x (1 - erf x) / erf x
+    ERF_NEAR, ERF_NEAR_WIDE    erf x / x - 1 over x^2          x / erf x
+    ERF_ROOT        (1 - erf x)^(1/4)                          4 P^3
+    ERF_FAR_WIDE    -log(1 - erf x) / x over x - 3.5           x (1 - erf x) / erf x, 1e-6 at least
     POW_LOG2_T      log2((1+s)/(1-s)) / s over s^2             1 / itself
     SIN_S, COS_C    (sin r - r) / r^3, (cos r - 1 + r^2/2) / r^4 over r^2
+    SIN_WIDE_S, COS_WIDE_C                                     the same for float64
     TAN_T           (tan r - r) / r^3 over r^2                 r^3 / tan r
     ATAN_A          (atan x - x) / x^3 over x^2                x^3 / atan x
     ASIN_A          (asin x - x) / x^3 over x^2                x^3 / asin x
+    ATAN_WIDE_A, ASIN_WIDE_A, EXP2_WIDE_Q                      the same for float64
 """
 
 from __future__ import annotations
@@ -92,6 +96,8 @@ def _series(terms: Sequence[Any]) -> Function:
 
 
 _LN2 = np.log(Real(2))
+_PI = 4 * np.arctan(Real(1))
+ERF_MIDDLE = 3.5
 _FACTORIAL = [Real(math.factorial(k)) for k in range(26)]
 _exp_q = _series([1 / f for f in _FACTORIAL[2:]])
 _exp2_q = _series([_LN2**k / f for k, f in enumerate(_FACTORIAL) if k])
@@ -108,20 +114,38 @@ def _log_p(f: Array) -> Array:
     return np.where(near, series, (np.log1p(safe) - safe + safe * safe / 2) / safe**3)
 
 
-def _erf_pair(x: Array) -> tuple[Array, Array]:
-    erf = np.array([math.erf(float(v)) for v in x], Real)
-    erfc = np.array([math.erfc(float(v)) for v in x], Real)
-    return erf, erfc
+def erf_pair(x: Array) -> tuple[Array, Array]:
+    """erf and 1 - erf: a series of terms above 0, and from 2 on a continued fraction."""
+    term = total = 2 / np.sqrt(_PI) * np.exp(-x * x) * x
+    for k in range(1, 250):
+        term = term * 2 * x * x / (2 * k + 1)
+        total = total + term
+    far = np.maximum(x, 2)
+    below = np.ones_like(x)
+    for n in range(400, 0, -1):
+        below = 1 + n / (2 * far * far) / below
+    rest = np.exp(-far * far) / (far * np.sqrt(_PI) * below)
+    return np.where(x < 2, total, 1 - rest), np.where(x < 2, 1 - total, rest)
 
 
-def _erf_g(x: Array) -> Array:
-    erf, erfc = _erf_pair(x)
-    return np.where(x < 0.5, -np.log1p(-erf), -np.log(erfc)) / x
+def _erf_near(t: Array) -> Array:
+    x = np.sqrt(t)
+    return erf_pair(x)[0] / x - 1
 
 
-def _erf_weight(x: Array) -> Array:
-    erf, erfc = _erf_pair(x)
-    return x * erfc / erf
+def _erf_root(x: Array) -> Array:
+    return np.sqrt(np.sqrt(erf_pair(x)[1]))
+
+
+def _erf_far(u: Array) -> Array:
+    x = u + Real(ERF_MIDDLE)
+    return -np.log(erf_pair(x)[1]) / x
+
+
+def _erf_far_weight(u: Array) -> Array:
+    x = u + Real(ERF_MIDDLE)
+    erf, erfc = erf_pair(x)
+    return np.maximum(x * erfc / erf, Real(1e-6))
 
 
 def _odd(f: Function, terms: Sequence[Any]) -> tuple[Function, Function]:
@@ -159,14 +183,22 @@ FITS: dict[str, tuple[Function, Function, float, float, int, bool]] = {
     "EXP2_Q": (_exp2_q, lambda r: r * np.exp2(-r), -0.50001, 0.50001, 5, False),
     "LOG_P": (_log_p, lambda f: f**3 / np.log1p(f), *_ROOT, 8, False),
     "LOG_WIDE_S": (_log_s, lambda t: t / (2 + t * _log_s(t)), 0.0, 0.02945, 6, True),
-    "ERF_G": (_erf_g, _erf_weight, 1e-4, 3.93, 8, False),
+    "EXP2_WIDE_Q": (_exp2_q, lambda r: r * np.exp2(-r), -0.50001, 0.50001, 10, True),
+    "ERF_NEAR": (_erf_near, lambda t: 1 / (1 + _erf_near(t)), 1e-9, 1.44, 6, False),
+    "ERF_ROOT": (_erf_root, lambda x: 4 * _erf_root(x) ** 3, 1.2, 4.0, 7, False),
+    "ERF_NEAR_WIDE": (_erf_near, lambda t: 1 / (1 + _erf_near(t)), 1e-9, 1.44, 12, True),
+    "ERF_FAR_WIDE": (_erf_far, _erf_far_weight, -2.3, 2.45, 19, True),
     "POW_LOG2_T": (_log2_t, lambda t: 1 / _log2_t(t), 0.0, 0.02945, 5, True),
     "POW_EXP2_Q": (_exp2_q, lambda r: r * np.exp2(-r), -0.50001, 0.50001, 6, True),
     "SIN_S": (_sin_s, lambda t: t, 0.0, _EIGHTH_TURN, 2, False),
     "COS_C": (_cos_c, lambda t: t * t, 0.0, _EIGHTH_TURN, 2, False),
+    "SIN_WIDE_S": (_sin_s, lambda t: t, 0.0, _EIGHTH_TURN, 5, True),
+    "COS_WIDE_C": (_cos_c, lambda t: t * t, 0.0, _EIGHTH_TURN, 5, True),
     "TAN_T": (*_tan_t, 0.0, _EIGHTH_TURN, 5, False),
     "ATAN_A": (*_atan_a, 0.0, 1.0, 8, False),
     "ASIN_A": (*_asin_a, 0.0, 0.2501, 4, False),
+    "ATAN_WIDE_A": (*_atan_a, 0.0, 1.0, 19, True),
+    "ASIN_WIDE_A": (*_asin_a, 0.0, 0.2501, 11, True),
 }
 
 
@@ -175,10 +207,6 @@ def main() -> None:
     for name, (f, weight, low, high, degree, wide) in FITS.items():
         coefficients, error = fit(f, weight, low, high, degree)
         print(f"{name}  # largest relative error {error:.1e}")
-        if name == "ERF_G":
-            high_part = float(np.float32(coefficients[0]))
-            print(f"    high part of the first: {high_part.hex()}")
-            coefficients[0] -= high_part
         for c in coefficients:
             print(f'    _f("{float(c if wide else np.float32(c)).hex()}"),')
 

@@ -1,4 +1,4 @@
-"""atan, asin and acos in float32.
+"""atan, asin and acos in float32 and in float64.
 
 The way from x to the result:
 
@@ -7,7 +7,8 @@ The way from x to the result:
            = pi/2 - 2 asin sqrt((1 - |x|) / 2)      above; acos x = pi/2 - asin x, without the loss
                                              near 1, where it is twice that angle itself
 
-A of degree 8 and S of degree 4, from `fit.py`; pi/2 and pi in two parts; the sign of x at the end.
+A of degree 8 and S of degree 4, in float64 of 19 and 11, from `fit.py`; pi/2 and pi in two parts;
+the sign of x at the end.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from __future__ import annotations
 from mlcnb.codegen.llvm.math.build import Body, Value
 
 _f = float.fromhex
-_HALF_PI_HIGH = _f("0x1.921fb6p+0")
-_HALF_PI_LOW = _f("-0x1.777a5cp-25")
+#: pi/2 in two parts
+_HALF_PI = {
+    "float": (_f("0x1.921fb6p+0"), _f("-0x1.777a5cp-25")),
+    "double": (_f("0x1.921fb54442d18p+0"), _f("0x1.1a62633145c07p-54")),
+}
 
 ATAN_A = (
     _f("-0x1.55553ep-2"),
@@ -36,15 +40,53 @@ ASIN_A = (
     _f("0x1.8c0cb6p-6"),
     _f("0x1.598628p-5"),
 )
+ATAN_WIDE_A = (
+    _f("-0x1.5555555555526p-2"),
+    _f("0x1.999999999541ep-3"),
+    _f("-0x1.2492492377eeep-3"),
+    _f("0x1.c71c717df3a81p-4"),
+    _f("-0x1.745d118c9cf73p-4"),
+    _f("0x1.3b13650dabb00p-4"),
+    _f("-0x1.110e4499ebc20p-4"),
+    _f("0x1.e1bb1317dcd39p-5"),
+    _f("-0x1.ae5bed0400f00p-5"),
+    _f("0x1.82d26a56a97f7p-5"),
+    _f("-0x1.598e41935a155p-5"),
+    _f("0x1.2c02bdca65993p-5"),
+    _f("-0x1.e971b3bfea028p-6"),
+    _f("0x1.679777bd15f66p-6"),
+    _f("-0x1.c65c21dcff619p-7"),
+    _f("0x1.d60a480b32561p-8"),
+    _f("-0x1.78827f1bbc164p-9"),
+    _f("0x1.b194487d5c374p-11"),
+    _f("-0x1.3d267850742dep-13"),
+    _f("0x1.b8a69fe92f616p-17"),
+)
+ASIN_WIDE_A = (
+    _f("0x1.5555555555391p-3"),
+    _f("0x1.333333336e776p-4"),
+    _f("0x1.6db6db4275ff8p-5"),
+    _f("0x1.f1c72c3cfeefdp-6"),
+    _f("0x1.6e89f3adf4c33p-6"),
+    _f("0x1.1c6beca611b62p-6"),
+    _f("0x1.c6fcc10aa4f8bp-7"),
+    _f("0x1.8eca6e057c316p-7"),
+    _f("0x1.ab8880ba9e612p-8"),
+    _f("0x1.402910c1c1c51p-6"),
+    _f("-0x1.0a2aea015ae25p-6"),
+    _f("0x1.058d386cd0f85p-5"),
+)
+_ATAN = {"float": ATAN_A, "double": ATAN_WIDE_A}
+_ASIN = {"float": ASIN_A, "double": ASIN_WIDE_A}
 
 
 def atan(b: Body, x: Value) -> Value:
     """Inverse tangent; +-pi/2 at infinity."""
     magnitude = b.absolute(x)
     far = magnitude.gt(1.0)
-    t = b.select(far, b.constant(1.0, "float") / magnitude, magnitude)
+    t = b.select(far, b.constant(1.0, x.kind) / magnitude, magnitude)
     square = t * t
-    near = b.fma(b.polynomial(square, ATAN_A) * square, t, t)
+    near = b.fma(b.polynomial(square, _ATAN[x.kind]) * square, t, t)
     return b.signed_like(b.select(far, _less(b, near), near), x)
 
 
@@ -60,8 +102,9 @@ def acos(b: Body, x: Value) -> Value:
     far, angle = _angle(b, b.absolute(x))
     negative = x.lt(0.0)
     signed = b.select(negative, angle * -1.0, angle)
-    turn = b.select(negative, 2.0 * _HALF_PI_HIGH, b.constant(0.0, "float"))
-    rest = b.select(negative, 2.0 * _HALF_PI_LOW, b.constant(0.0, "float"))
+    high, low = _HALF_PI[x.kind]
+    turn = b.select(negative, 2.0 * high, b.constant(0.0, x.kind))
+    rest = b.select(negative, 2.0 * low, b.constant(0.0, x.kind))
     steep = turn + (b.fma(signed, 2.0, rest))
     return b.select(far, steep, _less(b, signed))
 
@@ -71,9 +114,10 @@ def _angle(b: Body, magnitude: Value) -> tuple[Value, Value]:
     far = magnitude.gt(0.5)
     square = b.select(far, b.fma(magnitude, -0.5, 0.5), magnitude * magnitude)
     root = b.select(far, b.root(square), magnitude)
-    return far, b.fma(b.polynomial(square, ASIN_A) * square, root, root)
+    return far, b.fma(b.polynomial(square, _ASIN[square.kind]) * square, root, root)
 
 
 def _less(b: Body, angle: Value) -> Value:
     """pi/2 - angle."""
-    return b.constant(_HALF_PI_HIGH, "float") - (angle - _HALF_PI_LOW)
+    high, low = _HALF_PI[angle.kind]
+    return b.constant(high, angle.kind) - (angle - low)

@@ -1,4 +1,4 @@
-"""log, log2 and log1p in float32; log in float64.
+"""log, log2 and log1p in float32 and in float64.
 
 The way from x to the result:
 
@@ -14,7 +14,9 @@ there, as of 0).
 
 In float64, by s = f / (2 + f), for which log(1 + f) = log((1 + s) / (1 - s)) = 2s + s^3 S(s^2):
 
-    log x = e ln 2 + f - (f^2 / 2 - s (f^2 / 2 + s^2 S))         S of degree 6, from `fit.py`
+    log x   = e ln 2 + f - (f^2 / 2 - s (f^2 / 2 + s^2 S))       S of degree 6, from `fit.py`
+    log2 x  = e + log(1 + f) log2(e)
+    log1p x: what was lost in u = 1 + x, over u, is added
 """
 
 from __future__ import annotations
@@ -105,6 +107,7 @@ def _special(b: Body, x: Value, result: Value) -> Value:
 #: ln 2 in two parts; the first has 42 bits, so that its product with e is exact without FMA
 _WIDE_LN2_HIGH = _f("0x1.62e42fefa3800p-1")
 _WIDE_LN2_LOW = _f("0x1.ef35793c76730p-45")
+_WIDE_LOG2E = _f("0x1.71547652b82fep+0")
 _WIDE_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _WIDE_SMALLEST_NORMAL = 2.0**-1022
 #: adding it to an integer as bits, and taking it away as a float, makes a float of the integer
@@ -123,17 +126,49 @@ LOG_WIDE_S = (
 
 def log_wide(b: Body, x: Value) -> Value:
     """Natural logarithm: -inf at 0, nan below."""
+    e, f = _split_wide(b, x)
+    lower = _lower_wide(b, f, e * _WIDE_LN2_LOW)
+    return _special_wide(b, x, b.fma(e, _WIDE_LN2_HIGH, f - lower))
+
+
+def log2_wide(b: Body, x: Value) -> Value:
+    """Logarithm to base 2, exact at powers of two."""
+    e, f = _split_wide(b, x)
+    found = f - _lower_wide(b, f, b.constant(0.0, "double"))
+    return _special_wide(b, x, b.fma(found, _WIDE_LOG2E, e))
+
+
+def log1p_wide(b: Body, x: Value) -> Value:
+    """log(1 + x), exact to the last bits near 0."""
+    u = x + 1.0
+    back = u - 1.0
+    lost = (back - u + 1.0) + (x - back)
+    e, f = _split_wide(b, u)
+    lower = _lower_wide(b, f, b.fma(e, _WIDE_LN2_LOW, lost / u))
+    result = b.fma(e, _WIDE_LN2_HIGH, f - lower)
+    return b.select(x.eq(0.0), x, _special_wide(b, u, result))
+
+
+def _split_wide(b: Body, x: Value) -> tuple[Value, Value]:
+    """e as a float, and f, for x = 2^e (1 + f)."""
     tiny = x.lt(_WIDE_SMALLEST_NORMAL)
     bits = b.bits(b.select(tiny, x * 2.0**54, x))
     exponent = (bits - _WIDE_SQRT_HALF_BITS) >> 52
     f = b.bits(bits - (exponent << 52)) - 1.0
     whole = exponent - b.select(tiny, 54, b.constant(0, "i64"))
-    e = b.bits(whole + _WIDE_WHOLE_BITS) - _WIDE_WHOLE
+    return b.bits(whole + _WIDE_WHOLE_BITS) - _WIDE_WHOLE, f
+
+
+def _lower_wide(b: Body, f: Value, rest: Value) -> Value:
+    """f - log(1 + f) - rest."""
     s = f / (f + 2.0)
     square, half = s * s, f * f * 0.5
     made = b.fma(square, b.polynomial(square, LOG_WIDE_S), half)
-    lower = half - b.fma(s, made, e * _WIDE_LN2_LOW)
-    result = b.fma(e, _WIDE_LN2_HIGH, f - lower)
+    return half - b.fma(s, made, rest)
+
+
+def _special_wide(b: Body, x: Value, result: Value) -> Value:
+    """What logarithms give outside of 0 < x < inf, else `result`."""
     below = b.select(x.lt(0.0), math.nan, x)
     outside = b.select(x.eq(0.0), -math.inf, below)
     return b.select(x.gt(0.0) & x.lt(math.inf), result, outside)
