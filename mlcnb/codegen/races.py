@@ -176,7 +176,8 @@ def races(func: PrimFunc) -> tuple[Race, ...]:
     written. Each pair of statements is told once, with the first two threads that meet.
 
     Raises:
-        PassError: its threads cannot run it (a barrier would have to stand where not all come by).
+        PassError: its threads cannot run it (a barrier would have to stand where not all come by),
+            or copies in bulk are not proved to be ordered by their barriers.
     """
     if func not in _known:
         program = _as_threads(func)
@@ -233,6 +234,7 @@ class _Finder(Planner):
 
     def races(self) -> list[Race]:
         """All races of the kernel."""
+        self.ordered.refuse(self.func)
         self.scan(self.launch.body, ())
         if self.copies:
             Arrivals(self.func, self.kernel, self.look_late).told()

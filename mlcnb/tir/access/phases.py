@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mlcnb.core import display
+from mlcnb.core.errors import PassError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
@@ -46,6 +46,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
 from mlcnb.tir.analysis.barrier_steps import MEET, Place, Step, Steps, Unproved
 from mlcnb.tir.analysis.bulk import BULKS, CREATE, EXPECT, INIT, WAIT
+from mlcnb.tir.function import PrimFunc
 
 
 class Ordered(NamedTuple):
@@ -61,11 +62,23 @@ class Ordered(NamedTuple):
     why: str = ""
     where: s.Stmt | None = None
 
-    @property
-    def hint(self) -> str:
-        """What to look at, where something is missing."""
-        where = "" if self.where is None else f" ({display.text(self.where).splitlines()[0]})"
-        return f"its barriers with phases do not order it: {self.why}{where}" if self.why else ""
+    def refuse(self, func: PrimFunc) -> None:
+        """Refuse a function in which something is missing: barriers of the block do not help, since
+        a copy goes on while threads stand there.
+
+        Raises:
+            PassError: what is not proved, and the statement.
+        """
+        if self.why:
+            raise PassError(
+                f"ThreadSync: copies in bulk are not proved to be ordered by their barriers: "
+                f"{self.why}",
+                where=self.where,
+                root=func,
+                hint='target="interp" finds by running what is wrong; barriers, parities and '
+                "rounds are to be numbers, and each copy is waited for before it is used, and what "
+                "used its place before it begins",
+            )
 
 
 def ordered_by_phases(kernel: s.Stmt, known: Reading) -> Ordered:
@@ -77,6 +90,8 @@ def ordered_by_phases(kernel: s.Stmt, known: Reading) -> Ordered:
     if CREATE not in calls or not calls & {*BULKS}:
         return Ordered()
     steps = Steps(kernel, known)
+    if not steps.threads:
+        return Ordered(frozenset(), "the number of threads is not known", kernel)
     try:
         steps.visit_stmt(kernel)
         run = _Run(steps)

@@ -275,7 +275,7 @@ def _bulk(launch: kernels.Launch, func: PrimFunc) -> Iterator[Excess]:
     matrices that are larger than the memory they are said to lie in.
     """
     sizes = {n.buffer_var: size for n, _, size in _allocations(launch)}
-    given = {x.data: [p.as_int(n) for n in x.shape] for x in func.buffers}
+    given: dict[Any, Any] = {x.data: [p.as_int(n) for n in x.shape] for x in func.buffers}
     for call, analyzer in _calls(launch, BULKS):
         name, nbytes = str(call.op).removeprefix("tir."), call.dtype.nbytes
         to, at, source, start = call.args[:4]

@@ -42,8 +42,8 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
     """`func`, after UnifyThreadBinding, with barriers for memory of a scope ("shared", "warp").
 
     Raises:
-        PassError: a barrier would have to stand where only some of the threads come by, or blocks
-            still have axes.
+        PassError: a barrier would have to stand where only some of the threads come by, copies in
+            bulk are not proved to be ordered by their barriers, or blocks still have axes.
     """
     for block in walk(func.body):
         if isinstance(block, s.Block) and block.iter_vars:
@@ -96,6 +96,8 @@ class Planner:
 
     def placed(self) -> s.Stmt:
         """The kernel with its barriers."""
+        if self.memory == "shared":
+            self.ordered.refuse(self.func)
         self.scan(self.kernel, ())
         return self.place(self.kernel) if self.before or self.after else self.kernel
 
@@ -246,8 +248,7 @@ class Planner:
                         "that not all threads of the block come by",
                         where=b.stmt,
                         root=self.func,
-                        hint=self.ordered.hint
-                        or "move what depends on the thread into the statements",
+                        hint="move what depends on the thread into the statements",
                     )
         return (*pending, *found)
 
