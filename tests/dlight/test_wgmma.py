@@ -177,6 +177,14 @@ def test_a_ring_that_is_wrong_is_not_proved(name):
         races(wrong)
 
 
+def test_a_part_of_a_warpgroup_does_not_multiply():
+    """A condition takes whole warpgroups: eight warps of nine, not six."""
+    text = scheduled(product("float16", 128, 128, 512)[0], TILE._replace(loads="tma")).mod["main"]
+    six = text.script().replace("if w < 8:", "if w < 6:").replace("(3 + s, 256)", "(3 + s, 192)")
+    with pytest.raises(PassError, match="the four warps of a warpgroup come by together"):
+        mlc.compile(mlc.script.from_source(six), target="cuda -arch=sm_90a")
+
+
 def test_a_wait_too_few_is_found():
     """Tiles are multiplied while they are still on their way."""
     text = scheduled(product("float16", 128, 128, 256)[0]).mod["main"].script()

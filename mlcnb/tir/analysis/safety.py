@@ -39,6 +39,8 @@ from mlcnb.tir.function import PrimFunc
 BOUNDS = ("prove", "check", "trust")
 #: attribute of a function whose accesses have to be checked while it runs
 CHECKED = "tir.bounds"
+#: instructions that get pointers
+_TOLD = ("tir.ptx_cp_async", "tir.ptx_cp_async_bulk", "tir.ptx_ldmatrix")
 _TRUST = 'compile with bounds="trust" if you know better'
 _CALLS = frozenset(
     "tir." + name
@@ -85,8 +87,11 @@ def secured(func: PrimFunc, bounds: str = "check", functions: Iterable[str] = ()
 
 
 def _is_told(x: OutOfBounds) -> bool:
-    """True for what loads and stores touch, and instructions of which it is known."""
-    return isinstance(x.access.node, BufferLoad | s.Stmt) or x.access.indices is not None
+    """True for what loads and stores touch, and instructions of which it is known; for others
+    `verify_gpu_code` asks.
+    """
+    node, is_known = x.access.node, x.access.indices is not None
+    return isinstance(node, BufferLoad | s.Stmt) or (is_known and node.op in _TOLD)
 
 
 def _attributed(func: PrimFunc, value: str | None) -> PrimFunc:
