@@ -300,3 +300,22 @@ def test_timeline_of_copies_ahead(loads, by):
     else:
         assert found.depth == by.stages - 1
         assert [x.number for x in found.steps if x.nbytes] == [*range(8 - by.stages + 2)]
+
+
+def test_what_lies_in_its_memory_is_said():
+    """Of instructions it is asked of the kernel; of a GPU that has none of them nothing is said."""
+    sch = scheduled(product("float16", 128, 128, 128)[0], TILE._replace(loads="tma"))
+    told = str(gpu_report(sch, "H100"))
+    assert "no two threads race: proved\nevery access is within its buffer: proved\n" in told
+    assert gpu_report(sch, "A100").out_of_bounds
+
+
+def test_registers_that_are_too_few():
+    """They were written beyond (which ended the process in simulation)."""
+    text = scheduled(product("float16", 128, 128, 128)[0]).mod["main"].script()
+    few = text.replace("alloc_buffer((32, 64)", "alloc_buffer((32, 16)")
+    few = few.replace("sums[t, x]", "sums[t, x % 16]")
+    few = few.replace("sums[t, x * 2 + y]", "sums[t, (x * 2 + y) % 16]")
+    for target in (SIM, "cuda -arch=sm_90a"):
+        with pytest.raises(PassError, match="takes 64 registers of sums .* and there are 512"):
+            mlc.compile(mlc.script.from_source(few), target=target)

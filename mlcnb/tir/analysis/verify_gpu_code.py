@@ -22,6 +22,7 @@ from mlcnb.ir.expr import Call
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
+from mlcnb.tir.access.scope import Access
 from mlcnb.tir.analysis import kernels
 from mlcnb.tir.analysis.bulk import (
     BARRIER_BYTES,
@@ -40,7 +41,7 @@ from mlcnb.tir.analysis.bulk import (
     bytes_of,
     number_of,
 )
-from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SIZE, WGMMA, Product, apart
+from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SIZE, SUMS, WGMMA, Product, apart
 from mlcnb.tir.function import PrimFunc
 
 #: the architecture where a target names none: the first with 16-bit floats of both kinds
@@ -73,6 +74,8 @@ _SINCE = {
     WGMMA: 90,
     **dict.fromkeys((*BULKS, *BARRIERS), 90),
 }
+#: instructions of warps: their arguments that are registers, how many each thread gives, and bytes
+_OWN = {"tir.ptx_mma": ((6, 8, 2), (8, 4, 2), (10, 4, 4)), "tir.ptx_ldmatrix": ((3, 8, 2),)}
 #: instructions that only this one has: neither older nor newer ones, by its name with an a
 _ONLY = {WGMMA: "sm_90a"}
 
@@ -157,6 +160,7 @@ def _excesses(func: PrimFunc, limits: GpuLimits) -> Iterator[Excess]:
         yield from _shared(launch, limits)
         yield from _instructions(launch, limits)
         yield from _tiles(launch)
+        yield from _registers(launch)
         yield from _barriers(launch)
         yield from _bulk(launch, func)
         yield from apart(launch)
@@ -250,6 +254,32 @@ def _tiles(launch: kernels.Launch) -> Iterator[Excess]:
                     launch.body,
                     "let tiles begin at such multiples: the shuffle of rows counts from there",
                 )
+
+
+def _registers(launch: kernels.Launch) -> Iterator[Excess]:
+    """Instructions of tensor cores whose registers may lie beyond what was allocated."""
+    sizes = {n.buffer_var: size for n, _, size in _allocations(launch)}
+    for call, analyzer in _calls(launch, (*_OWN, WGMMA)):
+        own = _OWN.get(call.op) or ((SUMS, Product.of(call).own, 4),)
+        for at, count, nbytes in own:
+            data, begin = call.args[at : at + 2]
+            size = sizes.get(data)
+            inside = p.all_of(begin >= 0, (begin + count) * nbytes <= (size or 0))
+            if size is not None and not analyzer.can_prove(inside):
+                yield (
+                    f"{call.op.removeprefix('tir.')} takes {count} registers of {data.name} from "
+                    f"element {begin} on, and there are {size // nbytes}",
+                    launch.body,
+                    "more registers, or a place that is proved to lie in them",
+                )
+
+
+def is_verified(access: Access) -> bool:
+    """True for what instructions touch of which it is asked here that it lies in its memory: tiles
+    of warpgroups, boxes, and registers.
+    """
+    op = getattr(access.node, "op", None)
+    return op in (WGMMA, BOX, "tir.ptx_mma") or (op == "tir.ptx_ldmatrix" and access.is_write)
 
 
 def _calls(launch: kernels.Launch, names: Sequence[str]) -> Iterator[tuple[Any, Analyzer]]:
