@@ -187,6 +187,36 @@ def test_a_ring_that_is_not_proved_is_refused(changed, told):
         assert told in str(found.value)
 
 
+def test_what_a_thread_itself_has_read_a_copy_knows_by_a_barrier_only():
+    """One thread; its copy goes another way to memory than its reads."""
+
+    def twice(between):
+        return from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((2,), "float32")):
+    for tx in T.thread_binding(1, thread="threadIdx.x"):
+        with T.block("twice"):
+            T.reads(A[0:8])
+            T.writes(B[0:2])
+            S = T.alloc_buffer((4,), "float32", scope="shared")
+            T.create_barriers(1)
+            T.ptx_init_barrier_thread_count(0, 1)
+            T.tvm_storage_sync("shared")
+            for x in range(2):
+                T.ptx_arrive_barrier_expect_tx(0, 16)
+                T.ptx_cp_async_bulk("float32", S.data, 0, A.data, x * 4, 16, 0)
+                T.ptx_wait_barrier(0, x % 2)
+                B[x] = S[tx]
+                {between}
+""")
+
+    with pytest.raises(PassError, match="a copy may overwrite what is read in S"):
+        lower(twice("T.evaluate(0)"))
+    a, out = np.arange(8, dtype="float32"), np.zeros(2, "float32")
+    mlc.compile(twice('T.tvm_storage_sync("shared")'), target=SIM)(a, out)
+    assert out.tolist() == [0, 4]
+
+
 def looped(func):
     """What simulates a program, of which nothing is asked before."""
     for transform in (*TO_THREADS, lower_opaque_block, flattened_function):

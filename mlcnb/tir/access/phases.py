@@ -328,16 +328,18 @@ class _Run:
             if (
                 (x.place.is_write or place.is_write)
                 and x.place.first <= place.last and place.first <= x.place.last
-                and not self.is_over(x, group)
+                and not self.is_over(x, group, now.barrier >= 0)
             ):  # fmt: skip
                 what = "a copy may overwrite what is read" if now.barrier >= 0 else "a copy is read"
                 told = f"{what} in {place.memory.name}: nothing orders them"
                 self.unordered.setdefault(place.memory, (told, now.stmt))
         known[now.stmt, place, now.group, now.barrier] = now
 
-    def is_over(self, x: _Touched, group: _Group) -> bool:
-        """True if a group knows that an access is over."""
+    def is_over(self, x: _Touched, group: _Group, by_copy: bool) -> bool:
+        """True if a group knows that an access is over; of its own a copy, which goes another way
+        to memory, knows by a barrier only.
+        """
         if x.barrier >= 0:
             return group.known.phases.get(x.barrier, 0) > x.phase
-        is_own = x.group == group.number and group.size == 1
+        is_own = x.group == group.number and group.size == 1 and not by_copy
         return is_own or group.known.steps.get(x.group, 0) > x.step

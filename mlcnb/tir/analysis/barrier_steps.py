@@ -38,7 +38,7 @@ from mlcnb.tir.analysis.wgmma import WGMMA
 from mlcnb.tir.functor import StmtFunctor, bodies, heads
 
 #: statements that are followed, each time that threads come by
-MOST = 20_000
+MOST = 200_000
 #: elements of a statement whose places are asked one by one
 _FEW = 1 << 16
 MEET = "tir.tvm_storage_sync"
