@@ -180,6 +180,9 @@ def apart(launch: Launch) -> Iterator[tuple[str, s.Stmt, str]]:
 
     A condition may take whole warpgroups, and leave the others.
     """
+    every = _products(launch.body)
+    if not every:
+        return
     varying, taken = {axis.var for axis in launch.in_block.values()}, set[e.Call]()
     threads, frame = numbered(launch)
 
@@ -206,7 +209,7 @@ def apart(launch: Launch) -> Iterator[tuple[str, s.Stmt, str]]:
                 "ptx_wgmma stands under a condition, or in a loop, that differs by thread: the "
                 "four warps of a warpgroup come by together", n, "move it out of the condition",
             )  # fmt: skip
-    if threads % WARPGROUP and _products(launch.body) - taken:
+    if threads % WARPGROUP and every - taken:
         told = f"ptx_wgmma is done by warpgroups of {WARPGROUP} threads, and a block has {threads}"
         yield told, launch.body, "bind a multiple of 4 to threadIdx.y"
 
