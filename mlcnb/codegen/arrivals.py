@@ -22,7 +22,6 @@ from mlcnb.core.node import Node, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.threads import Pending
-from mlcnb.tir.analysis.bulk import BULKS
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.async_pipeline import ASYNC_SCOPE
@@ -35,8 +34,10 @@ _ROUNDS = 8
 
 
 def copies_by_hand(func: PrimFunc) -> bool:
-    """True if a function itself says when asynchronous copies are issued, and waited for."""
-    names = (ASYNC_COPY, *ASYNC_QUEUE, *BULKS)
+    """True if a function itself says when asynchronous copies are issued, and waited for in groups;
+    of those in bulk it is proved (`tir.access.phases`).
+    """
+    names = (ASYNC_COPY, *ASYNC_QUEUE)
     calls = [n for n in statements(func.body) if isinstance(n, s.Evaluate)]
     return any(is_call(n, name) for n in calls for name in names)
 

@@ -9,7 +9,9 @@ Two accesses of one element by different threads, one of them a write, race unle
 between them; threads of different blocks wait for nothing. Decided exactly (isl) where indices and
 conditions are linear in threads and loops; elsewhere a race that is not excluded is told as such.
 Asynchronous copies that are used before their thread has waited for them are told too (`arrivals`).
-Atomic updates (`tir.atomic_add`) do not race with each other, but with all else.
+Atomic updates (`tir.atomic_add`) do not race with each other, but with all else. What phases of
+barriers (`mbarrier`) order does not race, if that is proved (`mlcnb.tir.access.phases`); where they
+may order it, no race is proved.
 Threads that do the same statement and store the same value do not race, as in the interpreter
 (`mlcnb.codegen.interp.agents`), which finds by running what this finds by asking.
 """
@@ -38,10 +40,12 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.scope import Access, Under
 from mlcnb.tir.access.threads import Meeting, Pending
+from mlcnb.tir.analysis.bulk import CREATE
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES, Launch, kernels_in, launch_of
+from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.inject_virtual_thread import inject_virtual_thread
-from mlcnb.tir.transform.thread_sync import Planner, Waiting
+from mlcnb.tir.transform.thread_sync import Planner, Waiting, is_call
 
 #: what to do about threads that race in one statement, where no barrier helps
 _OF_ONE_STATEMENT = (
@@ -172,7 +176,8 @@ def races(func: PrimFunc) -> tuple[Race, ...]:
     written. Each pair of statements is told once, with the first two threads that meet.
 
     Raises:
-        PassError: its threads cannot run it (a barrier would have to stand where not all come by).
+        PassError: its threads cannot run it (a barrier would have to stand where not all come by),
+            or copies in bulk are not proved to be ordered by their barriers.
     """
     if func not in _known:
         program = _as_threads(func)
@@ -223,11 +228,13 @@ class _Finder(Planner):
         self.is_synced, self.copies = is_synced, copies
         self.answers: dict[Any, Meeting | None] = {}
         self.launch: Launch = launch_of(kernel)
+        self.has_phases = any(is_call(n, CREATE) for n in statements(self.launch.body))
         self.tags = {axis.var: tag for tag, axis in self.launch.axes.items()}
         self.noted: dict[Any, Race] = {}
 
     def races(self) -> list[Race]:
         """All races of the kernel."""
+        self.ordered.refuse(self.func)
         self.scan(self.launch.body, ())
         if self.copies:
             Arrivals(self.func, self.kernel, self.look_late).told()
@@ -236,7 +243,9 @@ class _Finder(Planner):
         return list(self.noted.values())
 
     def in_scope(self, access: Access) -> bool:
-        """True for memory that several threads see."""
+        """True for memory that several threads see, and that no phases of barriers order."""
+        if access.buffer.data in self.ordered.memory:
+            return False
         return access.buffer.scope in ("global", *SHARED_SCOPES)
 
     # where ThreadSync asks for a barrier
@@ -346,9 +355,14 @@ class _Finder(Planner):
             return None
         if differing and isinstance(a.node, s.BufferStore):
             sure = sure and not leaves_the_same(a.node.value, *found.sides)
-        if found.exact and sure:
+        if found.exact and sure and not self.may_be_ordered(first, second, across):
             return found
         return Meeting((), ({}, {}), False)
+
+    def may_be_ordered(self, first: Pending, second: Pending, across: bool) -> bool:
+        """True if phases of barriers may stand between two accesses of a block."""
+        in_turn = first.access.stmt is not second.access.stmt or first.carried is not None
+        return self.has_phases and in_turn and not across
 
     def is_alike(self, a: Access, across: bool) -> bool:
         """True if all threads of a block (or of all blocks) write the same to the same element."""

@@ -49,7 +49,12 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.access.inside import OutOfBounds, check_bounds
 from mlcnb.tir.analysis.cost import bytes_touched, flops, tensor_flops
 from mlcnb.tir.analysis.kernels import kernels_in, launch_of
-from mlcnb.tir.analysis.verify_gpu_code import shared_bytes
+from mlcnb.tir.analysis.verify_gpu_code import (
+    GpuLimits,
+    is_verified,
+    shared_bytes,
+    verify_gpu_code,
+)
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import lower
 
@@ -191,8 +196,13 @@ class GpuReport(display.Shown):
 
     @cached_property
     def out_of_bounds(self) -> tuple[OutOfBounds, ...]:
-        """Accesses that leave their buffers, or may; (): none does, proved."""
-        return tuple(check_bounds(self.func))
+        """Accesses that leave their buffers, or may; (): none does, proved.
+
+        What tensor cores and copies in bulk take is asked of the kernels (`VerifyGPUCode`).
+        """
+        limits = GpuLimits.of(Target({"kind": "cuda", "arch": self.gpu.arch}))
+        fits = all(verify_gpu_code(x, limits) for x in self._last)
+        return tuple(x for x in check_bounds(self.func) if not (fits and is_verified(x.access)))
 
     @property
     def seconds(self) -> float:

@@ -5,12 +5,15 @@
     played.spans, played.starts      copies on their way, waits, barriers, products; steps
 
 How often things happen follows from the program; how long they take is predicted: a group arrives
-a latency after its bytes came through the block's part of L2, one group after the other.
+a latency after its bytes came through the block's part of L2, one group after the other. Threads
+have clocks of their own, so that a warp that has tiles copied runs ahead of those that multiply;
+what it waits for, stages that are given back, is no span.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +30,7 @@ from mlcnb.observe.latency import waiting
 from mlcnb.observe.warps import totals
 from mlcnb.observe.warps.kernels import Kernel, Sizes, place
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.bulk import BARRIERS, BULKS, EXPECT
+from mlcnb.tir.analysis.bulk import ARRIVE, BARRIERS, BULKS, EXPECT, number_of
 from mlcnb.tir.analysis.bulk import WAIT as PHASE
 from mlcnb.tir.analysis.cost import flops, tensor_flops
 from mlcnb.tir.analysis.kernels import BLOCK_AXES, IN_BLOCK_AXES, launch_of
@@ -146,20 +149,27 @@ class Played(StmtFunctor):
         places = *_places(kernel.block), *block
         at = dict(zip((*IN_BLOCK_AXES, *BLOCK_AXES), places, strict=True))
         self.frame: Frame = {axis.var: at[tag] for tag, axis in self.axes.items()}
-        self.now = self.channel = 0.0
+        #: the threads that come by, and of each thread the cycle at which it is
+        threads = int(np.prod(kernel.block))
+        self.mask, self.clocks = np.ones(threads, bool), np.zeros(threads)
+        self.channel = 0.0
         #: bytes issued and not yet closed; arrival of each group
         self.open = 0.0
         self.groups: list[float] = []
-        #: phases of barriers that were waited for: each is a group
-        self.phases = 0
+        #: of each barrier when its phase ends, and the group that comes with it; -1: none
+        self.phases: dict[int, tuple[float, int]] = {}
         self.spans: list[Span] = []
         #: (begin, groups closed before) of each step; whether a loop gives the steps
         self.starts: list[tuple[float, int]] = [(0.0, 0)]
         self.in_loop = False
         self.is_cut = False
-        self.share = 1.0
-        self.known: dict[int, tuple[Any, float]] = {}
+        self.known: dict[tuple[int, int], tuple[Any, float]] = {}
         self.told: dict[int, tuple[Any, set[str]]] = {}
+
+    @property
+    def now(self) -> float:
+        """The cycle at which all are that come by."""
+        return float(self.clocks[self.mask].max())
 
     def calls(self, n: Any) -> set[str]:
         """The calls in a statement, found once."""
@@ -200,27 +210,30 @@ class Played(StmtFunctor):
 
     def visit_if_then_else_(self, n: s.IfThenElse) -> None:
         """As many threads as the condition holds for go one way, the others the other one."""
-        holds = float(np.mean(evaluate(n.condition, self.frame, True)))
-        before = self.share
-        for part, share in ((n.then_case, holds), (n.else_case, 1 - holds)):
-            if part is not None and share > 0:
-                self.share = before * share
+        holds = np.broadcast_to(evaluate(n.condition, self.frame, True), self.mask.shape)
+        outer = self.mask
+        for part, mask in ((n.then_case, outer & holds), (n.else_case, outer & ~holds)):
+            if part is not None and mask.any():
+                self.mask = mask
                 self.run(part)
-        self.share = before
+        self.mask = outer
 
     def visit_evaluate_(self, n: s.Evaluate) -> None:
         """A copy, the end of a group, a wait, a barrier."""
         call: Any = n.value
         if call.op == ASYNC_COPY:
             reads = np.mean(evaluate(call.args[5], self.frame, True)) if len(call.args) > 5 else 1
-            self.open += _one(call.args[4]) * self.kernel.threads * self.share * float(reads)
+            self.open += _one(call.args[4]) * int(self.mask.sum()) * float(reads)
         elif call.op == EXPECT:  # the copies that bring these bytes follow at once
-            self.open = _one(call.args[1]) * self.kernel.threads * self.share
+            self.open = _one(call.args[1]) * int(self.mask.sum())
             self.close()
+            self.arrive(call, self.groups[-1], len(self.groups) - 1)
+        elif call.op == ARRIVE:
+            self.arrive(call, self.now)
         elif call.op == COMMIT:
             self.close()
         elif call.op == PHASE:
-            self.wait_phase()
+            self.wait_phase(call)
         elif call.op == WAIT:
             self.wait(_one(call.args[0]))
         elif call.op == BARRIER:
@@ -234,9 +247,8 @@ class Played(StmtFunctor):
         self.channel = max(self.channel, self.now) + self.open / self.rates.nbytes
         arrived = self.channel + self.rates.latency
         number = len(self.groups)
-        self.spans.append(
-            Span("copy", len(self.starts) - 1, self.now, arrived, number, round(self.open))
-        )
+        step = bisect_right([start for start, _ in self.starts], self.now) - 1
+        self.spans.append(Span("copy", step, self.now, arrived, number, round(self.open)))
         self.groups.append(arrived)
         self.open = 0.0
 
@@ -248,10 +260,22 @@ class Played(StmtFunctor):
         until = max([self.now, *self.groups[: max(wanted, 0)]])
         self.spend("wait", until - self.now, wanted - 1)
 
-    def wait_phase(self) -> None:
-        """Until the bytes announced first of those that nobody has waited for have come."""
-        self.phases += 1
-        self.wait(len(self.groups) - self.phases)
+    def arrive(self, call: e.Call, cycle: float, group: int = -1) -> None:
+        """A phase of a barrier ends at a cycle, or later."""
+        number = _one(evaluate(number_of(call), self.frame, 0))
+        before, known = self.phases.get(number, (0.0, -1))
+        self.phases[number] = max(before, cycle), max(known, group)
+
+    def wait_phase(self, call: e.Call) -> None:
+        """Until the last phase in which somebody arrived has ended."""
+        number = _one(evaluate(number_of(call), self.frame, 0))
+        until, group = self.phases.get(number, (0.0, -1))
+        if group >= 0:
+            if not self.in_loop:
+                self.begin()
+            self.spend("wait", until - self.now, group)
+        else:
+            self.clocks[self.mask] = max(until, self.now)
 
     def begin(self) -> None:
         """A step begins."""
@@ -261,12 +285,14 @@ class Played(StmtFunctor):
         """Threads do something for so long."""
         if cycles > 0:
             step = len(self.starts) - 1
-            self.spans.append(Span(kind, step, self.now, self.now + cycles, group))
-            self.now += cycles
+            now = self.now
+            self.spans.append(Span(kind, step, now, now + cycles, group))
+            self.clocks[self.mask] = now + cycles
 
     def cycles(self, n: s.Stmt) -> float:
         """How long a statement takes that neither copies nor meets."""
-        if id(n) not in self.known:
+        key = id(n), int(self.mask.sum())
+        if key not in self.known:
             body = n
             for axis in reversed(self.axes.values()):
                 body = s.AttrStmt(axis, "thread_extent", axis.dom.extent, body)
@@ -274,12 +300,13 @@ class Played(StmtFunctor):
             on_tensors = (as_int(tensor_flops(own)) or 0) / self.kernel.blocks
             rest = (as_int(flops(own)) or 0) / self.kernel.blocks - on_tensors
             lengths = {x: as_int(x.extent) or 1 for x in walk(n) if isinstance(x, s.For)}
+            rest, on_tensors = (x * key[1] / len(self.mask) for x in (rest, on_tensors))
             terms = (
                 rest / self.rates.flops, on_tensors / self.rates.tensor_flops,
                 waiting(n, self.device.latency, lengths),
             )  # fmt: skip
-            self.known[id(n)] = n, max(terms)
-        return self.known[id(n)][1]
+            self.known[key] = n, max(terms)
+        return self.known[key][1]
 
 
 def _one(x: Any) -> int:

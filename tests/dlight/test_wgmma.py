@@ -13,7 +13,7 @@ from mlcnb import te
 from mlcnb.codegen.cuda import nvrtc
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.races import races
-from mlcnb.core.errors import DataRaceError, ExecutionError, PassError, ScheduleError
+from mlcnb.core.errors import DataRaceError, PassError, ScheduleError
 from mlcnb.dlight.gpu.wgmma import TILE, WIDE, Tile, wgmma
 from mlcnb.dlight.rule import choice
 from mlcnb.dlight.survey import Survey
@@ -22,6 +22,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.observe import gpu_report
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.transform.lower import lower
 
 SIM = Target("cuda-sim -arch=sm_90a")
 few = settings(max_examples=4, deadline=None, derandomize=True)
@@ -128,24 +129,60 @@ def test_no_threads_meet(by):
     assert races(scheduled(product("float16", 300, 200, 264)[0], by).mod["main"]) == ()
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "told"),
-    [
-        ("k // 3 % 2", "(k // 3 + 1) % 2",
-         "waits for a phase that is over while bytes of the next"),
-        ("T.ptx_wait_barrier(k % 3, ", "T.ptx_wait_barrier((k + 1) % 3, ",
-         "more threads arrive at a barrier than it counts"),
-        ("expect_tx((k + 2) % 3, 32768)", "expect_tx((k + 2) % 3, 16384)",
-         "a copy brings bytes that were not announced"),
-    ],
-)  # fmt: skip
-def test_boxes_that_are_waited_for_wrongly(before, after, told):
-    func, args, expected = product("float16", 128, 128, 512)
-    text = scheduled(func, TILE._replace(loads="tma")).mod["main"].script()
-    assert text.count(before) == 1
-    ex = mlc.compile(mlc.script.from_source(text.replace(before, after)), target=SIM)
-    with pytest.raises(ExecutionError, match=told):
-        ex(*args, np.zeros(expected.shape, "float32"))
+RING = {
+    "wrong parity": (("T.ptx_wait_barrier(k % 3, k // 3 % 2)",
+                      "T.ptx_wait_barrier(k % 3, (k // 3 + 1) % 2)"),
+                     "threads may wait for good"),
+    "no first release": (("(k // 3 + 1) % 2", "k // 3 % 2"), "threads may wait for good"),
+    "no arrive": (("T.ptx_arrive_barrier(3 + k % 3)", "T.evaluate(0)"),
+                  "threads may wait for good"),
+    "one arrives too few": (("(3 + s, 256)", "(3 + s, 257)"), "threads may wait for good"),
+    "one arrives too many": (("(3 + s, 256)", "(3 + s, 255)"),
+                             "more than 255 threads arrive in phase 0 of barrier 3"),
+    "not waited for": (("T.ptx_wait_barrier(k % 3, k // 3 % 2)", "T.evaluate(0)"),
+                       "more than 256 threads arrive in phase 0 of barrier 3"),
+    "not given back": (("T.ptx_wait_barrier(3 + k % 3, (k // 3 + 1) % 2)", "T.evaluate(0)"),
+                       "may come before it begins"),
+    "another stage": (("T.ptx_wait_barrier(k % 3, ", "T.ptx_wait_barrier((k + 1) % 3, "),
+                      "may come before it begins"),
+    "a stage too few": (("k % 3 * 8192", "k % 2 * 8192"),
+                        "a copy may overwrite what is read in A_1: nothing orders them"),
+    "fewer bytes": (("expect_tx(k % 3, 32768)", "expect_tx(k % 3, 16384)"),
+                    "a copy of bytes that its thread has not announced"),
+    "more bytes": (("expect_tx(k % 3, 32768)", "expect_tx(k % 3, 65536)"),
+                   "threads may wait for good"),
+    "another thread": (("if t == 0:\n                                    T.ptx_wait",
+                        "if t == k:\n                                    T.ptx_wait"),
+                       "may come before it begins"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RING)
+def test_a_ring_that_is_wrong_is_not_proved(name):
+    """No kernel comes of it, for a GPU or in simulation; and what is right has one barrier."""
+    (before, after), told = RING[name]
+    func, _, _ = product("float16", 128, 128, 512)
+    right = scheduled(func, TILE._replace(loads="tma")).mod["main"]
+    synced = lower(right, steps=True)["ThreadSync"].after
+    assert synced.script().count("tvm_storage_sync") == 1
+    text = right.script()
+    assert before in text
+    wrong = mlc.script.from_source(text.replace(before, after))
+    for target in (SIM, "cuda -arch=sm_90a"):
+        with pytest.raises(PassError, match=f"not proved to be ordered by .* {told}") as found:
+            mlc.compile(wrong, target=target)
+        assert found.value.where is not None and "interp" in found.value.hint
+    assert races(right) == ()
+    with pytest.raises(PassError, match=told):
+        races(wrong)
+
+
+def test_a_part_of_a_warpgroup_does_not_multiply():
+    """A condition takes whole warpgroups: eight warps of nine, not six."""
+    text = scheduled(product("float16", 128, 128, 512)[0], TILE._replace(loads="tma")).mod["main"]
+    six = text.script().replace("if w < 8:", "if w < 6:").replace("(3 + s, 256)", "(3 + s, 192)")
+    with pytest.raises(PassError, match="the four warps of a warpgroup come by together"):
+        mlc.compile(mlc.script.from_source(six), target="cuda -arch=sm_90a")
 
 
 def test_a_wait_too_few_is_found():
@@ -165,22 +202,26 @@ def test_a_wait_too_few_is_found():
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 @pytest.mark.parametrize("loads", ["cp.async", "tma"])
 def test_offline(loads, kind, b_along_k, sizes, columns, blocks):
-    """So many blocks find room on a multiprocessor; one barrier a step; nothing spills."""
+    """So many blocks find room on a multiprocessor; nothing spills. A step has one barrier of the
+    block; with boxes, none.
+    """
     func, _, _ = product(kind, *sizes, True, b_along_k)
     by = {128: TILE, 256: WIDE}[columns]._replace(loads=loads)
     kernel = mlc.compile(scheduled(func, by), target=SIM).kernels[0].cuda
     (found,) = kernel.resources.values()
     assert (found.spill_stores, found.spill_loads, found.stack) == (0, 0, 0)
-    assert found.registers * 256 * blocks <= 65536
-    count = kernel.source.count("wgmma_m64n") - 1  # loops, whose last steps fetch nothing
-    body = kernel.source.split("for (int k = 0; k < ")[1]
-    for loop in body.split(f"wgmma_m64n{columns}k64")[:count]:
-        assert loop.count("barrier_of_proxies();") == 1
-        assert loop.count("barrier_wait(") == (loads == "tma")
-    assert count == (2 if loads == "tma" else 1)
+    assert found.registers * by.threads * blocks <= 65536
+    before, after = kernel.source.split("for (int k = 0; k < ")
+    body = after.partition("\n  }\n")[0]
+    assert body.count("wgmma_m64n") == 1
+    assert body.count("barrier_of_proxies();") == (loads != "tma") and "syncthreads" not in body
+    if loads == "tma":  # of the stages: full ones are waited for, and empty ones
+        assert before.count("barrier_of_proxies();") == 1
+        assert body.count("barrier_wait(") == 2 and body.count("barrier_arrive(") == 1
+        assert "serialized" not in kernel.binary.log
     waits = kernel.ptx.count("wgmma.wait_group.sync.aligned")
     assert kernel.ptx.count(f"wgmma.mma_async.sync.aligned.m64n{columns}k16") == 4 * waits
-    assert waits >= count if loads == "tma" else waits == 1  # NVRTC may write out short loops
+    assert waits >= 1 if loads == "tma" else waits == 1  # NVRTC may write out short loops
     if loads == "tma":
         (maps,) = (source.maps for source in kernel.sources.values())
         assert [(number, x.height, x.width) for number, x in maps] == [
@@ -229,8 +270,11 @@ def test_other_architectures_are_refused(arch):
     assert 'target="cuda -arch=sm_90a"' in str(error.value)
 
 
-def test_predicted_time_counts_what_tensor_cores_do():
-    sch = scheduled(product("float16", 1024, 1024, 1024, after=False)[0])
+@pytest.mark.parametrize("loads", ["cp.async", "tma"])
+def test_predicted_time_counts_what_tensor_cores_do(loads):
+    """Of a block all threads that multiply, and no others."""
+    func, _, _ = product("float16", 1024, 1024, 1024, after=False)
+    sch = scheduled(func, TILE._replace(loads=loads))
     report = gpu_report(sch, "H100")
     assert sum(x.work.tensor_flops for x in report.kernels) == 2 * 1024**3
 
@@ -238,10 +282,40 @@ def test_predicted_time_counts_what_tensor_cores_do():
 @pytest.mark.parametrize("by", [TILE, WIDE._replace(columns=128)])
 @pytest.mark.parametrize("loads", ["cp.async", "tma"])
 def test_timeline_of_copies_ahead(loads, by):
-    """Every step brings a tile of each operand, so many stages but one ahead."""
+    """Every step brings a tile of each operand, so many stages but one ahead; a warp that has them
+    copied begins with all stages, and then with each that is given back.
+    """
     sch = scheduled(product("float16", 256, 256, 512)[0], by._replace(loads=loads))
     (found,) = gpu_report(sch, "H100").pipelines
     copies = [x.nbytes for x in found.spans if x.kind == "copy" and x.nbytes]
     assert copies == [2 * 128 * 64 * 2] * 8
-    assert found.depth == by.stages - 1
-    assert [x.number for x in found.steps if x.nbytes] == [*range(8 - by.stages + 2)]
+    products = [x.cycles for x in found.spans if x.kind == "product"]
+    assert products[:8] == [products[0]] * 8
+    if loads == "tma":
+        assert not [x for x in found.spans if x.kind == "barrier"]
+        starts = [x.start for x in found.spans if x.kind == "copy"]
+        ends = [x.end for x in found.spans if x.kind == "product"]
+        assert starts == [0.0] * by.stages + ends[: 8 - by.stages]
+        assert [x.number for x in found.steps if x.nbytes] == [*range(1, 8 - by.stages + 2)]
+    else:
+        assert found.depth == by.stages - 1
+        assert [x.number for x in found.steps if x.nbytes] == [*range(8 - by.stages + 2)]
+
+
+def test_what_lies_in_its_memory_is_said():
+    """Of instructions it is asked of the kernel; of a GPU that has none of them nothing is said."""
+    sch = scheduled(product("float16", 128, 128, 128)[0], TILE._replace(loads="tma"))
+    told = str(gpu_report(sch, "H100"))
+    assert "no two threads race: proved\nevery access is within its buffer: proved\n" in told
+    assert gpu_report(sch, "A100").out_of_bounds
+
+
+def test_registers_that_are_too_few():
+    """They were written beyond (which ended the process in simulation)."""
+    text = scheduled(product("float16", 128, 128, 128)[0]).mod["main"].script()
+    few = text.replace("alloc_buffer((32, 64)", "alloc_buffer((32, 16)")
+    few = few.replace("sums[t, x]", "sums[t, x % 16]")
+    few = few.replace("sums[t, x * 2 + y]", "sums[t, (x * 2 + y) % 16]")
+    for target in (SIM, "cuda -arch=sm_90a"):
+        with pytest.raises(PassError, match="takes 64 registers of sums .* and there are 512"):
+            mlc.compile(mlc.script.from_source(few), target=target)

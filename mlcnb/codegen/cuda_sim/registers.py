@@ -21,7 +21,6 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from itertools import product
-from math import prod
 from typing import Any
 
 from mlcnb.arith import Analyzer
@@ -256,15 +255,6 @@ def lane_of(call: e.Call, launch: Launch, func: PrimFunc) -> Var:
             where=call,
             root=func,
             hint=f"bind a loop of {WARP} to threadIdx.x, and other threads to y and z",
-        )
-    threads = prod(p.as_int(x.dom.extent) or 0 for x in launch.in_block.values())
-    if call.op == wgmma.WGMMA and threads % wgmma.WARPGROUP:
-        raise CodegenError(
-            f"ptx_wgmma is done by warpgroups of {wgmma.WARPGROUP} threads, and a block has "
-            f"{threads}",
-            where=call,
-            root=func,
-            hint="bind a multiple of 4 to threadIdx.y",
         )
     return axis.var
 

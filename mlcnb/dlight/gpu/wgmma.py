@@ -7,7 +7,7 @@ for i, j, k: C[i, j] += A[i, k] * B[k, j]    blocks of 128 x 256 of C, two warpg
                                              C = sums, and what is done with them
 
     dl.ApplyDefaultSchedule(dl.gpu.WarpgroupMatmul(), dl.gpu.Matmul(), dl.gpu.Fallback())
-    dl.gpu.WarpgroupMatmul(loads="tma")      tiles as boxes (cp.async.bulk.tensor), by one thread
+    dl.gpu.WarpgroupMatmul(loads="tma")      tiles as boxes (cp.async.bulk.tensor), by one more warp
 
 Checked by simulation and offline compilation, not yet on a GPU: so no default takes it. The kernel
 is a program of its own (`wgmma_program`), put in the place of a product and of what is done with it
@@ -49,7 +49,7 @@ class Tile(NamedTuple):
         groups: warpgroups, of 64 rows each.
         columns: a multiple of 64, at most 256.
         stages: tiles of each operand that there is room for: one is used, the others are fetched.
-        loads: "cp.async", pieces by all threads; "tma", boxes that one thread has copied.
+        loads: "cp.async", pieces by all threads; "tma", boxes that one more warp has copied.
     """
 
     groups: int = 2
@@ -65,7 +65,7 @@ class Tile(NamedTuple):
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return self.groups * WARPGROUP
+        return self.groups * WARPGROUP + (32 if self.loads == "tma" else 0)
 
 
 #: two blocks on a multiprocessor; and one, of which a step's products take longer than its copies

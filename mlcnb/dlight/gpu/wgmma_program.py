@@ -7,8 +7,13 @@ for k in tiles of 64:
     sums += A[k % 4] @ B[k % 4]               T.ptx_wgmma, four products of 16, and a wait
 C = sums                                      two columns at once
 
-With loads="tma" one thread has the tiles copied as boxes (`cp.async.bulk.tensor`), and all wait for
-the barrier of the stage in the place of a group.
+With loads="tma" the last warp has the tiles copied as boxes (`cp.async.bulk.tensor`), as far ahead
+of the others as there are stages; barriers of each stage say that it is full, and empty again. No
+barrier of the block is needed once they are made (`tir.access.phases` proves it).
+
+for k in tiles of 64:                         each warp at its own pace
+    the last warp: wait EMPTY[k % 4]; expect FULL[k % 4]; boxes of tile k
+    the others:    wait FULL[k % 4]; sums += …; arrive EMPTY[k % 4]
 
 A tile lies in lines of 128 bytes, along k or along the side as the operand does outside: rows along
 k, or panels of 64 elements of a side with a line for each k. Piece n of 16 bytes of a line lies at
@@ -46,7 +51,7 @@ class WarpgroupProduct:
 
     def function(self) -> PrimFunc:
         """A function without parameters: its buffers are those of the product."""
-        rows, columns, groups = self.by.rows, self.by.columns, self.by.groups
+        rows, columns, warps = self.by.rows, self.by.columns, self.by.threads // WARP
         down, across = -(-self.of.a.length // rows), -(-self.of.b.length // columns)
         block = self.block
 
@@ -54,7 +59,7 @@ class WarpgroupProduct:
         def main():
             for i_0 in T.thread_binding(down, thread="blockIdx.y"):
                 for j_0 in T.thread_binding(across, thread="blockIdx.x"):
-                    for w in T.thread_binding(groups * 4, thread="threadIdx.y"):
+                    for w in T.thread_binding(warps, thread="threadIdx.y"):
                         for t in T.thread_binding(WARP, thread="threadIdx.x"):
                             block(i_0 * rows, j_0 * columns, w, t)
 
@@ -72,9 +77,11 @@ class WarpgroupProduct:
                 sums[t, x] = T.float32(0)
             if self.by.loads == "tma":
                 self.by_boxes(A, B, sums, i, j, w, t)
+                if w < self.by.groups * 4:
+                    self.store(sums, i, j, w, t)
             else:
                 self.by_pieces(A, B, sums, i, j, w, t)
-            self.store(sums, i, j, w, t)
+                self.store(sums, i, j, w, t)
 
     @T.macro
     def by_pieces(self, A, B, sums, i, j, w, t):
@@ -91,27 +98,27 @@ class WarpgroupProduct:
 
     @T.macro
     def by_boxes(self, A, B, sums, i, j, w, t):
-        """The sums; one thread has boxes copied, a barrier for each stage tells when they came."""
-        stages = T.meta_var(self.by.stages)
-        T.create_barriers(stages)
+        """The sums; the last warp has boxes copied, the others multiply."""
+        stages, multiplying = T.meta_var((self.by.stages, self.by.groups * 4))
+        T.create_barriers(2 * stages)
         if w * WARP + t == 0:
             for s in T.unroll(stages):
                 T.ptx_init_barrier_thread_count(s, 1)
+                T.ptx_init_barrier_thread_count(stages + s, multiplying * WARP)
         T.tvm_storage_sync("shared")
-        if w * WARP + t == 0:
-            for s in T.unroll(min(stages - 1, self.steps)):
-                self.fetch_boxes(A, B, i, j, s)
         for k in T.serial(self.steps):
-            T.ptx_wait_barrier(k % stages, k // stages % 2)
-            T.tvm_storage_sync("shared")
-            if k + (stages - 1) < self.steps:
-                if w * WARP + t == 0:
-                    self.fetch_boxes(A, B, i, j, k + (stages - 1))
-            self.multiply(A, B, sums, k % stages, w, t)
+            if w == multiplying:
+                if t == 0:
+                    T.ptx_wait_barrier(stages + k % stages, (k // stages + 1) % 2)
+                    self.fetch_boxes(A, B, i, j, k)
+            if w < multiplying:
+                T.ptx_wait_barrier(k % stages, k // stages % 2)
+                self.multiply(A, B, sums, k % stages, w, t)
+                T.ptx_arrive_barrier(stages + k % stages)
 
     @T.macro
     def fetch_boxes(self, A, B, i, j, k):
-        """The tiles of a step, whose bytes the barrier of its stage waits for."""
+        """The tiles of a step, whose bytes fill its stage."""
         stage = T.meta_var(k % self.by.stages)
         T.ptx_arrive_barrier_expect_tx(stage, (self.by.rows + self.by.columns) * STEP * SIZE)
         self.fetch_box(A, self.of.a, self.by.rows, i, k, stage)

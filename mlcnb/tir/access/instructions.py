@@ -50,10 +50,14 @@ def _prefetch(reading: Reading, n: e.Call) -> None:
 
 
 def _async_copy(reading: Reading, n: e.Call) -> None:
-    """`ptx_cp_async`: so many bytes here are read, as many there are written."""
+    """`ptx_cp_async`: bytes here are read, if a condition holds, and as many there are written."""
     to, at, source, start, size, *holds = n.args
     reading._visit_all((at, start, size, *holds))
+    outer = reading._scope
+    for condition in holds:
+        reading._scope = reading._scope.under(n, condition)
     _elements(reading, source, start, p.as_int(size), n, False)
+    reading._scope = outer
     _elements(reading, to, at, p.as_int(size), n, True)
 
 
@@ -123,7 +127,7 @@ def _over(
         return
     buffer = reading._behind(reading.pointer(pointer))
     steps = None if buffer is None else _steps(buffer)
-    if buffer is None or steps is None or buffer.dtype != n.dtype:
+    if buffer is None or steps is None or buffer.dtype != n.dtype or not count:
         reading._whole(pointer, n, (is_write,))
         return
     place = Var("element", first.dtype)
@@ -158,15 +162,12 @@ def _read_over(
 def _elements(
     reading: Reading, pointer: Any, first: PrimExpr, size: int | None, n: e.Call, is_write: bool
 ) -> None:
-    """So many bytes from an offset on; of memory of several dimensions any of them."""
-    if not isinstance(pointer, Var):
-        reading._visit(pointer)
+    """So many bytes from an offset on."""
+    lanes = (size or 0) // n.dtype.nbytes
+    buffer = reading._behind(reading.pointer(pointer)) if isinstance(pointer, Var) else None
+    if buffer is None or buffer.ndim != 1 or buffer.dtype != n.dtype or not lanes:
+        _over(reading, pointer, first, lanes, n, is_write)
         return
-    buffer = reading._behind(reading.pointer(pointer))
-    if buffer is None or buffer.ndim != 1 or buffer.dtype != n.dtype or not size:
-        reading._whole(pointer, n, (is_write,))
-        return
-    lanes = size // n.dtype.nbytes
     index = first if lanes == 1 else e.Ramp(first, p.const(1, first.dtype), lanes)
     reading._note(buffer, n, (index,), is_write)
 

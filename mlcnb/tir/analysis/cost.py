@@ -24,7 +24,7 @@ from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import AccessDetector
-from mlcnb.tir.analysis.kernels import is_launch, launch_of
+from mlcnb.tir.analysis.kernels import is_launch, launch_of, numbered
 from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of, statements
 from mlcnb.tir.analysis.wgmma import DEPTH, WGMMA, Product
 from mlcnb.tir.buffer import Buffer, BufferLoad
@@ -112,6 +112,8 @@ class _Flops(StmtFunctor):
         self.axes: set[Var] = set()
         #: operations of each loop and block
         self.nested: dict[s.Stmt, PrimExpr] = {}
+        #: threads of a block of a launch, and their numbers on its axes
+        self.block: tuple[int, dict[Var, Any]] = 0, {}
         #: how often the block around runs
         self.outer = number(1)
 
@@ -124,8 +126,14 @@ class _Flops(StmtFunctor):
         return self.visit_stmt(n.body, runs)  # type: ignore[no-any-return]
 
     def visit_if_then_else_(self, n: s.IfThenElse, runs: PrimExpr) -> PrimExpr:
-        """The dearer side counts."""
+        """The dearer side counts; of products on tensor cores those of the warps that come by."""
         found = [self.visit_stmt(side, runs) for side in bodies(n)]
+        threads, axes = self.block
+        holds = evaluate(n.condition, axes, None) if axes and _on_tensor_cores(n) else None
+        if holds is not None:
+            come = int(np.count_nonzero(np.broadcast_to(holds, threads)))
+            parts = zip(found, (come, threads - come), strict=False)
+            return self.total(p.floordiv(x * count, threads) for x, count in parts)
         return self.analyzer.simplify(p.maximum(*found, *[number(0)] * (2 - len(found))))
 
     def visit_buffer_store_(self, n: s.BufferStore, runs: PrimExpr) -> PrimExpr:
@@ -148,8 +156,12 @@ class _Flops(StmtFunctor):
             return self.visit_inside(n, runs)
         self.analyzer.bind(n.node.var, Range(p.const(0, n.node.var.dtype), n.value))
         self.axes.add(n.node.var)
+        outer = self.block
+        self.block = outer if outer[1] else numbered(launch_of(n))
         found = self.visit_inside(n, self.repeated(n.value, runs))
-        return self.over_launch(n, found, runs)
+        found = self.over_launch(n, found, runs)
+        self.block = outer
+        return found
 
     def over_launch(self, n: s.AttrStmt, found: PrimExpr, runs: PrimExpr) -> PrimExpr:
         """What is found, summed over the axes that it depends on, if it depends on nothing else."""
@@ -206,6 +218,10 @@ class _Flops(StmtFunctor):
         for count in counts:
             result = p.add(result, count)
         return self.analyzer.simplify(result)
+
+
+def _on_tensor_cores(n: s.Stmt) -> bool:
+    return any(isinstance(x, e.Call) and _mma_flops(x) > 0 for x in walk(n))
 
 
 def number(x: int) -> PrimExpr:

@@ -12,11 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
-from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -88,6 +92,16 @@ def launch_of(n: s.Stmt) -> Launch:
         axes[n.node.thread_tag] = n.node
         n = n.body
     return Launch(axes, n)
+
+
+def numbered(launch: Launch) -> tuple[int, dict[Var, Any]]:
+    """How many threads a block has, and of each of its axes all their numbers, x fastest."""
+    extents = [p.as_int(axis.dom.extent) or 0 for axis in launch.in_block.values()]
+    threads, step, places = prod(extents), 1, {}
+    for axis, extent in zip(launch.in_block.values(), extents, strict=True):
+        places[axis.var] = np.arange(threads) // step % max(extent, 1)
+        step *= extent
+    return threads, places
 
 
 def launches_in(n: s.Stmt) -> Launch:

@@ -28,7 +28,7 @@ from mlcnb.core.node import Node, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
-from mlcnb.tir.access.inside import check_bounds
+from mlcnb.tir.access.inside import OutOfBounds, check_bounds
 from mlcnb.tir.analysis.structure import allocations, statements
 from mlcnb.tir.analysis.wrapping import may_wrap
 from mlcnb.tir.buffer import Buffer, BufferLoad
@@ -39,6 +39,8 @@ from mlcnb.tir.function import PrimFunc
 BOUNDS = ("prove", "check", "trust")
 #: attribute of a function whose accesses have to be checked while it runs
 CHECKED = "tir.bounds"
+#: instructions that get pointers
+_TOLD = ("tir.ptx_cp_async", "tir.ptx_cp_async_bulk", "tir.ptx_ldmatrix")
 _TRUST = 'compile with bounds="trust" if you know better'
 _CALLS = frozenset(
     "tir." + name
@@ -69,7 +71,7 @@ def secured(func: PrimFunc, bounds: str = "check", functions: Iterable[str] = ()
     if bounds == "trust":
         return _attributed(func, None)
     _Memory(func).check(frozenset(functions))
-    problems = [x for x in check_bounds(func) if isinstance(x.access.node, BufferLoad | s.Stmt)]
+    problems = [x for x in check_bounds(func) if _is_told(x)]
     wrapped = may_wrap(func)
     for x in sorted(problems, key=lambda x: not x.certain):
         if bounds == "prove" or (x.certain and wrapped is None):
@@ -82,6 +84,14 @@ def secured(func: PrimFunc, bounds: str = "check", functions: Iterable[str] = ()
             hint='use int64, or compile with bounds="check"',
         )
     return _attributed(func, "check" if problems or wrapped is not None else None)
+
+
+def _is_told(x: OutOfBounds) -> bool:
+    """True for what loads and stores touch, and instructions of which it is known; for others
+    `verify_gpu_code` asks.
+    """
+    node, is_known = x.access.node, x.access.indices is not None
+    return isinstance(node, BufferLoad | s.Stmt) or (is_known and node.op in _TOLD)
 
 
 def _attributed(func: PrimFunc, value: str | None) -> PrimFunc:
@@ -109,7 +119,7 @@ class _Memory:
 
     def allocated(self, buffer: Buffer) -> e.PrimExpr:
         """The bytes of a buffer that a block allocates: as many as its strides need."""
-        return _wide(_span(buffer)) * buffer.dtype.nbytes if buffer.strides else _bytes(buffer)
+        return _wide(span(buffer)) * buffer.dtype.nbytes if buffer.strides else _bytes(buffer)
 
     def check(self, functions: frozenset[str]) -> None:
         """Refuse views, pointers and calls that may reach other memory."""
@@ -135,7 +145,7 @@ class _Memory:
         plain = not buffer.strides and buffer.elem_offset is None
         if plain and any(buffer is b for b in self.func.buffers):
             return
-        wanted = _wide(_span(buffer)) * buffer.dtype.nbytes
+        wanted = _wide(span(buffer)) * buffer.dtype.nbytes
         offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
         if not all(self.analyzer.can_prove(x >= 0) for x in (*buffer.strides, *offset)):
             raise self.refused(
@@ -193,7 +203,7 @@ def _bytes(buffer: Buffer) -> e.PrimExpr:
     return _product(buffer.shape, buffer.dtype.nbytes)
 
 
-def _span(buffer: Buffer) -> e.PrimExpr:
+def span(buffer: Buffer) -> e.PrimExpr:
     """The elements from the pointer to the last element of a buffer."""
     start = p.const(0, "int64") if buffer.elem_offset is None else _wide(buffer.elem_offset)
     if not buffer.strides:

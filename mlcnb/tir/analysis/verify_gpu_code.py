@@ -9,18 +9,20 @@ On a function after UnifyThreadBinding, where the axes of a kernel stand togethe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from mlcnb.arith import Analyzer
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import Node, walk
+from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import Call, Var
+from mlcnb.ir.expr import Call
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.read import Reading
+from mlcnb.tir.access.scope import Access
 from mlcnb.tir.analysis import kernels
 from mlcnb.tir.analysis.bulk import (
     BARRIER_BYTES,
@@ -39,10 +41,8 @@ from mlcnb.tir.analysis.bulk import (
     bytes_of,
     number_of,
 )
-from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SIZE, WGMMA, Product
-from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SIZE, SUMS, WGMMA, Product, apart
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import bodies, heads
 
 #: the architecture where a target names none: the first with 16-bit floats of both kinds
 DEFAULT_ARCH = "sm_80"
@@ -74,6 +74,8 @@ _SINCE = {
     WGMMA: 90,
     **dict.fromkeys((*BULKS, *BARRIERS), 90),
 }
+#: instructions of warps: their arguments that are registers, how many each thread gives, and bytes
+_OWN = {"tir.ptx_mma": ((6, 8, 2), (8, 4, 2), (10, 4, 4)), "tir.ptx_ldmatrix": ((3, 8, 2),)}
 #: instructions that only this one has: neither older nor newer ones, by its name with an a
 _ONLY = {WGMMA: "sm_90a"}
 
@@ -158,9 +160,10 @@ def _excesses(func: PrimFunc, limits: GpuLimits) -> Iterator[Excess]:
         yield from _shared(launch, limits)
         yield from _instructions(launch, limits)
         yield from _tiles(launch)
+        yield from _registers(launch)
         yield from _barriers(launch)
         yield from _bulk(launch, func)
-        yield from _apart(launch)
+        yield from apart(launch)
 
 
 def _threads(kernel: s.Stmt, launch: kernels.Launch, limits: GpuLimits) -> Iterator[Excess]:
@@ -230,16 +233,12 @@ def _tiles(launch: kernels.Launch) -> Iterator[Excess]:
     """Operands of products of warpgroups that may lie beyond their memory, or begin where the
     instruction cannot find them.
     """
-    calls = [n for n in walk(launch.body) if isinstance(n, Call) and n.op == WGMMA]
-    if not calls:
-        return
-    analyzer = _counting(launch)
     sizes = {n.buffer_var: size for n, _, size in _allocations(launch)}
-    for call in calls:
+    for call, analyzer in _calls(launch, (WGMMA,)):
         made = Product.of(call)
         for first, operand in zip(OPERANDS, (made.a, made.b), strict=True):
             data, begin = call.args[first : first + 2]
-            size, reach = sizes.get(data) or 0, operand.reach(made.count)  # type: ignore[call-overload]
+            size, reach = sizes.get(data) or 0, operand.reach(made.count)
             name = getattr(data, "name", data)
             if not analyzer.can_prove(p.all_of(begin >= 0, (begin + reach) * SIZE <= size)):
                 yield (
@@ -257,39 +256,68 @@ def _tiles(launch: kernels.Launch) -> Iterator[Excess]:
                 )
 
 
-def _counting(launch: kernels.Launch) -> Analyzer:
-    """What knows the bounds of a kernel's axes and loops."""
+def _registers(launch: kernels.Launch) -> Iterator[Excess]:
+    """Instructions of tensor cores whose registers may lie beyond what was allocated."""
+    sizes = {n.buffer_var: size for n, _, size in _allocations(launch)}
+    for call, analyzer in _calls(launch, (*_OWN, WGMMA)):
+        own = _OWN.get(call.op) or ((SUMS, Product.of(call).own, 4),)
+        for at, count, nbytes in own:
+            data, begin = call.args[at : at + 2]
+            size = sizes.get(data)
+            inside = p.all_of(begin >= 0, (begin + count) * nbytes <= (size or 0))
+            if size is not None and not analyzer.can_prove(inside):
+                yield (
+                    f"{call.op.removeprefix('tir.')} takes {count} registers of {data.name} from "
+                    f"element {begin} on, and there are {size // nbytes}",
+                    launch.body,
+                    "more registers, or a place that is proved to lie in them",
+                )
+
+
+def is_verified(access: Access) -> bool:
+    """True for what instructions touch of which it is asked here that it lies in its memory: tiles
+    of warpgroups, boxes, and registers.
+    """
+    op = getattr(access.node, "op", None)
+    return op in (WGMMA, BOX, "tir.ptx_mma") or (op == "tir.ptx_ldmatrix" and access.is_write)
+
+
+def _calls(launch: kernels.Launch, names: Sequence[str]) -> Iterator[tuple[Any, Analyzer]]:
+    """Calls of instructions, and what knows the bounds of axes and loops, and what holds there."""
+    found = [n for n in walk(launch.body) if isinstance(n, Call) and n.op in names]
+    if not found:
+        return
     analyzer = Analyzer()
     for axis in launch.axes.values():
         analyzer.bind(axis.var, axis.dom)
     for n in walk(launch.body):
         if isinstance(n, s.For):
             analyzer.bind(n.loop_var, (n.min, n.extent - 1))
-    return analyzer
+    places = {id(getattr(x.stmt, "value", None)): x for x in Reading(launch.body).statements}
+    for call in found:
+        around = places[id(call)].scope.conditions if id(call) in places else []
+        with analyzer.constraint(*around):
+            yield call, analyzer
 
 
 def _bulk(launch: kernels.Launch, func: PrimFunc) -> Iterator[Excess]:
     """Copies in bulk that begin where the instruction cannot, or may lie beyond shared memory; and
     matrices that are larger than the memory they are said to lie in.
     """
-    calls = [n for n in walk(launch.body) if isinstance(n, Call) and n.op in BULKS]
-    if not calls:
-        return
-    analyzer = _counting(launch)
     sizes = {n.buffer_var: size for n, _, size in _allocations(launch)}
-    given = {x.data: [p.as_int(n) for n in x.shape] for x in func.buffers}
-    for call in calls:
+    given: dict[Any, Any] = {x.data: [p.as_int(n) for n in x.shape] for x in func.buffers}
+    for call, analyzer in _calls(launch, BULKS):
         name, nbytes = str(call.op).removeprefix("tir."), call.dtype.nbytes
         to, at, source, start = call.args[:4]
-        count, size = bytes_of(call), sizes.get(to) or 0  # type: ignore[call-overload]
-        if not analyzer.can_prove(p.all_of(at >= 0, at * nbytes + count <= size)):  # type: ignore[operator]
+        count, size = bytes_of(call), sizes.get(to) or 0
+        if not analyzer.can_prove(p.all_of(at >= 0, at * nbytes + count <= size)):
             yield (
                 f"{name} writes {count:,} bytes of {getattr(to, 'name', to)} from element {at} on, "
                 f"and there are {size:,}",
                 launch.body,
                 "a smaller box, or more shared memory for it",
             )
-        shape = given.get(source, [None])  # type: ignore[call-overload]
+        shape = given.get(source, [None])
         if call.op == BOX and None not in shape:
             made = Matrix.of(call)
             if made.height * made.width > prod(shape):
@@ -302,7 +330,7 @@ def _bulk(launch: kernels.Launch, func: PrimFunc) -> Iterator[Excess]:
         begins = [(to, at, Matrix.of(call).alignment if call.op == BOX else PIECE)]
         begins += [(source, start, PIECE)] if call.op == BULK else []
         for data, begin, unit in begins:
-            if not analyzer.can_prove(p.equal(p.floormod(begin * nbytes, unit), 0)):  # type: ignore[operator]
+            if not analyzer.can_prove(p.equal(p.floormod(begin * nbytes, unit), 0)):
                 yield (
                     f"{name} begins in {getattr(data, 'name', data)} at element {begin}, which may "
                     f"be no multiple of {unit} bytes",
@@ -313,7 +341,8 @@ def _bulk(launch: kernels.Launch, func: PrimFunc) -> Iterator[Excess]:
 
 def _barriers(launch: kernels.Launch) -> Iterator[Excess]:
     """Barriers that are not there, or count what no barrier can."""
-    calls = [n for n in walk(launch.body) if isinstance(n, Call) and n.op in (*BULKS, *BARRIERS)]
+    names = *BULKS, *BARRIERS
+    calls = [n for n in walk(launch.body) if isinstance(n, Call) and n.op in names]
     if not calls:
         return
     made = [n for n in calls if n.op == CREATE]
@@ -325,8 +354,7 @@ def _barriers(launch: kernels.Launch) -> Iterator[Excess]:
             f"one, before all that uses them, of a number from 1 to {MOST_BARRIERS}",
         )
         return
-    analyzer = _counting(launch)
-    for call in calls:
+    for call, analyzer in _calls(launch, names):
         name = str(call.op).removeprefix("tir.")
         number = number_of(call)
         inside = p.all_of(number >= 0, number < count)
@@ -343,30 +371,6 @@ def _barriers(launch: kernels.Launch) -> Iterator[Excess]:
                 f"{name} of {call.args[1]}",
                 launch.body,
                 f"a number from {most[0]} to {most[1]:,}",
-            )
-
-
-def _apart(launch: kernels.Launch) -> Iterator[Excess]:
-    """Products of warpgroups that not all threads of a block come by."""
-    varying = {axis.var for axis in launch.in_block.values()}
-
-    def varies(*parts: Node | None) -> bool:
-        inside = (x for part in parts if part is not None for x in walk(part))
-        return any(
-            x in varying if isinstance(x, Var) else isinstance(x, BufferLoad) for x in inside
-        )
-
-    for n in walk(launch.body):
-        if not isinstance(n, s.Stmt) or not bodies(n) or not varies(*heads(n)):
-            continue
-        if isinstance(n, s.LetStmt):
-            varying.add(n.var)
-        elif any(isinstance(x, Call) and x.op == WGMMA for x in walk(n)):
-            yield (
-                "ptx_wgmma stands under a condition, or in a loop, that differs by thread: the "
-                "four warps of a warpgroup come by together",
-                n,
-                "move it out of the condition",
             )
 
 

@@ -30,12 +30,21 @@ Format".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from mlcnb.arith.evaluate import evaluate
 from mlcnb.core.errors import UnsupportedOpError
+from mlcnb.core.node import Node, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import Launch, numbered
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.functor import bodies, heads
 
 WGMMA = "tir.ptx_wgmma"
 #: rows of a product, k of one, threads that do it, bytes of an element
@@ -164,3 +173,53 @@ def _columns(shape: Any) -> int | None:
 
 def _refused(what: str, hint: str) -> UnsupportedOpError:
     return UnsupportedOpError(f"ptx_wgmma has no {what}", hint=hint)
+
+
+def apart(launch: Launch) -> Iterator[tuple[str, s.Stmt, str]]:
+    """Products that not all threads of a warpgroup come by: what is wrong, where, what to try.
+
+    A condition may take whole warpgroups, and leave the others.
+    """
+    every = _products(launch.body)
+    if not every:
+        return
+    varying, taken = {axis.var for axis in launch.in_block.values()}, set[e.Call]()
+    threads, frame = numbered(launch)
+
+    def varies(*parts: Node | None) -> bool:
+        inside = (x for part in parts if part is not None for x in walk(part))
+        return any(
+            x in varying if isinstance(x, e.Var) else isinstance(x, BufferLoad) for x in inside
+        )
+
+    for n in walk(launch.body):
+        if not isinstance(n, s.Stmt) or not bodies(n) or not varies(*heads(n)):
+            continue
+        if isinstance(n, s.LetStmt):
+            varying.add(n.var)
+            continue
+        found = _products(n)
+        if isinstance(n, s.IfThenElse):
+            holds = evaluate(n.condition, frame, None)
+            for case, mask in ((n.then_case, holds), (n.else_case, np.logical_not(holds))):
+                if case is not None and holds is not None and _is_whole(mask, threads):
+                    taken |= _products(case)
+        if found - taken:
+            yield (
+                "ptx_wgmma stands under a condition, or in a loop, that differs by thread: the "
+                "four warps of a warpgroup come by together", n, "move it out of the condition",
+            )  # fmt: skip
+    if threads % WARPGROUP and every - taken:
+        told = f"ptx_wgmma is done by warpgroups of {WARPGROUP} threads, and a block has {threads}"
+        yield told, launch.body, "bind a multiple of 4 to threadIdx.y"
+
+
+def _products(n: s.Stmt) -> set[e.Call]:
+    return {x for x in walk(n) if isinstance(x, e.Call) and x.op == WGMMA}
+
+
+def _is_whole(holds: Any, threads: int) -> bool:
+    """True if of each warpgroup a condition holds for all threads, or for none."""
+    groups = np.zeros((-(-threads // WARPGROUP), WARPGROUP), bool)
+    groups.flat[:threads] = holds
+    return bool((groups.all(1) | ~groups.any(1)).all())

@@ -7,9 +7,10 @@ with T.launch_thread("threadIdx.x", 8) as tx:        with T.launch_thread("threa
 
 A barrier comes before the first statement that conflicts with one since the last barrier: it reads
 what another thread wrote, or writes what another thread read or wrote; an earlier iteration of a
-loop around both counts. Threads that touch only elements of their own need none. A thread that
-waits for its own asynchronous copies (`ptx_wait_group`) knows nothing of those of others: there a
-barrier follows always.
+loop around both counts. Threads that touch only elements of their own need none, nor does memory
+that copies in bulk fill and phases of barriers are proved to order (`tir.access.phases`). A thread
+that waits for its own asynchronous copies (`ptx_wait_group`) knows nothing of those of others: a
+barrier follows there always.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.phases import ordered_by_phases
 from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.scope import ROOT, Access, Scope, parts
 from mlcnb.tir.access.threads import Pending, Threads, any_conflict
@@ -40,8 +42,8 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
     """`func`, after UnifyThreadBinding, with barriers for memory of a scope ("shared", "warp").
 
     Raises:
-        PassError: a barrier would have to stand where only some of the threads come by, or blocks
-            still have axes.
+        PassError: a barrier would have to stand where only some of the threads come by, copies in
+            bulk are not proved to be ordered by their barriers, or blocks still have axes.
     """
     for block in walk(func.body):
         if isinstance(block, s.Block) and block.iter_vars:
@@ -86,12 +88,16 @@ class Planner:
         self.after: set[int] = set()
         self.followed: set[int] = set()
         self.known = Reading(kernel, func.buffers)
+        #: what phases of barriers order
+        self.ordered = ordered_by_phases(kernel, self.known)
         self.scope = ROOT
         self.entered: dict[tuple[Node, Scope], list[tuple[s.Stmt, Scope]]] = {}
         self.found: dict[tuple[Node, Scope], Waiting] = {}
 
     def placed(self) -> s.Stmt:
         """The kernel with its barriers."""
+        if self.memory == "shared":
+            self.ordered.refuse(self.func)
         self.scan(self.kernel, ())
         return self.place(self.kernel) if self.before or self.after else self.kernel
 
@@ -282,8 +288,10 @@ class Planner:
         return self.found[key]
 
     def in_scope(self, access: Access) -> bool:
-        """True for memory of the scope."""
+        """True for memory of the scope that nothing else orders."""
         scope = access.buffer.scope
+        if access.buffer.data in self.ordered.memory:
+            return False
         return scope.startswith("shared") if self.memory == "shared" else scope == self.memory
 
 
