@@ -142,15 +142,22 @@ def _cut_sides(
     """Cut the sides whose index is `bounded`, up to a constant; False if there is none."""
     found = False
     for side, (start, width) in zip(sides, starts, strict=True):
-        gap = start.minus(bounded).value
-        if gap is not None and width is not None:
-            side.highs.append(last.shifted(gap + width))
-            found = True
-        gap = start.plus(bounded).value
-        if gap is not None:
-            side.lows.append(Sum(gap).minus(last))
-            found = True
+        end = None if width is None else start.shifted(width)
+        found = cut_side(side, start, end, bounded, last) or found
     return found
+
+
+def cut_side(side: Side, low: Sum, high: Sum | None, bounded: Sum, last: Sum) -> bool:
+    """Cut a side from `low` to `high` where bounded <= last speaks of an end, up to a constant;
+    False if it speaks of neither.
+    """
+    above = None if high is None else high.minus(bounded).value
+    if above is not None:
+        side.highs.append(last.shifted(above))
+    below = low.plus(bounded).value
+    if below is not None:
+        side.lows.append(Sum(below).minus(last))
+    return above is not None or below is not None
 
 
 def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Sum, Sum] | None:

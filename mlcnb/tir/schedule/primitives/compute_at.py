@@ -25,7 +25,7 @@ from mlcnb.tir.schedule.legality.promises import (
     why_neither,
     written_buffers,
 )
-from mlcnb.tir.schedule.legality.regions import box_of, known_bounds
+from mlcnb.tir.schedule.legality.regions import boxes_of, known_bounds
 from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import INLINE, Mark, name_of, names_of
@@ -127,12 +127,7 @@ def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> movi
     found: moving.Sides = {}
     for written in block.writes:
         also = threads_that_share(state, loop, written.buffer)
-        boxes = [
-            box_of(tree, b, r, loop, also=also)
-            for b in readers
-            for r in b.reads
-            if r.buffer is written.buffer
-        ]
+        boxes = boxes_of(tree, readers, "reads", written.buffer, loop, also)
         if not boxes:
             continue
         needed = [
