@@ -284,14 +284,8 @@ class PyExprMutator(ExprFunctor):
 
     def visit_seq_expr_(self, op: rx.SeqExpr) -> Any:
         """Blocks, then the result; blocks that are left empty go."""
-        blocks = [b for b in map(self.visit_binding_block, op.blocks) if b.bindings]
-        emitter = self.builder_.emitter
-        with emitter.scope(False) as rest:
-            body = emitter.leaf(self.visit_expr(op.body))
-        if rest:
-            blocks.append(rx.BindingBlock(tuple(rest)))
-        same = body is op.body and identical(blocks, op.blocks)
-        return op if same else rx.SeqExpr(tuple(blocks), body)
+        blocks = [*map(self.visit_binding_block, op.blocks)]
+        return self.builder_.emitter.ended(op, blocks, lambda: self.visit_expr(op.body))
 
     def visit_binding_block_(self, block: rx.BindingBlock) -> Any:
         """Binding by binding; each emits its new form."""

@@ -113,13 +113,7 @@ class Mutator:
         if not isinstance(seq, rx.SeqExpr):
             seq = rx.SeqExpr((), seq)
         blocks = [self.visit_block(block) for block in seq.blocks]
-        with self.emitter.scope(False) as rest:
-            body = self.emitter.leaf(self.substitute(seq.body))
-        if rest:
-            blocks.append(rx.BindingBlock(tuple(rest)))
-        blocks = [b for b in blocks if b.bindings]
-        same = body is seq.body and identical(blocks, seq.blocks)
-        return seq if same else rx.SeqExpr(tuple(blocks), body)
+        return self.emitter.ended(seq, blocks, lambda: self.substitute(seq.body))
 
     def visit_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """All bindings of a block, rewritten."""

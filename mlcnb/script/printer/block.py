@@ -16,10 +16,8 @@ with T.block("C"):
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from mlcnb.core.doc import Doc, Mark, Text, block, join
-from mlcnb.core.node import Node, visit
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops
 from mlcnb.script.printer import values
@@ -33,6 +31,7 @@ from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, sequence, text_string
 from mlcnb.script.ranges import range_end
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.structure import has_block
 from mlcnb.tir.index_map import IndexMap
 
 Statements = Callable[[Printer, s.Stmt], list[Doc]]
@@ -232,16 +231,3 @@ def root_block(p: Printer, body: s.Stmt) -> s.Block | None:
     if isinstance(inner.body, s.BlockRealize) and not inner.alloc_buffers:
         return inner if inner.body.block.iter_vars else None
     return inner if inner.alloc_buffers or has_block(inner.body) else None
-
-
-def has_block(n: Node) -> bool:
-    """True if there is a block in `n`."""
-    found = False
-
-    def enter(x: Any) -> bool:
-        nonlocal found
-        found = found or isinstance(x, s.BlockRealize)
-        return not found and isinstance(x, s.Stmt)
-
-    visit(n, enter)
-    return found

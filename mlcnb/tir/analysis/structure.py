@@ -34,6 +34,11 @@ def statements(n: Node) -> Iterator[s.Stmt]:
         left.extend(reversed(bodies(one)))
 
 
+def has_block(n: Node) -> bool:
+    """True if there is a block in `n`."""
+    return any(isinstance(x, s.BlockRealize) for x in statements(n))
+
+
 def allocations(n: Node) -> list[s.Allocate]:
     """The allocations below and including `n`, in order."""
     return [x for x in walk(n) if isinstance(x, s.Allocate)]
