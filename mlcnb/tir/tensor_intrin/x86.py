@@ -35,7 +35,6 @@ from mlcnb.tir.tensor_intrin.descriptions import (
     dot_of,
     register,
     register_dot,
-    register_taps,
     seen_as,
 )
 
@@ -57,7 +56,7 @@ def vpdpbusd(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
 
 for _lanes in (16, 8):
     register_dot(f"dot_{_lanes}x4_vnni", vpdpbusd, _lanes, "uint8", "int8", "int32")
-    register_taps(f"taps_{_lanes}x4_vnni", vpdpbusd, _lanes, "uint8", "int8", "int32")
+    register_dot(f"taps_{_lanes}x4_vnni", vpdpbusd, _lanes, "uint8", "int8", "int32", taps=True)
 
 
 AVX2_DOT_8x4_INTRIN = "dot_8x4_avx2"
@@ -108,4 +107,4 @@ _BYTES = ("uint8", "int8", "int32")
 register(AVX2_DOT_8x4_U7_INTRIN, dot_8x4_u7_desc, dot_by(added_pairs, 8, *_BYTES))
 register_dot(AVX2_DOT_8x4_INTRIN, added_products, 8, *_BYTES)
 register_dot(AVX512_DOT_16x4_INTRIN, added_products, 16, *_BYTES)
-register_taps(AVX2_TAPS_8x4_INTRIN, added_products, 8, *_BYTES)
+register_dot(AVX2_TAPS_8x4_INTRIN, added_products, 8, *_BYTES, taps=True)

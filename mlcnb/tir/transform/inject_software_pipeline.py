@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mlcnb.core.node import FrozenDict, Node, children, replace, rewrite
+from mlcnb.core.node import FrozenDict, Node, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
@@ -196,17 +196,8 @@ def _is_doubled(stmts: Sequence[s.Stmt], buffer: Buffer) -> bool:
 
 def doubled(stmt: s.Stmt) -> list[Buffer]:
     """The buffers that blocks of a statement ask two versions of."""
-    found: list[Buffer] = []
-
-    def visit(n: Node) -> None:
-        if isinstance(n, s.Block) and DOUBLE in n.annotations:
-            found.append(n.writes[int(n.annotations[DOUBLE])].buffer)
-        for part in children(n):
-            if isinstance(part, s.Stmt):
-                visit(part)
-
-    visit(stmt)
-    return found
+    asking = (x for x in statements(stmt) if isinstance(x, s.Block) and DOUBLE in x.annotations)
+    return [x.writes[int(x.annotations[DOUBLE])].buffer for x in asking]
 
 
 # what comes out
