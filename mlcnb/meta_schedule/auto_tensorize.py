@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from math import prod
 from typing import Any
 
 from mlcnb.core.node import children, walk
@@ -211,10 +212,7 @@ def tile_with_intrin(
 
 
 def _product(info: BlockInfo, group: Sequence[int]) -> int:
-    total = 1
-    for n in group:
-        total *= info.extents[n] or 1
-    return total
+    return prod(info.extents[n] or 1 for n in group)
 
 
 def _copied(

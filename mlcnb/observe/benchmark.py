@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -265,14 +265,20 @@ def peak(threads: int | None = None, dtype: str = "float32", seconds: float = 0.
     used = threads or get_num_threads()
     run, flops = peak_kernel(used, dtype)
     x, y = np.full(Target("llvm").lanes(dtype), 0.5, dtype), np.zeros(used, dtype)
-    _, clock = clock_for(used, True)
-    with fixed_threads(used):
+    return flops / fastest(run, (x, y), used, seconds) / 1e9
+
+
+def fastest(run: Any, args: Sequence[Any], threads: int, seconds: float) -> float:
+    """Seconds of the fastest run of a program of its own, of those that so much time allows."""
+    _, clock = clock_for(threads, True)
+    with fixed_threads(threads):
+        run(*args)
         best, end = float("inf"), time.perf_counter() + seconds
-        while time.perf_counter() < end:
+        while best == float("inf") or time.perf_counter() < end:
             start = clock()
-            run(x, y)
+            run(*args)
             best = min(best, clock() - start)
-    return flops / best / 1e9
+    return best
 
 
 def peak_kernel(

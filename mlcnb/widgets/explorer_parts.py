@@ -26,7 +26,7 @@ from mlcnb.view.loops import loop_tree
 from mlcnb.view.parts import Code, Column, Fold, Line, Part, Table, Title, heads
 from mlcnb.view.program import folded
 from mlcnb.view.registry import shows
-from mlcnb.view.schedule import call_text, own_names
+from mlcnb.view.schedule import call_text, own_names, step_cells
 from mlcnb.view.words import clip, count, listed, memory, plural
 from mlcnb.widgets.storyboard import margins, missed, predicted
 
@@ -108,14 +108,9 @@ def steps(page: Any, sch: Any, names: Sequence[str]) -> Table:
     columns += [Column(x, "number") for x in ("L1 misses", "L2 misses", "vector", "tasks")]
     rows = []
     for step in sch.steps:
-        sign = (
-            ">" if step.number == sch.position else "(undone)" if step.number > sch.position else ""
-        )
-        call = (
-            "as given" if step.instruction is None else clip(call_text(sch, step, kinds=False), 120)
-        )
         known = known_words(page._checks.badge(sch, step))
-        rows.append((sign, str(step.number), call, known, *figures(page, step.mod, names)))
+        cells = step_cells(sch, step, kinds=False)
+        rows.append((*cells, known, *figures(page, step.mod, names)))
     return Table(columns, rows, ROWS, "sch.steps")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from math import prod
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError
@@ -393,7 +394,4 @@ def nbytes(info: Any) -> int | None:
     shape = static_shape(info)
     if shape is None or info.dtype is None:
         return None
-    total = info.dtype.nbytes
-    for dim in shape:
-        total *= dim
-    return total
+    return prod(shape, start=info.dtype.nbytes)

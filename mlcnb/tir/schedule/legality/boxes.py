@@ -8,14 +8,13 @@ of the box is touched; without it the box may be too large, never too small.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mlcnb.arith.digits import contiguous
 from mlcnb.arith.extremes import Span, at_most, extremes
 from mlcnb.arith.reading import Context, larger, of, smaller
-from mlcnb.arith.sum import ZERO, Bounds, Sum
+from mlcnb.arith.sum import ZERO, Bounds, Sum, mentions_any
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -177,13 +176,6 @@ def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Sum, Sum] | None:
     loops = {t: c for t, c in gap.terms.items() if mentions_any(t, context.bounds)}
     rest = {t: -c for t, c in gap.terms.items() if t not in loops}
     return Sum(0, loops), Sum(-gap.const, rest)
-
-
-def mentions_any(atom: Any, variables: Container[e.Var]) -> bool:
-    """Whether one of the variables stands in an atom of a sum."""
-    if isinstance(atom, e.Var):
-        return atom in variables
-    return any(v in variables for v in atom.variables())
 
 
 def inside(part: Box, whole: Box, known: Mapping[e.Var, Bounds]) -> bool:
