@@ -262,22 +262,14 @@ def definable_vars(info: Any) -> tuple[Var, ...]:
 
 
 def _definable(info: Any) -> Iterator[Var]:
-    if isinstance(info, TensorStructInfo):
-        yield from _plain(info.dims or ())
-    elif isinstance(info, ShapeStructInfo):
-        yield from _plain(info.values or ())
-    elif isinstance(info, PrimStructInfo):
-        yield from _plain((info.value,))
-    elif isinstance(info, TupleStructInfo):
-        for each in info.fields:
-            yield from _definable(each)
+    parts: Any = ()
+    if isinstance(info, TupleStructInfo):
+        parts = info.fields
     elif isinstance(info, FuncStructInfo):
-        for each in info.params or ():
-            yield from _definable(each)
-
-
-def _plain(values: Iterable[Any]) -> Iterator[Var]:
-    return (v for v in values if isinstance(v, Var))
+        parts = info.params or ()
+    for each in parts:
+        yield from _definable(each)
+    yield from (v for v in _values(info) if isinstance(v, Var))
 
 
 def match_vars(pattern: Any, given: Any, found: dict[Var, PrimExpr]) -> None:
