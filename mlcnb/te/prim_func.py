@@ -29,6 +29,7 @@ from mlcnb.tir.analysis.made import note_made
 from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.reducers import stored
 from mlcnb.tir.stmt import (
     Block,
     BlockRealize,
@@ -37,7 +38,6 @@ from mlcnb.tir.stmt import (
     For,
     ForKind,
     IterVar,
-    LetStmt,
     Reduce,
     Stmt,
     seq,
@@ -349,9 +349,7 @@ def _reduction(
         values[var] = BufferLoad(buffer, indices)
     values.update(zip(reduce.combiner.rhs, sources, strict=True))
     results = [_replaced(r, values) for r in reduce.combiner.result]
-    if len(buffers) == 1:
-        return init, _store(buffers[0], results[0], indices)
-    return init, _store_together(buffers, results, indices)
+    return init, stored([_store(b, r, indices) for b, r in zip(buffers, results, strict=True)])
 
 
 def _with_identity(reduce: Reduce) -> list[tuple[PrimExpr, PrimExpr]]:
@@ -360,17 +358,6 @@ def _with_identity(reduce: Reduce) -> list[tuple[PrimExpr, PrimExpr]]:
 
 def _guarded(condition: PrimExpr, source: PrimExpr, identity: PrimExpr) -> PrimExpr:
     return p.if_then_else(condition, source, identity)
-
-
-def _store_together(
-    buffers: list[Buffer], results: list[PrimExpr], indices: tuple[Var, ...]
-) -> Stmt:
-    """All results are computed before the first is stored."""
-    temporaries = [Var(f"v_{b.name}", r.dtype) for b, r in zip(buffers, results, strict=True)]
-    stmt = seq(*(_store(b, t, indices) for b, t in zip(buffers, temporaries, strict=True)))
-    for var, value in zip(reversed(temporaries), reversed(results), strict=True):
-        stmt = LetStmt(var, value, stmt)
-    return stmt
 
 
 def _check_bound(func: PrimFunc) -> None:

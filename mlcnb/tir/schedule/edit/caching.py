@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node, replace
@@ -13,6 +13,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.edit.rebuild import Rebuilder
+from mlcnb.tir.schedule.legality.dependence import is_covered
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import State
 from mlcnb.tir.schedule.record.tree import Edit, Tree
@@ -131,6 +132,23 @@ def last_of(place: s.Stmt) -> s.Stmt:
     """The last statement in a loop or block."""
     body = place.body  # type: ignore[attr-defined]
     return body.seq[-1] if isinstance(body, s.SeqStmt) else body  # type: ignore[no-any-return]
+
+
+def refuse_uncovered(
+    state: State, primitive: str, readers: Iterable[s.Block], buffer: Buffer, block: s.Block
+) -> None:
+    """Refuse readers of elements that the block has not written in the same iteration.
+
+    Raises:
+        ScheduleError: naming the first of them.
+    """
+    for reader in readers:
+        if not is_covered(state.tree, reader, buffer, [block]):
+            raise state.refusal(
+                f"{primitive}: {name_of(reader)} may read elements of {buffer.name} that "
+                f"{name_of(block)} does not write in the same iteration",
+                reader,
+            )
 
 
 def replace_block(edit: Edit, block: s.Block, rebuilder: Rebuilder) -> None:

@@ -28,10 +28,10 @@ from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferRegion
-from mlcnb.tir.schedule.edit.caching import chosen_buffer, refuse_views
+from mlcnb.tir.schedule.edit.caching import chosen_buffer, refuse_uncovered, refuse_views
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.legality.boxes import Box
-from mlcnb.tir.schedule.legality.dependence import is_covered, why_inputs_change
+from mlcnb.tir.schedule.legality.dependence import why_inputs_change
 from mlcnb.tir.schedule.legality.promises import is_output_block, why_neither
 from mlcnb.tir.schedule.legality.regions import bindings, box_of
 from mlcnb.tir.schedule.record.facts import does
@@ -127,13 +127,7 @@ def _refuse(state: State, block: Block, buffer: Buffer, readers: list[Block]) ->
         raise state.refusal(
             f"{NAME}: what {name_of(block)} has made cannot be kept: {reason}", block
         )
-    for reader in readers:
-        if not is_covered(tree, reader, buffer, [block]):
-            raise state.refusal(
-                f"{NAME}: {name_of(reader)} may read elements of {buffer.name} that "
-                f"{name_of(block)} does not write in the same iteration",
-                reader,
-            )
+    refuse_uncovered(state, NAME, readers, buffer, block)
 
 
 def _overlaps(state: State, block: Block, buffer: Buffer, place: For) -> list[_Overlap]:
