@@ -23,7 +23,7 @@ from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import map_bodies, substitute
 from mlcnb.tir.stmt import Allocate, DeclBuffer, Stmt, flattened
-from mlcnb.tir.transform.storage_plan import Home, Lives, homes
+from mlcnb.tir.transform.storage_plan import Home, Life, Lives, homes
 
 
 def rewrite_storage(func: PrimFunc, at_least: int = 0) -> PrimFunc:
@@ -35,7 +35,8 @@ def rewrite_storage(func: PrimFunc, at_least: int = 0) -> PrimFunc:
         at_least: smaller allocations, in bytes, are left alone: they live in registers or on the
             stack, which the code generator shares by itself.
     """
-    if sum(isinstance(x, Allocate) for x in statements(func.body)) < 2:
+    made = (Life(x, ()) for x in statements(func.body) if isinstance(x, Allocate))
+    if sum((x.bits or 0) // 8 >= at_least for x in made) < 2:
         return func
     found = homes(Lives(func.body), at_least)
     shared = [h for h in found if len(h.members) > 1 and h.bits is not None and not h.is_special]
