@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, identical, replace
+from mlcnb.core.node import identical, replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import merge
@@ -143,9 +143,7 @@ class _Merger:
         for binding in body.bindings:
             callee = binding.value.op
             if callee not in locals_:
-                inner: Any = self.table.functions[callee]
-                attrs = {k: v for k, v in inner.attrs.items() if k != "Primitive"}
-                inner = replace(inner, attrs=FrozenDict(attrs))
+                inner: Any = self.table.functions[callee].without_attr("Primitive")
                 locals_[callee] = rx.Var(names.fresh("local_func"), inner.struct_info)
                 made.append(rx.VarBinding(locals_[callee], inner))
             var = rx.Var(binding.var.name_hint, binding.var.struct_info, binding.var.span)
