@@ -209,8 +209,7 @@ class Emitter:
             body = self.leaf(result())
         last = (rx.BindingBlock(tuple(rest)),) if rest else ()
         kept = tuple(b for b in (*blocks, *last) if b.bindings)
-        same = body is seq.body and identical(kept, seq.blocks)
-        return seq if same else rx.SeqExpr(kept, body)
+        return replace(seq, blocks=kept, body=body)
 
     def _function(self, func: rx.Function) -> rx.Function:
         body = self.seq_expr(func.body)

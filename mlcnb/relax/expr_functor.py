@@ -221,8 +221,7 @@ class PyExprMutator(ExprFunctor):
 
     def visit_shape_expr_(self, op: rx.ShapeExpr) -> Any:
         """Dimension by dimension."""
-        values = tuple(map(self.visit_prim_expr, op.values))
-        return op if identical(values, op.values) else rx.ShapeExpr(values)
+        return replace(op, values=tuple(map(self.visit_prim_expr, op.values)))
 
     def visit_prim_value_(self, op: rx.PrimValue) -> Any:
         """The scalar."""
@@ -243,8 +242,7 @@ class PyExprMutator(ExprFunctor):
         if isinstance(expr, rx.Call):
             return self._rebuilt_call(expr)
         if isinstance(expr, rx.Tuple):
-            fields = tuple(map(self.visit_expr, expr.fields))
-            return expr if identical(fields, expr.fields) else rx.Tuple(fields)
+            return replace(expr, fields=tuple(map(self.visit_expr, expr.fields)))
         if isinstance(expr, rx.TupleGetItem):
             return replace(expr, tuple_value=self.visit_expr(expr.tuple_value))
         if isinstance(expr, rx.If):
@@ -311,8 +309,7 @@ class PyExprMutator(ExprFunctor):
     def _emit_as(self, binding: rx.Binding, var: rx.Var, value: Any) -> None:
         if var is not binding.var:
             self._remap[binding.var] = var
-        same = var is binding.var and value is binding.value
-        self.builder_.emit_normalized(binding if same else replace(binding, var=var, value=value))
+        self.builder_.emit_normalized(replace(binding, var=var, value=value))
 
     def _typed(self, var: rx.Var, value: Any) -> rx.Var:
         info = infer(value, self.builder_.emitter.functions)

@@ -168,8 +168,7 @@ class Mutator:
         return self.substitute(value)
 
     def _match_cast(self, binding: rx.MatchCast) -> None:
-        value = self.substitute(binding.value)
-        kept = binding if value is binding.value else replace(binding, value=value)
+        kept = replace(binding, value=self.substitute(binding.value))
         new = self.visit_match_cast(kept)
         if new is None:
             self._append(kept)
@@ -225,8 +224,7 @@ class Mutator:
         if kind is rx.Call:
             return self._substitute_call(value)
         if kind is rx.Tuple:
-            fields = tuple(map(self.substitute, value.fields))
-            return value if identical(fields, value.fields) else rx.Tuple(fields)
+            return replace(value, fields=tuple(map(self.substitute, value.fields)))
         if kind is rx.TupleGetItem:
             return replace(value, tuple_value=self.substitute(value.tuple_value))
         return value

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError
-from mlcnb.core.node import Node, identical, map_children, replace, visit
+from mlcnb.core.node import Node, map_children, replace, visit
 from mlcnb.ir.expr import IntImm, PrimExpr, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.relax.expr import Expr, ShapeExpr, shape_expr
@@ -332,8 +332,7 @@ def erase_to_well_defined(info: Any, defined: Any = None, var_map: Any = None) -
 
 def _erase(info: Any, known: set[Any]) -> Any:
     if isinstance(info, TupleStructInfo):
-        fields = tuple(_erase(f, known) for f in info.fields)
-        return info if identical(fields, info.fields) else TupleStructInfo(fields)
+        return replace(info, fields=tuple(_erase(f, known) for f in info.fields))
     held = getattr(info, "shape", None)
     lost = held is not None and not isinstance(held, ShapeExpr) and held not in known
     if not lost and all(v in known for v in symbolic_vars(info)):

@@ -32,10 +32,12 @@ def apply(spell: Callable[..., Any], node: Node, inputs: list[Any]) -> list[Any]
         SpellingError: it failed.
     """
     check_inputs(spell, node, inputs)
-    with guarded(node, inputs):
+    try:  # as `guarded`, without the calls of a context for every node
         result = spell(node, *inputs)
         results = list(result) if isinstance(result, tuple | list) else [result]
         return [None if r is None else node.emit(r) for r in results]
+    except (MLCError, MemoryError, *UNPLANNED) as error:
+        raise typed(error, node, inputs) from error
 
 
 @contextmanager
