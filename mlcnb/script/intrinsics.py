@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.script.operators import BITS
 
 #: the result has the dtype of the first argument
 _LIKE_FIRST = frozenset(
@@ -75,14 +76,6 @@ TYPED = frozenset(
 )
 #: of those, the result dtype is the last thing in the parentheses
 TYPED_LAST = frozenset({"tvm_struct_get"})
-#: written with a Python operator: name -> (operator, precedence)
-OPERATORS = {
-    "bitwise_or": ("|", 7),
-    "bitwise_xor": ("^", 8),
-    "bitwise_and": ("&", 9),
-    "shift_left": ("<<", 10),
-    "shift_right": (">>", 10),
-}
 #: other words for an intrinsic
 SYNONYMS = {
     "power": "pow",
@@ -97,7 +90,7 @@ WRITTEN = {"tvm_call_packed": "call_packed", "tvm_call_cpacked": "call_cpacked"}
 
 def names() -> frozenset[str]:
     """Everything that may stand after `T.` as an intrinsic."""
-    known = {*_LIKE_FIRST, *_LIKE_SECOND, *_BOOL, *_FIXED, *TYPED, *SYNONYMS, *OPERATORS}
+    known = {*_LIKE_FIRST, *_LIKE_SECOND, *_BOOL, *_FIXED, *TYPED, *SYNONYMS, *BITS}
     return frozenset({*known, "bitwise_not"})
 
 
@@ -109,7 +102,7 @@ def result_dtype(name: str, args: tuple[PrimExpr, ...]) -> DType | None:
         return args[1].dtype
     if not args:
         return None
-    if name in _LIKE_FIRST or name in OPERATORS or name == "bitwise_not":
+    if name in _LIKE_FIRST or name in BITS or name == "bitwise_not":
         return args[0].dtype
     if name in _BOOL:
         return dtype("bool").with_lanes(args[0].dtype.lanes)

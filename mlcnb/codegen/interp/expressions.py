@@ -6,7 +6,6 @@ vectors are lists of them.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
@@ -26,11 +25,6 @@ from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.index_check import IndexCheckError
 
 Frame = list
-_EXACTLY: dict[type, Callable[[int, int], int]] = {
-    e.Add: operator.add,
-    e.Sub: operator.sub,
-    e.Mul: operator.mul,
-}
 Closure = Callable[[Frame], Any]
 
 
@@ -83,7 +77,7 @@ class ExpressionCompiler:
 
     def unwrapped(self, x: PrimExpr) -> Closure:
         """Sums and products of integers of at most 32 bits as they are in mathematics."""
-        combine = _EXACTLY.get(type(x))
+        combine = numerics.ARITHMETIC.get(type(x))
         if combine is None or not x.dtype.is_integer or x.dtype.bits > 32:
             return self.compile(x)
         a, b = self.unwrapped(x.a), self.unwrapped(x.b)  # type: ignore[attr-defined]

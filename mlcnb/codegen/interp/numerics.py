@@ -96,10 +96,11 @@ def _checked(name: str, fn: Callable[[int, int], int]) -> Callable[[int, int], i
     return divide
 
 
+#: of numbers without bounds
+ARITHMETIC: dict[type, Scalar] = {kind: NUMBERS[kind] for kind in (e.Add, e.Sub, e.Mul)}
+
 _INTEGER: dict[type, Scalar] = {
-    e.Add: operator.add,
-    e.Sub: operator.sub,
-    e.Mul: operator.mul,
+    **ARITHMETIC,
     e.Div: _checked("division", truncated_divide),
     e.Mod: _checked("remainder", lambda a, b: a - truncated_divide(a, b) * b),
     e.FloorDiv: _checked("floordiv", operator.floordiv),
@@ -107,9 +108,7 @@ _INTEGER: dict[type, Scalar] = {
 }
 
 _FLOAT: dict[type, Scalar] = {
-    e.Add: operator.add,
-    e.Sub: operator.sub,
-    e.Mul: operator.mul,
+    **ARITHMETIC,
     e.Div: floating_divide,
     e.Mod: lambda a, b: float(np.fmod(a, b)),
     e.FloorDiv: lambda a, b: float(np.floor(floating_divide(a, b))),

@@ -18,6 +18,7 @@ from mlcnb.script import build
 from mlcnb.script.dialect import known_key
 from mlcnb.script.frames import NewVar, Sliced, VectorStore, meta_var
 from mlcnb.script.intrinsics import TYPED, TYPED_LAST
+from mlcnb.script.operators import BITS
 from mlcnb.script.ranges import make_range
 from mlcnb.script.tir.layouts import IndexMapWord
 from mlcnb.tir.buffer import Buffer, BufferLoad
@@ -316,15 +317,10 @@ _NODES = {
     "truncmod": e.Mod, "floordiv": e.FloorDiv, "floormod": e.FloorMod, "div": e.Div,
     "indexdiv": e.FloorDiv, "indexmod": e.FloorMod,
 }  # fmt: skip
-#: words for Python's operators on bits
-_BITS = {
-    "shift_left": "LShift", "shift_right": "RShift", "bitwise_and": "BitAnd",
-    "bitwise_or": "BitOr", "bitwise_xor": "BitXor",
-}  # fmt: skip
 
 EXPRS: dict[str, Any] = {
     **{name: build.binary(kind) for name, kind in _NODES.items()},
-    **{name: build.OPERATORS[kind] for name, kind in _BITS.items()},
+    **{name: build.OPERATORS[kind] for name, kind in BITS.items()},
     "And": _fold(e.And, True),
     "Or": _fold(e.Or, False),
     "all": _fold(e.And, True),
