@@ -31,29 +31,18 @@ from mlcnb.relax.block_builder import BlockBuilder
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
 from mlcnb.relax.infer import infer
 from mlcnb.relax.struct_info import StructInfo
-from mlcnb.tir.functor import mutator, visitor
+from mlcnb.tir.functor import method_name, mutator, visitor
 
 __all__ = ["ExprFunctor", "PyExprMutator", "PyExprVisitor", "mutator", "visitor"]
 
 #: class of an expression -> the method that visits it
 _METHODS: dict[type, str] = {
-    rx.Constant: "visit_constant_",
-    rx.Tuple: "visit_tuple_",
-    rx.DataflowVar: "visit_dataflow_var_",
-    rx.Var: "visit_var_",
-    rx.ShapeExpr: "visit_shape_expr_",
-    rx.ExternFunc: "visit_extern_func_",
-    GlobalVar: "visit_global_var_",
-    rx.Function: "visit_function_",
-    rx.Call: "visit_call_",
-    rx.SeqExpr: "visit_seq_expr_",
-    rx.If: "visit_if_",
-    rx.Op: "visit_op_",
-    rx.TupleGetItem: "visit_tuple_getitem_",
-    rx.PrimValue: "visit_prim_value_",
-    rx.StringImm: "visit_string_imm_",
-    rx.DataTypeImm: "visit_data_type_imm_",
-}
+    kind: method_name(kind)
+    for kind in (
+        rx.Constant, rx.Tuple, rx.DataflowVar, rx.Var, rx.ShapeExpr, rx.ExternFunc, GlobalVar,
+        rx.Function, rx.Call, rx.SeqExpr, rx.If, rx.Op, rx.PrimValue, rx.StringImm, rx.DataTypeImm,
+    )
+} | {rx.TupleGetItem: "visit_tuple_getitem_"}  # fmt: skip
 
 
 def _leaf(self: Any, op: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script.operators import BITS
+from mlcnb.tir.stmt import IterType
 
 #: the result has the dtype of the first argument
 _LIKE_FIRST = frozenset(
@@ -76,6 +77,15 @@ TYPED = frozenset(
 )
 #: of those, the result dtype is the last thing in the parentheses
 TYPED_LAST = frozenset({"tvm_struct_get"})
+#: what an axis that stands alone does
+ITER_TYPES = {
+    "DataPar": IterType.SPATIAL,
+    "CommReduce": IterType.REDUCE,
+    "Ordered": IterType.SCAN,
+    "Opaque": IterType.OPAQUE,
+    "DimInfo": IterType.OPAQUE,
+    "ThreadIndex": IterType.THREAD,
+}
 #: other words for an intrinsic
 SYNONYMS = {
     "power": "pow",

@@ -226,6 +226,19 @@ def is_neutral(reducer: Reducer, value: e.PrimExpr) -> bool:
     return infinite and reducer.name == ("min" if value.value > 0 else "max")  # type: ignore[attr-defined]
 
 
+def init_of(block: s.Block) -> s.Block:
+    """The init of a reduction block as a block of its own, its reads left open."""
+    return replace(
+        block,
+        reads=(),
+        name_hint=f"{block.name_hint}_init",
+        body=block.init,
+        init=None,
+        alloc_buffers=(),
+        match_buffers=(),
+    )
+
+
 def update_of(block: s.Block) -> s.Block:
     """A reduction block without its init: it reads what it updates, and not what the init reads."""
     update = replace(block, init=None)

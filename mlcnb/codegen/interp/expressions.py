@@ -18,6 +18,7 @@ from mlcnb.core.errors import ExecutionError, MLCError, UnsupportedOpError
 from mlcnb.core.registry import get_global_func
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED
 from mlcnb.ir.prim_ops import const
 from mlcnb.tir import index_check
 from mlcnb.tir.analysis.wrapping import too_far
@@ -317,13 +318,8 @@ def _text(x: PrimExpr) -> str:
     return x.value
 
 
-_BINARY = (
-    e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max,
-    e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE,
-)  # fmt: skip
-
 _COMPILE: dict[type, str] = {
-    **dict.fromkeys(_BINARY, "_binary"),
+    **dict.fromkeys((*SUMS, *DIVISIONS, *TRUNCATED, *COMPARISONS), "_binary"),
     e.IntImm: "_constant",
     e.FloatImm: "_constant",
     e.StringImm: "_text_value",

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from mlcnb.core.doc import Doc, Mark, Text, block, join
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops
+from mlcnb.script.intrinsics import ITER_TYPES
 from mlcnb.script.printer import values
 from mlcnb.script.printer.buffer import (
     declare_vars,
@@ -35,13 +36,6 @@ from mlcnb.tir.analysis.structure import has_block
 from mlcnb.tir.index_map import IndexMap
 
 Statements = Callable[[Printer, s.Stmt], list[Doc]]
-_AXIS_WORDS = {
-    s.IterType.SPATIAL: "spatial",
-    s.IterType.REDUCE: "reduce",
-    s.IterType.SCAN: "scan",
-    s.IterType.OPAQUE: "opaque",
-    s.IterType.THREAD: "thread",
-}
 
 
 def realize(p: Printer, n: s.BlockRealize, statements: Statements) -> Doc:
@@ -156,17 +150,11 @@ def _axis(p: Printer, axis: s.IterVar, val: e.PrimExpr | None) -> Doc:
     if not prim_ops.is_const(dom.min, 0):
         domain = sequence([p.doc(dom.min), p.doc(range_end(dom.min, dom.extent))])
     bound = [] if val is None else [p.doc(val)]
-    right = call(p.word("T", f"axis.{_AXIS_WORDS[axis.iter_type]}"), domain, *bound)
+    right = call(p.word("T", f"axis.{axis.iter_type.name.lower()}"), domain, *bound)
     return [_axis_name(p, axis), " = ", *right]
 
 
-_ITER_KINDS = {
-    s.IterType.SPATIAL: "DataPar",
-    s.IterType.REDUCE: "CommReduce",
-    s.IterType.SCAN: "Ordered",
-    s.IterType.OPAQUE: "DimInfo",
-    s.IterType.THREAD: "ThreadIndex",
-}
+_ITER_KINDS = {kind: name for name, kind in ITER_TYPES.items()}
 
 
 @prints(s.IterVar)

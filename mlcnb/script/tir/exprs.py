@@ -17,12 +17,12 @@ from mlcnb.ir.expr import PrimExpr, StringImm
 from mlcnb.script import build
 from mlcnb.script.dialect import known_key
 from mlcnb.script.frames import NewVar, Sliced, VectorStore, meta_var
-from mlcnb.script.intrinsics import TYPED, TYPED_LAST
+from mlcnb.script.intrinsics import ITER_TYPES, TYPED, TYPED_LAST
 from mlcnb.script.operators import BITS
 from mlcnb.script.ranges import make_range
 from mlcnb.script.tir.layouts import IndexMapWord
 from mlcnb.tir.buffer import Buffer, BufferLoad
-from mlcnb.tir.stmt import CommReducer, IterType, IterVar
+from mlcnb.tir.stmt import CommReducer, IterVar
 
 
 def _kind(name: Any) -> Any:
@@ -185,19 +185,9 @@ def range_(begin: Any, end: Any) -> e.Range:
     return make_range(begin, end)
 
 
-_ITER_TYPES = {
-    "DataPar": IterType.SPATIAL,
-    "CommReduce": IterType.REDUCE,
-    "Ordered": IterType.SCAN,
-    "DimInfo": IterType.OPAQUE,
-    "Opaque": IterType.OPAQUE,
-    "ThreadIndex": IterType.THREAD,
-}
-
-
 def iter_var(var: e.Var, dom: Any, iter_type: str, thread_tag: str = "") -> IterVar:
     """An axis: a variable, its range, what it does."""
-    return IterVar(dom, var, _ITER_TYPES[iter_type], thread_tag)
+    return IterVar(dom, var, ITER_TYPES[iter_type], thread_tag)
 
 
 def static_assert(condition: Any, message: str = "") -> None:

@@ -128,15 +128,7 @@ def remap(kinds: str, bindings: Sequence[Any], dtype: str = "int32") -> frames.R
     return frames.Remap(kinds, list(bindings))
 
 
-_AXES = {
-    "spatial": IterType.SPATIAL,
-    "reduce": IterType.REDUCE,
-    "scan": IterType.SCAN,
-    "opaque": IterType.OPAQUE,
-    "thread": IterType.THREAD,
-    "S": IterType.SPATIAL,
-    "R": IterType.REDUCE,
-}
+_AXES = {k.name.lower(): k for k in IterType} | {"S": IterType.SPATIAL, "R": IterType.REDUCE}
 axis = Namespace("T.axis", {n: _axis(k, n) for n, k in _AXES.items()} | {"remap": remap})
 
 
