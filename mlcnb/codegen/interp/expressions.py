@@ -340,12 +340,13 @@ _COMPILE: dict[type, str] = {
 
 _CALLS: dict[str, str] = {
     "if_then_else": "choice",
-    "call_extern": "extern",
-    "call_pure_extern": "extern",
-    "call_llvm_intrin": "extern",
-    "call_llvm_pure_intrin": "extern",
-    "tvm_call_packed": "extern",
-    "tvm_call_cpacked": "extern",
+    **dict.fromkeys(
+        (
+            "call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin tvm_call_packed "
+            "tvm_call_cpacked"
+        ).split(),
+        "extern",
+    ),
     "ptx_mma": "_matrix_product",
     "ptx_ldmatrix": "_loaded_matrices",
     "ptx_wgmma": "_warpgroup_product",
