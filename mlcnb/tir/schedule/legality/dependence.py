@@ -379,19 +379,6 @@ def why_readers_mind(tree: Tree, block: s.Block) -> str | None:
     return None
 
 
-def why_made_later(tree: Tree, block: s.Block, place: s.Block) -> str | None:
-    """The reason why what a block reads may not be there yet where another block stands."""
-    info = tree.info(tree.scope(block))
-    for region in block.reads:
-        for writer in info.writers.get(region.buffer, ()):
-            if writer is not place and tree.position[writer] > tree.position[place]:
-                return (
-                    f"{name_of(writer)}, after {name_of(place)}, writes {region.buffer.name}, "
-                    "which it reads"
-                )
-    return None
-
-
 def why_uncovered(tree: Tree, block: s.Block, known: Container[Buffer] = ()) -> str | None:
     """The reason why a block may read what is not written yet by then.
 

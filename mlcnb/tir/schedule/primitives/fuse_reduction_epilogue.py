@@ -25,12 +25,13 @@ from mlcnb.tir.reducers import Reducer, is_neutral, matched_update
 from mlcnb.tir.schedule.edit.elementwise import loads_of, refreshed
 from mlcnb.tir.schedule.edit.rebuild import rewrite_values
 from mlcnb.tir.schedule.legality.boxes import inside
-from mlcnb.tir.schedule.legality.dependence import (
-    why_inputs_change,
+from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_readers_mind
+from mlcnb.tir.schedule.legality.promises import (
+    is_output_block,
     why_made_later,
-    why_readers_mind,
+    why_not_affine,
+    why_not_reduction,
 )
-from mlcnb.tir.schedule.legality.promises import is_output_block, why_not_affine, why_not_reduction
 from mlcnb.tir.schedule.legality.regions import box_of, known_bounds
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store, refuse_early
 from mlcnb.tir.schedule.record.facts import does

@@ -33,14 +33,9 @@ from mlcnb.tir.schedule.edit.moving import full, limits, reads_within
 from mlcnb.tir.schedule.edit.nests import at_least, below
 from mlcnb.tir.schedule.edit.rebuild import rewrite_values
 from mlcnb.tir.schedule.legality.boxes import conjuncts, spans
-from mlcnb.tir.schedule.legality.dependence import (
-    is_covered,
-    why_inputs_change,
-    why_made_later,
-    why_readers_mind,
-)
+from mlcnb.tir.schedule.legality.dependence import is_covered, why_inputs_change, why_readers_mind
 from mlcnb.tir.schedule.legality.pointers import refuse_held
-from mlcnb.tir.schedule.legality.promises import is_output_block
+from mlcnb.tir.schedule.legality.promises import is_output_block, why_made_later
 from mlcnb.tir.schedule.legality.regions import bindings
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store, refuse_early
 from mlcnb.tir.schedule.record.facts import does
