@@ -14,6 +14,8 @@ from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.edit.rebuild import Rebuilder
 from mlcnb.tir.schedule.legality.dependence import is_covered
+from mlcnb.tir.schedule.legality.promises import why_skipped
+from mlcnb.tir.schedule.legality.stored import why_unwritten
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import State
 from mlcnb.tir.schedule.record.tree import Edit, Tree
@@ -149,6 +151,37 @@ def refuse_uncovered(
                 f"{name_of(block)} does not write in the same iteration",
                 reader,
             )
+
+
+def refuse_gaps(state: State, primitive: str, writer: s.Block, buffer: Buffer) -> None:
+    """Refuse a block that leaves elements as they were, which a copy of all would overwrite.
+
+    Raises:
+        ScheduleError: saying which.
+    """
+    unwritten = why_unwritten(writer, buffer)
+    if unwritten:
+        raise state.refusal(
+            f"{primitive}: {unwritten}, and the copy would write them always", writer
+        )
+    skipped = None if writer.init is None else why_skipped(state.tree, writer)
+    if skipped:
+        raise state.refusal(
+            f"{primitive}: {name_of(writer)} updates what {buffer.name} held before: {skipped}",
+            writer,
+        )
+
+
+def refuse_parameter(
+    state: State, primitive: str, block: s.Block, buffer: Buffer, hint: str | None = None
+) -> None:
+    """Refuse a buffer that the caller of the function gives it."""
+    if home_of(state.tree, buffer) is None:
+        raise state.refusal(
+            f"{primitive}: {buffer.name}, which {name_of(block)} writes, is a parameter",
+            block,
+            hint=hint,
+        )
 
 
 def replace_block(edit: Edit, block: s.Block, rebuilder: Rebuilder) -> None:

@@ -23,6 +23,7 @@ from mlcnb.tir.schedule.edit.caching import index_dtype
 from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.edit.nests import Nest
 from mlcnb.tir.schedule.legality.boxes import Side, conjuncts, cut_side, limit_of
+from mlcnb.tir.schedule.legality.promises import why_neither
 from mlcnb.tir.schedule.legality.regions import bindings, known_bounds
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import State
@@ -171,6 +172,16 @@ def _bounded_axis(
         if gap is not None:
             return axis.var, Side([Sum(gap).minus(last)], full(axis).highs)
     return None
+
+
+def refuse_neither(state: State, primitive: str, block: s.Block) -> None:
+    """Refuse a block whose instances may not be run where something else stands."""
+    reason = why_neither(state.tree, block)
+    if reason:
+        raise state.refusal(
+            f"{primitive}: {name_of(block)} is neither complete nor a reduction block: {reason}",
+            block,
+        )
 
 
 def nest_for(state: State, block: s.Block, loop: s.For, wanted: Sides, keep_units: bool) -> Nest:

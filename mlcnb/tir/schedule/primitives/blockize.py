@@ -27,7 +27,7 @@ from mlcnb.tir.reducers import init_of, update_of
 from mlcnb.tir.schedule.edit.rebuild import AxisSubstitution, FreshCopy
 from mlcnb.tir.schedule.legality import boxes, regions
 from mlcnb.tir.schedule.legality.promises import why_not_affine, why_not_reduction, why_ragged
-from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks
+from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks, refuse_hole
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
@@ -272,12 +272,8 @@ def _regions(
 
     def tile(r: BufferRegion) -> BufferRegion:
         box = regions.box_of(tree, block, r, parent, context, predicate=predicate)
-        if r in block.writes and state.checks and not boxes.is_uncut(box, known):
-            raise state.refusal(
-                f"blockize: a condition in one tile keeps {name_of(block)} from writing all of "
-                f"it of {r.buffer.name}, and the new block could not say what it writes",
-                block,
-            )
+        if r in block.writes and state.checks:
+            refuse_hole(state, block, box, known)
         kind = r.region[0].min.dtype if r.region else "int32"
         sides = []
         for side in box.sides:

@@ -22,7 +22,6 @@ from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_reader
 from mlcnb.tir.schedule.legality.promises import (
     is_output_block,
     read_buffers,
-    why_neither,
     written_buffers,
 )
 from mlcnb.tir.schedule.legality.regions import boxes_of, known_bounds
@@ -109,12 +108,7 @@ def _consumers(state: State, block: Block, loop: For) -> list[Block]:
 
 
 def _refuse(state: State, block: Block) -> None:
-    reason = why_neither(state.tree, block)
-    if reason:
-        raise state.refusal(
-            f"compute_at: {name_of(block)} is neither complete nor a reduction block: {reason}",
-            block,
-        )
+    moving.refuse_neither(state, "compute_at", block)
     reason = why_inputs_change(state.tree, block) or why_readers_mind(state.tree, block)
     if reason:
         raise state.refusal(f"compute_at: {name_of(block)} cannot move: {reason}", block)

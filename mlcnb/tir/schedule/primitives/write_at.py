@@ -27,6 +27,7 @@ from mlcnb.tir.schedule.edit.caching import (
     cached,
     chosen_buffer,
     index_dtype,
+    refuse_gaps,
     refuse_views,
     replace_block,
 )
@@ -36,14 +37,8 @@ from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.staging import copy_block, item_of, refuse_elsewhere, tile_of
 from mlcnb.tir.schedule.legality.boxes import Box, conjuncts, inside
 from mlcnb.tir.schedule.legality.dependence import is_covered
-from mlcnb.tir.schedule.legality.promises import (
-    read_buffers,
-    why_in_parts,
-    why_skipped,
-    written_buffers,
-)
+from mlcnb.tir.schedule.legality.promises import read_buffers, why_in_parts, written_buffers
 from mlcnb.tir.schedule.legality.regions import boxes_of, known_bounds, loops_below
-from mlcnb.tir.schedule.legality.stored import why_unwritten
 from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
@@ -134,16 +129,7 @@ def _refuse(
                 writer,
                 hint=f"choose a loop outside of {name_of(tree.scope(writer))}",
             )
-        unwritten = why_unwritten(writer, old)
-        if unwritten:
-            raise state.refusal(
-                f"{NAME}: {unwritten}, and the copy would write them always", writer
-            )
-        skipped = None if writer.init is None else why_skipped(tree, writer)
-        if skipped:
-            raise state.refusal(
-                f"{NAME}: {name_of(writer)} updates what {old.name} held before: {skipped}", writer
-            )
+        refuse_gaps(state, NAME, writer, old)
     for reader in readers:
         if not is_covered(tree, reader, old, tree.blocks_under(loop)):
             raise state.refusal(
