@@ -29,12 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mlcnb.core import above
-from mlcnb.core.errors import (
-    ArgumentError,
-    MLCError,
-    OperatorArgumentError,
-    UnsupportedOpError,
-)
+from mlcnb.core.errors import ArgumentError, MLCError, OperatorArgumentError, UnsupportedOpError
 from mlcnb.core.node import Node, node
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import FloatImm, IntImm

@@ -22,12 +22,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops
 from mlcnb.script.intrinsics import ITER_TYPES
 from mlcnb.script.printer import values
-from mlcnb.script.printer.buffer import (
-    declare_vars,
-    declared,
-    define,
-    undefined_vars,
-)
+from mlcnb.script.printer.buffer import declare_vars, declared, define, undefined_vars
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, sequence, text_string
 from mlcnb.script.ranges import range_end

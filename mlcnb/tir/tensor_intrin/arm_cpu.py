@@ -15,13 +15,7 @@ from __future__ import annotations
 
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
-from mlcnb.tir.tensor_intrin.descriptions import (
-    dot_of,
-    register,
-    register_dot,
-    rows,
-    seen_as,
-)
+from mlcnb.tir.tensor_intrin.descriptions import dot_of, register, register_dot, rows, seen_as
 from mlcnb.tir.tensor_intrin.dot_product_common import (
     DP4A_S8S8S32_INTRIN,
     DP4A_S8U8S32_INTRIN,

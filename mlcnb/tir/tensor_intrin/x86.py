@@ -30,13 +30,7 @@ from __future__ import annotations
 
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
-from mlcnb.tir.tensor_intrin.descriptions import (
-    dot_by,
-    dot_of,
-    register,
-    register_dot,
-    seen_as,
-)
+from mlcnb.tir.tensor_intrin.descriptions import dot_by, dot_of, register, register_dot, seen_as
 
 #: sixteen sums of four products of uint8 and int8: what both intrinsics compute
 dot_product_16x4_u8i8i32_desc = dot_of(16, "uint8", "int8", "int32")

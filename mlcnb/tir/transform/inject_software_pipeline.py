@@ -42,14 +42,7 @@ from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.transform.async_pipeline import (
-    ASYNC,
-    ORDER,
-    STAGE,
-    Asynchronous,
-    at_step,
-    waits_for,
-)
+from mlcnb.tir.transform.async_pipeline import ASYNC, ORDER, STAGE, Asynchronous, at_step, waits_for
 from mlcnb.tir.transform.flatten_buffer import offset_of
 from mlcnb.tir.transform.pipeline_dependences import (
     Parts,

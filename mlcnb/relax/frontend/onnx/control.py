@@ -20,15 +20,7 @@ from mlcnb.core.node import replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.analysis.struct_info import erase_to_well_defined, same_dim, symbolic_vars
-from mlcnb.relax.expr import (
-    BindingBlock,
-    If,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    tensor_info,
-)
+from mlcnb.relax.expr import BindingBlock, If, SeqExpr, ShapeExpr, Tuple, TupleGetItem, tensor_info
 from mlcnb.relax.expr import const as make_const
 from mlcnb.relax.frontend.onnx.node import Node
 from mlcnb.relax.frontend.onnx.protos import Growth, grown

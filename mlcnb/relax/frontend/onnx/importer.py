@@ -22,11 +22,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.op.onnx import spelling
 from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.expr import (
-    Tuple,
-    Var,
-    tensor_info,
-)
+from mlcnb.relax.expr import Tuple, Var, tensor_info
 from mlcnb.relax.frontend.onnx import control, functions
 from mlcnb.relax.frontend.onnx.choices import Choices
 from mlcnb.relax.frontend.onnx.diagnose import type_of

@@ -11,16 +11,7 @@ from mlcnb.core.node import FrozenDict
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import IntImm
 from mlcnb.relax.analysis.struct_info import symbolic_vars
-from mlcnb.relax.expr import (
-    BindingBlock,
-    Function,
-    If,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    Var,
-    VarBinding,
-)
+from mlcnb.relax.expr import BindingBlock, Function, If, SeqExpr, ShapeExpr, Tuple, Var, VarBinding
 from mlcnb.relax.expr import const as make_const
 from mlcnb.relax.frontend.shared.limits import MAX_TURNS
 from mlcnb.relax.operator import declaration, make_call

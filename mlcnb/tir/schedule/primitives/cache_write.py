@@ -18,11 +18,7 @@ from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.tile_cache import tile_of
 from mlcnb.tir.schedule.legality.boxes import Box
 from mlcnb.tir.schedule.legality.dependence import is_covered
-from mlcnb.tir.schedule.legality.promises import (
-    read_buffers,
-    reduce_variables,
-    why_not_sole_writer,
-)
+from mlcnb.tir.schedule.legality.promises import read_buffers, reduce_variables, why_not_sole_writer
 from mlcnb.tir.schedule.legality.regions import bindings, box_of, known_bounds, loops_below
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of

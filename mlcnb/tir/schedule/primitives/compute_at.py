@@ -19,11 +19,7 @@ from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.edit import moving
 from mlcnb.tir.schedule.edit.nests import joined
 from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_readers_mind
-from mlcnb.tir.schedule.legality.promises import (
-    is_output_block,
-    read_buffers,
-    written_buffers,
-)
+from mlcnb.tir.schedule.legality.promises import is_output_block, read_buffers, written_buffers
 from mlcnb.tir.schedule.legality.regions import boxes_of, known_bounds
 from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
 from mlcnb.tir.schedule.record.facts import does
