@@ -181,7 +181,7 @@ def tile_with_intrin(
     if not infos or None in infos[0].extents:
         return None
     info = infos[0]
-    sizes = [_product(info, group) for group in found.groups]
+    sizes = [prod(info.extents[n] or 1 for n in group) for group in found.groups]
     ragged = any(n % m for n, m in zip(sizes, found.paddings(), strict=True))
     if ragged and not allow_padding:
         return None
@@ -192,10 +192,6 @@ def tile_with_intrin(
     for which, groups in copied:
         _lay_out(sch, block, which, groups, found)
     return _tiles(sch, block, found, name)
-
-
-def _product(info: BlockInfo, group: Sequence[int]) -> int:
-    return prod(info.extents[n] or 1 for n in group)
 
 
 def _copied(

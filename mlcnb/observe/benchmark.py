@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ def benchmark(
         used = get_num_threads()
         name, clock = clock_for(used if threads is None else threads, threads is not None)
         apart, taken = _differences(ready, args, clock)
-        turns = {n: _bound(run, args) for n, run in ready.items()}
+        turns = {n: partial(run, *args) for n, run in ready.items()}
         times = interleaved(turns, seconds, clock=clock, known=taken)
     made = {
         who: Timing(who, statistics.median(found), len(found), work, apart[who])
@@ -163,10 +164,6 @@ def _copying(graph: Executable) -> Callable[..., None]:
         np.copyto(args[-1], graph(*args[:-1]))
 
     return run
-
-
-def _bound(run: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], Any]:
-    return lambda: run(*args)
 
 
 def _work(ready: Any) -> int | None:

@@ -255,7 +255,7 @@ class PyExprMutator(ExprFunctor):
     def visit_function_(self, op: rx.Function) -> Any:
         """Parameters, then the body; the result's struct info is inferred again."""
         params = tuple(map(self.visit_var_def, op.params))
-        with self.builder_.scope_of(_names_of(op)):
+        with self.builder_.scope_of([v.name_hint for v in bound_vars(op)]):
             body = self.visit_with_new_scope(op.body)
         if body is op.body and identical(params, op.params):
             return op
@@ -323,7 +323,3 @@ class PyExprMutator(ExprFunctor):
         if known is not None and same_info(known, info):
             return var
         return type(var)(var.name_hint, info, var.span)
-
-
-def _names_of(func: rx.Function) -> list[str]:
-    return [v.name_hint for v in bound_vars(func)]

@@ -343,7 +343,7 @@ def _reduction(
     start = reduce.init or reduce.combiner.identity_element
     init = seq(*(_store(b, translate(v), indices) for b, v in zip(buffers, start, strict=True)))
     condition = translate(reduce.condition)
-    sources = [_guarded(condition, translate(s), v) for s, v in _with_identity(reduce)]
+    sources = [p.if_then_else(condition, translate(s), v) for s, v in _with_identity(reduce)]
     values: dict[Any, Any] = {}
     for var, buffer in zip(reduce.combiner.lhs, buffers, strict=True):
         values[var] = BufferLoad(buffer, indices)
@@ -354,10 +354,6 @@ def _reduction(
 
 def _with_identity(reduce: Reduce) -> list[tuple[PrimExpr, PrimExpr]]:
     return list(zip(reduce.source, reduce.combiner.identity_element, strict=True))
-
-
-def _guarded(condition: PrimExpr, source: PrimExpr, identity: PrimExpr) -> PrimExpr:
-    return p.if_then_else(condition, source, identity)
 
 
 def _check_bound(func: PrimFunc) -> None:

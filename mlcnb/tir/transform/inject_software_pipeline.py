@@ -162,7 +162,7 @@ def pipelined(
     buffers = {}
     for buffer in parts.buffers:
         count = versions_needed(buffer, stages, order, touched)
-        count = max(count, 2) if _is_doubled(parts.stmts, buffer) else count
+        count = max(count, 2) if any(buffer in doubled(x) for x in parts.stmts) else count
         if count > 1 and any(buffer.data in t.pointers for t in touched):
             raise refusal(
                 func,
@@ -182,10 +182,6 @@ def pipelined(
         return body
     block = s.Block((), (), (), "", body, alloc_buffers=tuple(buffers.values()))
     return s.BlockRealize((), p.const(True), block)
-
-
-def _is_doubled(stmts: Sequence[s.Stmt], buffer: Buffer) -> bool:
-    return any(buffer in doubled(x) for x in stmts)
 
 
 def doubled(stmt: s.Stmt) -> list[Buffer]:

@@ -157,7 +157,7 @@ def _batches(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[An
         at = [make_const(np.int64(number))] * len(given)
         turns = None if lengths is None else slices_at(node, [lengths], [0], at[:1])[0]
         samples.append(_scan(walk, node, slices_at(node, given, axes, at), place, turns))
-    return [_stacked(node, list(row)) for row in zip(*samples, strict=True)]
+    return [_call(node, "relax.stack", list(row), axis=0) for row in zip(*samples, strict=True)]
 
 
 def _scan(walk: Walk, node: Node, inputs: list[Any], place: Place, turns: Any = None) -> list[Any]:
@@ -261,10 +261,6 @@ def _bind(node: Node, body: Any, values: list[Any], place: Place) -> None:
 
 def _call(node: Node, name: str, *args: Any, **attrs: Any) -> Any:
     return node.emit(make_call(declaration(name), *args, **attrs))
-
-
-def _stacked(node: Node, rows: list[Any]) -> Any:
-    return _call(node, "relax.stack", rows, axis=0)
 
 
 def constants(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
