@@ -14,7 +14,7 @@ from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.render import Text
-from mlcnb.machine.prediction import Prediction
+from mlcnb.machine.prediction import Prediction, cpu
 from mlcnb.script.printer import document
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
@@ -141,11 +141,6 @@ def _tasks(found: Sequence[Prediction]) -> str:
     if bound:
         return f"{bound[0].blocks:,} × {bound[0].threads:,}"
     return count(max((x.tasks for x in found), default=1))
-
-
-def cpu(target: Target | None) -> Target:
-    """A target whose caches and vectors predictions are for: this machine's, where it is no CPU."""
-    return target if target is not None and target.is_cpu else Target("llvm")
 
 
 def machine(target: Target | None) -> str:

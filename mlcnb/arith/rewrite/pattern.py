@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mlcnb.arith.forms import alike
+from mlcnb.arith.interval import trunc_divide
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
@@ -84,14 +85,10 @@ _BUILD: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def _trunc(a: int, b: int) -> int:
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
 #: what conditions compute with
 _NUMBERS: dict[str, Callable[..., Any]] = {
     **{name: NUMBERS[kind] for name, kind in _NODES.items() if kind in NUMBERS},
-    "tdiv": _trunc, "neg": operator.neg, "not_": operator.not_,
+    "tdiv": trunc_divide, "neg": operator.neg, "not_": operator.not_,
 }  # fmt: skip
 
 
