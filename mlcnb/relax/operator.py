@@ -42,17 +42,8 @@ from mlcnb.relax.traits import Traits
 
 #: the words that mark an argument in a declaration
 ARGUMENTS = (
-    "Tensor",
-    "Tensors",
-    "Shape",
-    "Scalar",
-    "String",
-    "Dtype",
-    "Object",
-    "OptionalTensor",
-    "OptionalShape",
-    "OptionalScalar",
-    "OptionalDtype",
+    *"Tensor Tensors Shape Scalar String Dtype Object".split(),
+    *"OptionalTensor OptionalShape OptionalScalar OptionalDtype".split(),
 )
 
 
