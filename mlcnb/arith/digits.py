@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from mlcnb.arith.atoms import Opaque
 from mlcnb.arith.reading import of
-from mlcnb.arith.sum import Bounds, Quotient, Remainder, Sum
+from mlcnb.arith.sum import Bounds, Quotient, Remainder, Sum, mentions_any
 from mlcnb.ir import expr as e
 
 #: an index and how much further a slice that starts there reaches (None: unknown)
@@ -90,9 +90,8 @@ class _Solver:
             self._atom(atom)
 
     def _varies(self, atom: Any) -> bool:
-        if isinstance(atom, e.Var):
-            return atom in self.domain and not _is_single(self.known.get(atom))
-        return any(v in self.domain for v in atom.variables())
+        alone = isinstance(atom, e.Var) and _is_single(self.known.get(atom))
+        return not alone and mentions_any(atom, self.domain)
 
     def _span(self, atom: Any) -> int | None:
         lo, hi = Sum(0, {atom: 1}).bounds(self.known)
@@ -177,7 +176,9 @@ def contiguous(
             return False
         reach = width
         varying = [
-            (abs(c), taken.full_span(t), t) for t, c in index.terms.items() if _uses(t, inner)
+            (abs(c), taken.full_span(t), t)
+            for t, c in index.terms.items()
+            if mentions_any(t, inner)
         ]
         varying.sort(key=lambda term: (term[0], term[1] is None))
         for coefficient, span, atom in varying:
@@ -187,10 +188,6 @@ def contiguous(
                 return False
             reach += coefficient * span
     return True
-
-
-def _uses(atom: Any, inner: Collection[e.Var]) -> bool:
-    return atom in inner if isinstance(atom, e.Var) else any(v in inner for v in atom.variables())
 
 
 class _Taken:

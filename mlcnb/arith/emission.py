@@ -6,7 +6,7 @@ i + min(0, n - i)        ->   min(i, n)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mlcnb.arith.sum import Atom, Sum
@@ -79,45 +79,24 @@ def _split(atom: Atom, dtype: DType) -> PrimExpr:
     return e.FloorDiv(result, e.IntImm(dtype, lower)) if lower != 1 else result
 
 
-def _floordiv(atom: Atom, dtype: DType) -> PrimExpr:
-    return e.FloorDiv(emit(atom.args[0], dtype), emit(atom.args[1], dtype))
+def _division(kind: type) -> Callable[[Atom, DType], PrimExpr]:
+    return lambda atom, dtype: kind(emit(atom.args[0], dtype), emit(atom.args[1], dtype))
 
 
-def _floormod(atom: Atom, dtype: DType) -> PrimExpr:
-    return e.FloorMod(emit(atom.args[0], dtype), emit(atom.args[1], dtype))
+def _end(kind: type) -> Callable[[Atom, DType], PrimExpr]:
+    return lambda atom, dtype: _extremum(kind, [emit(x, dtype) for x in atom.args])
 
 
-def _truncdiv(atom: Atom, dtype: DType) -> PrimExpr:
-    return e.Div(emit(atom.args[0], dtype), emit(atom.args[1], dtype))
-
-
-def _truncmod(atom: Atom, dtype: DType) -> PrimExpr:
-    return e.Mod(emit(atom.args[0], dtype), emit(atom.args[1], dtype))
-
-
-def _min(atom: Atom, dtype: DType) -> PrimExpr:
-    return _extremum(e.Min, [emit(x, dtype) for x in atom.args])
-
-
-def _max(atom: Atom, dtype: DType) -> PrimExpr:
-    return _extremum(e.Max, [emit(x, dtype) for x in atom.args])
-
-
-_EMIT = {
-    "product": _product,
-    "split": _split,
-    "floordiv": _floordiv,
-    "floormod": _floormod,
-    "wrapping_floordiv": _floordiv,
-    "wrapping_floormod": _floormod,
-    "truncdiv": _truncdiv,
-    "truncmod": _truncmod,
-    "wrapping_truncdiv": _truncdiv,
-    "wrapping_truncmod": _truncmod,
-    "min": _min,
-    "wrapping_min": _min,
-    "wrapping_max": _max,
-}
+_EMIT: dict[str, Callable[[Atom, DType], PrimExpr]] = {"product": _product, "split": _split}
+for _start in ("", "wrapping_"):
+    _EMIT |= {
+        f"{_start}floordiv": _division(e.FloorDiv),
+        f"{_start}floormod": _division(e.FloorMod),
+        f"{_start}truncdiv": _division(e.Div),
+        f"{_start}truncmod": _division(e.Mod),
+        f"{_start}min": _end(e.Min),
+        f"{_start}max": _end(e.Max),
+    }
 
 
 def _extremum(build: type, operands: list[PrimExpr]) -> PrimExpr:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.ir import expr as e
+from mlcnb.ir.folding import COMPARISONS, DIVISIONS, NUMBERS
 
 #: variable -> value in each iteration; None where it is read from memory
 Frame = dict[e.Var, Any]
@@ -121,16 +122,12 @@ def _call(x: e.Call, frame: Frame) -> Any:
             return _chosen(x.args[0], x.args[1], x.args[2], frame)
         case "tir.likely":
             return _value(x.args[0], frame)
-        case "tir.shift_right":
-            return _aligned_call(np.right_shift, x, frame)
         case "tir.shift_left":
             return _inside(x, _aligned_call(np.left_shift, x, frame))
-        case "tir.bitwise_and":
-            return _aligned_call(np.bitwise_and, x, frame)
-        case "tir.bitwise_or":
-            return _aligned_call(np.bitwise_or, x, frame)
-        case "tir.bitwise_xor":
-            return _aligned_call(np.bitwise_xor, x, frame)
+        case "tir.shift_right":
+            return _aligned_call(np.right_shift, x, frame)
+        case "tir.bitwise_and" | "tir.bitwise_or" | "tir.bitwise_xor":
+            return _aligned_call(getattr(np, x.op.removeprefix("tir.")), x, frame)
     raise Unknown(str(x.op))
 
 
@@ -171,21 +168,12 @@ _EVALUATE: dict[type, Callable[[Any, Frame], Any]] = {
     e.IntImm: _constant,
     e.Var: _variable,
     e.SizeVar: _variable,
-    e.Add: _binary(lambda a, b: a + b),
-    e.Sub: _binary(lambda a, b: a - b),
-    e.Mul: _binary(lambda a, b: a * b),
-    e.FloorDiv: _divided(lambda a, b: a // b),
-    e.FloorMod: _divided(lambda a, b: a % b),
+    **{k: _binary(NUMBERS[k]) for k in (e.Add, e.Sub, e.Mul, *COMPARISONS)},
+    **{k: _divided(NUMBERS[k]) for k in DIVISIONS},
     e.Div: _divided(_truncated),
     e.Mod: _divided(lambda a, b: a - _truncated(a, b) * b),
     e.Min: _binary(np.minimum),
     e.Max: _binary(np.maximum),
-    e.EQ: _binary(lambda a, b: a == b),
-    e.NE: _binary(lambda a, b: a != b),
-    e.LT: _binary(lambda a, b: a < b),
-    e.LE: _binary(lambda a, b: a <= b),
-    e.GT: _binary(lambda a, b: a > b),
-    e.GE: _binary(lambda a, b: a >= b),
     e.And: _binary(np.logical_and),
     e.Or: _binary(np.logical_or),
     e.Not: _negation,

@@ -23,12 +23,7 @@ from mlcnb.arith.forms import flattened
 from mlcnb.arith.int_set import set_of
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.sum import Sum
-from mlcnb.arith.systems import (
-    NO_SOLUTION,
-    IntConstraints,
-    IntConstraintsTransform,
-    substituted,
-)
+from mlcnb.arith.systems import NO_SOLUTION, IntConstraints, IntConstraintsTransform, substituted
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e

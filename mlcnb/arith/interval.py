@@ -145,13 +145,14 @@ def floordiv_bounds(x: Bound, by: Bound) -> Bound:
     return _quotients(x, by, operator.floordiv)
 
 
-def _trunc(a: int, b: int) -> int:
+def trunc_divide(a: int, b: int) -> int:
+    """a / b rounded towards zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def truncdiv_bounds(x: Bound, by: Bound) -> Bound:
     """Bounds of x / y rounded towards zero."""
-    return _quotients(x, by, _trunc)
+    return _quotients(x, by, trunc_divide)
 
 
 def floormod_bounds(x: Bound, by: Bound) -> Bound:

@@ -17,7 +17,7 @@ from mlcnb.arith.analyzer import Analyzer
 from mlcnb.arith.digits import Digit, digit_of
 from mlcnb.arith.iter_sum import IterMap, IterMark, IterSum
 from mlcnb.arith.reading import divided, remainder
-from mlcnb.arith.sum import ZERO, Bounds, Quotient, Remainder, Sum
+from mlcnb.arith.sum import ZERO, Bounds, Quotient, Remainder, Sum, mentions_any
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 
@@ -62,8 +62,8 @@ class _Solver:
 
     def learn(self, index: Sum, value: Sum) -> bool:
         """index = value; False if the index is no sum of digits, largest steps apart."""
-        varying = [(c, t) for t, c in index.terms.items() if self._varies(t)]
-        fixed = {t: c for t, c in index.terms.items() if not self._varies(t)}
+        varying = [(c, t) for t, c in index.terms.items() if mentions_any(t, self.unknown)]
+        fixed = {t: c for t, c in index.terms.items() if not mentions_any(t, self.unknown)}
         rest = value.minus(Sum(index.const, fixed))
         if len(varying) == 1 and abs(varying[0][0]) == 1:
             return self._atom(varying[0][1], rest.scaled(varying[0][0]))
@@ -85,11 +85,6 @@ class _Solver:
             if following is not None:
                 rest = divided(rest, following, self.known).scaled(following)
         return True
-
-    def _varies(self, atom: Any) -> bool:
-        if isinstance(atom, e.Var):
-            return atom in self.unknown
-        return any(v in self.unknown for v in atom.variables())
 
     def _atom(self, atom: Any, value: Sum) -> bool:
         if isinstance(atom, e.Var):

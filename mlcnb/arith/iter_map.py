@@ -18,6 +18,7 @@ divisors at once, so that its parts fit together: a first reading of the indices
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.arith.analyzer import Analyzer
@@ -76,20 +77,14 @@ def detect_iter_map(
     return found
 
 
+@dataclass
 class _Attempt:
     """What all attempts at one map have in common."""
 
-    def __init__(
-        self,
-        input_iters: Mapping[Var, Range],
-        level: IterMapLevel,
-        analyzer: Analyzer,
-        drops_trivial: bool,
-    ) -> None:
-        self.input_iters = input_iters
-        self.level = level
-        self.analyzer = analyzer
-        self.drops_trivial = drops_trivial
+    input_iters: Mapping[Var, Range]
+    level: IterMapLevel
+    analyzer: Analyzer
+    drops_trivial: bool
 
     def map_of(self, indices: Sequence[PrimExpr], conditions: Sequence[PrimExpr]) -> IterMap:
         """The map as the indices and conditions are written."""

@@ -50,7 +50,7 @@ def limits_of_call(x: e.Call) -> Bound:
 def bounds_by_operator(ctx: Context, x: Any, ask: Ask) -> Bound:
     """Bounds of an expression of integers or bools; `ask` gives those of operands."""
     full = limits(x.dtype)
-    rule = _RULES.get(type(x))
+    rule = RULES.get(type(x))
     if isinstance(x, e.Var):
         given = ctx.bounds.get(ctx.var(x), EVERYTHING)
         return max(full[0], given[0]), min(full[1], given[1])
@@ -86,7 +86,8 @@ def _cast(x: e.Cast, ask: Ask) -> Bound:
     return ask(x.value) if kind.is_integer or kind.is_bool else EVERYTHING
 
 
-_RULES: dict[type, Callable[[Any, Ask], Bound]] = {
+#: class of expression -> its bounds from those of its operands
+RULES: dict[type, Callable[[Any, Ask], Bound]] = {
     e.IntImm: lambda x, _ask: (x.value, x.value),
     e.Broadcast: lambda x, ask: ask(x.value),
     e.Ramp: _ramp,

@@ -14,7 +14,7 @@ There is one addition, and two ways to read an expression, which differ in what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -355,6 +355,13 @@ def _recombined(terms: dict[Any, int]) -> dict[Any, int]:
             rest = {t: c for t, c in terms.items() if t not in parts}
             return Sum(0, rest).plus(whole).terms if not whole.const else terms
     return terms
+
+
+def mentions_any(atom: Any, variables: Container[e.Var]) -> bool:
+    """Whether one of the variables stands in an atom of a sum."""
+    if isinstance(atom, e.Var):
+        return atom in variables
+    return any(v in variables for v in atom.variables())
 
 
 def _joins(atom: Any, terms: dict[Any, int]) -> Iterator[tuple[Sum, tuple[Any, Any]]]:

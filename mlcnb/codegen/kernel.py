@@ -20,11 +20,10 @@ from typing import Any, ClassVar, Protocol
 from mlcnb import codegen
 from mlcnb.core import above, display
 from mlcnb.core.errors import TargetError
-from mlcnb.core.node import children
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.target import Target
-from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.buffer import Buffer, layout_variables
 from mlcnb.tir.function import PrimFunc
 
 
@@ -155,19 +154,5 @@ def result_of(func: PrimFunc) -> DType | None:
 
 def _dimensions(func: PrimFunc, known: set[e.Var]) -> list[e.Var]:
     """Symbolic dimensions of the parameters' buffers, in order of first appearance."""
-    found: dict[e.Var, None] = {}
-
-    def visit(n: Any) -> None:
-        if isinstance(n, e.Var):
-            if n not in known and not n.dtype.is_handle:
-                found.setdefault(n)
-            return
-        for child in children(n):
-            visit(child)
-
-    for buffer in func.buffers:
-        for extent in (*buffer.shape, *buffer.strides):
-            visit(extent)
-        if buffer.elem_offset is not None:
-            visit(buffer.elem_offset)
-    return list(found)
+    found = dict.fromkeys(v for buffer in func.buffers for v in layout_variables(buffer))
+    return [v for v in found if v not in known and not v.dtype.is_handle]

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -260,11 +261,8 @@ def _laid_out(memory: list[_Memory], otherwise: int | None = None) -> Iterator[A
 def _reach(owner: Any, shape: list[int]) -> int:
     """Elements from the first to the last; padded rows count whole."""
     strides = [as_int(n) for n in getattr(owner, "strides", ())]
-    total = 1
     if not strides or None in strides:
-        for n in shape:
-            total *= n
-        return total
+        return prod(shape)
     return 1 + sum((n - 1) * (step or 0) for n, step in zip(shape, strides, strict=True))
 
 

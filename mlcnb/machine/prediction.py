@@ -87,7 +87,7 @@ def predict(
         cache: L1, L2 and L3, where they are not the target's: see `mlcnb.machine.cache.caches`.
         coarse: so many times fewer places are looked at for misses: sooner, and less exact.
     """
-    machine = _cpu(target)
+    machine = cpu(target)
     levels = caches(machine if cache is None else cache)
     nest = nest_of(func)
     misses = tuple(round(n) for n in _counted(func, levels, coarse).misses)
@@ -96,7 +96,8 @@ def predict(
     return _assessed(misses, around, machine, on_gpu)
 
 
-def _cpu(target: Target | None) -> Target:
+def cpu(target: Target | None) -> Target:
+    """A target whose caches and vectors predictions are for: this machine's, where it is no CPU."""
     return target if target is not None and target.is_cpu else Target("llvm")
 
 
@@ -139,7 +140,7 @@ def footprints(func: PrimFunc, target: Target | None = None) -> dict[Var, int]:
     """Variable of a loop -> bytes of the different lines that one run of it touches: what would
     have to fit in a cache of the target for nothing to be brought twice.
     """
-    counted = _counted(func, caches(_cpu(target)))
+    counted = _counted(func, caches(cpu(target)))
     return {var: round(LINE * lines) for var, lines in counted.lines.items()}
 
 
@@ -164,7 +165,7 @@ def body_cycles(func: PrimFunc, target: Target) -> float:
         func: a loop program in block form; sizes that are not known count as 64.
         target: whose registers and vectors; a CPU, else this machine's.
     """
-    machine = _cpu(target)
+    machine = cpu(target)
     return sum(_bodies(around, machine) for around in places(nest_of(func)))
 
 

@@ -13,30 +13,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from math import prod
 from typing import Any
 
-from mlcnb.core.node import children, walk
+from mlcnb.core.node import children
 from mlcnb.dlight.gpu.axes import fused, over_axes
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir import expr as e
-from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.tir.analysis.reduction import reduction_pattern
 from mlcnb.tir.analysis.structure import blocks_of, loops_above
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc, TensorIntrin
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.stmt import Block, BufferStore, IterType
+from mlcnb.tir.schedule.analysis.mapping import Role, roles_of
+from mlcnb.tir.stmt import Block, IterType
 
 #: what marks a tile that one instruction computes
 TENSORIZE = "meta_schedule.auto_tensorize"
 
 #: expressions that are told apart by more than their operands
 _TOLD = (e.Call, e.IntImm, e.FloatImm)
-
-#: what an axis is: its kind, and the operands that it indexes (0 is the result)
-Role = tuple[IterType, frozenset[int]]
 
 
 @dataclass(frozen=True)
@@ -51,24 +48,11 @@ class Operation:
     @staticmethod
     def of(block: Block) -> Operation | None:
         """The operation of a block with one store that is an update; None for any other."""
-        found = reduction_pattern(block)
-        store = block.body
-        if found is None or len(found.buffers) != 1 or not isinstance(store, BufferStore):
+        found = roles_of(block)
+        if found is None or len({x.buffer for x in found[1]}) < len(found[1]):
             return None
-        loads = [
-            n
-            for n in walk(store.value)
-            if isinstance(n, BufferLoad) and n.buffer is not store.buffer
-        ]
-        operands: tuple[Any, ...] = (store, *loads)
-        if len({x.buffer for x in operands}) < len(operands):
-            return None
-        used = [{n for i in x.indices for n in walk(i) if isinstance(n, Var)} for x in operands]
-        roles = tuple(
-            (v.iter_type, frozenset(n for n, at in enumerate(used) if v.var in at))
-            for v in block.iter_vars
-        )
-        return Operation(block, found.reducer, operands, roles)
+        reducer, operands, roles = found
+        return Operation(block, reducer, tuple(operands), tuple(roles.values()))
 
     def with_operands(self, order: Sequence[int]) -> Operation:
         """The same with its operands in another order."""
@@ -197,7 +181,7 @@ def tile_with_intrin(
     if not infos or None in infos[0].extents:
         return None
     info = infos[0]
-    sizes = [_product(info, group) for group in found.groups]
+    sizes = [prod(info.extents[n] or 1 for n in group) for group in found.groups]
     ragged = any(n % m for n, m in zip(sizes, found.paddings(), strict=True))
     if ragged and not allow_padding:
         return None
@@ -208,13 +192,6 @@ def tile_with_intrin(
     for which, groups in copied:
         _lay_out(sch, block, which, groups, found)
     return _tiles(sch, block, found, name)
-
-
-def _product(info: BlockInfo, group: Sequence[int]) -> int:
-    total = 1
-    for n in group:
-        total *= info.extents[n] or 1
-    return total
 
 
 def _copied(

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlcnb.core.errors import MLCError
 from mlcnb.driver import compile
@@ -102,18 +102,10 @@ def tune_tir(
     keep = kept_in(database, work_dir)
     whole = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
     funcs = {k.name_hint: f for k, f in whole.functions.items() if isinstance(f, PrimFunc)}
-    if _is_tvms(space, parts):
-        found = [
-            (name, f, 1.0, (special_space or {}).get(name, space)) for name, f in funcs.items()
-        ]
-        counts = max_trials_global, max_trials_per_task, num_trials_per_iter
-        return _by_parts(found, target, work_dir, counts, keep, seed, parts)
-    trials = _share(max_trials_global, len(funcs), max_trials_per_task)
-    for name, func in funcs.items():
-        own = (special_space or {}).get(name, space)
-        given = own if callable(own) or isinstance(own, list | tuple) else None
-        tune(func, target, SECONDS, trials=trials, space=given, database=keep, seed=seed or 0)
-    return keep
+    own = special_space or {}
+    found = [_Task(name, f, target, 1.0, own.get(name, space)) for name, f in funcs.items()]
+    counts = max_trials_global, max_trials_per_task, num_trials_per_iter
+    return _tuned(found, target, work_dir, counts, keep, space, seed, parts)
 
 
 def compile_tir(database: Database, mod: IRModule | PrimFunc, target: Any) -> Schedule | None:
@@ -169,20 +161,13 @@ def tune_relax(
         MLCError: another part of TVM's search is asked for.
     """
     keep = kept_in(database, work_dir)
-    tasks = [
-        t
+    found = [
+        _Task(t.task_name, t.mod, target, float(t.weight), space)
         for t in extract_tasks(mod, target, params)
         if op_names is None or any(name in t.task_name for name in op_names)
     ]
-    if _is_tvms(space, parts):
-        found = [(t.task_name, t.mod, float(t.weight), space) for t in tasks]
-        counts = max_trials_global, max_trials_per_task, num_trials_per_iter
-        return _by_parts(found, target, work_dir, counts, keep, seed, parts)
-    trials = _share(max_trials_global, len(tasks), max_trials_per_task)
-    given = space if callable(space) or isinstance(space, list | tuple) else None
-    for task in tasks:
-        tune(task.mod, target, SECONDS, trials=trials, space=given, database=keep, seed=seed or 0)
-    return keep
+    counts = max_trials_global, max_trials_per_task, num_trials_per_iter
+    return _tuned(found, target, work_dir, counts, keep, space, seed, parts)
 
 
 def compile_relax(
@@ -221,18 +206,11 @@ def extracted_tasks_to_tune_contexts(
         space, strategy: of each context, as objects or by name.
         seed: of all that is drawn.
     """
-    contexts = [
-        TuneContext(
-            task.dispatched[0],
-            target=task.target,
-            space_generator=SpaceGenerator.create(space).clone(),
-            search_strategy=SearchStrategy.create(strategy).clone(),
-            task_name=task.task_name,
-            rand_state=(seed or 0) + number,
-        )
-        for number, task in enumerate(extracted_tasks)
+    found = [
+        _Task(x.task_name, x.dispatched[0], x.target, float(x.weight), space)
+        for x in extracted_tasks
     ]
-    return contexts, [float(task.weight) for task in extracted_tasks]
+    return _contexts(found, strategy, seed), [task.weight for task in found]
 
 
 class MetaScheduleTuneIRMod(ModulePass):
@@ -310,32 +288,57 @@ def _is_tvms(space: Any, parts: Mapping[str, Any]) -> bool:
     return chosen or isinstance(space, str | SpaceGenerator)
 
 
-def _by_parts(
-    found: Sequence[tuple[str, Any, float, Any]],
+class _Task(NamedTuple):
+    """A program that is tuned, and in which space."""
+
+    name: str
+    mod: Any
+    target: Any
+    weight: float
+    space: Any
+
+
+def _contexts(found: Sequence[_Task], strategy: Any, seed: int | None) -> list[TuneContext]:
+    strategy = SearchStrategy.create(strategy)
+    return [
+        TuneContext(
+            task.mod,
+            target=task.target,
+            space_generator=SpaceGenerator.create(task.space or "post-order-apply").clone(),
+            search_strategy=strategy.clone(),
+            task_name=task.name,
+            rand_state=(seed or 0) + number,
+        )
+        for number, task in enumerate(found)
+    ]
+
+
+def _tuned(
+    found: Sequence[_Task],
     target: Any,
     work_dir: str | Path,
     counts: tuple[int, int | None, int],
     keep: Database,
+    space: Any,
     seed: int | None,
     parts: Mapping[str, Any],
 ) -> Database:
-    """TVM's loop over (name, program, weight, space) of each task."""
+    """The records of all tasks, by TVM's loop where a part of it is chosen.
+
+    counts: trials in all, of each task at most, and in a batch.
+    """
+    if not _is_tvms(space, parts):
+        trials = _share(counts[0], len(found), counts[1])
+        for task in found:
+            own = task.space
+            given = own if callable(own) or isinstance(own, list | tuple) else None
+            tune(task.mod, target, SECONDS, trials=trials, space=given, database=keep,
+                 seed=seed or 0)  # fmt: skip
+        return keep
     chosen = {name: value for name, value in parts.items() if name in _PARTS}
-    strategy = SearchStrategy.create(chosen.pop("strategy", "evolutionary"))
-    contexts = [
-        TuneContext(
-            mod,
-            target=target,
-            space_generator=SpaceGenerator.create(space or "post-order-apply").clone(),
-            search_strategy=strategy.clone(),
-            task_name=name,
-            rand_state=(seed or 0) + number,
-        )
-        for number, (name, mod, _, space) in enumerate(found)
-    ]
     return tune_tasks(
-        tasks=contexts,
-        task_weights=[weight for _, _, weight, _ in found],
+        tasks=_contexts(found, chosen.pop("strategy", "evolutionary"), seed),
+        task_weights=[task.weight for task in found],
         work_dir=work_dir,
         max_trials_global=counts[0],
         max_trials_per_task=counts[1],

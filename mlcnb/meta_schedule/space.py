@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +84,9 @@ class DefaultSpace:
         self._survey = Survey.of(self._fresh)
         self._rules = {rule.__name__: rule for rule in RULES}
         self._own: str | None = None
-        self._fits = (x for x in (self._apply(name, {}) for name in self._rules) if _is_made(x))
+        self._fits = (
+            x for x in (self._apply(name, {}) for name in self._rules) if isinstance(x, Candidate)
+        )
         self._first = next(self._fits, None)
         if self._first is None:
             raise ScheduleError(
@@ -145,10 +147,6 @@ class DefaultSpace:
         if self._own not in (None, name):
             choices, cost = {RULE: name, **choices}, cost * OTHER_RULE
         return Candidate(choices, points, sch, cost, save_json(sch.mod))
-
-
-def _is_made(x: Candidate | str) -> TypeGuard[Candidate]:
-    return isinstance(x, Candidate)
 
 
 class FunctionSpace:

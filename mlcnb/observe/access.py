@@ -11,9 +11,9 @@ as fast (`mlcnb.machine.stream`).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -57,16 +57,6 @@ class Counts:
         return self.misses / self.touches if self.touches else 0.0
 
 
-def misses_of(x: Any) -> dict[str, dict[str, int]]:
-    """Array -> level -> misses; arrays of one name are counted together."""
-    found: dict[str, dict[str, int]] = {}
-    for memory, row in zip(x.program.arrays, x.by_array, strict=True):
-        own = found.setdefault(memory.name, dict.fromkeys(x.counts, 0))
-        for number, level in enumerate(x.levels):
-            own[level.name] += int(row[number + 1 :].sum())
-    return found
-
-
 class SideBySide(Generic[R]):
     """Runs of one program, or of two.
 
@@ -98,17 +88,108 @@ class ThroughCaches(SideBySide[R]):
         return self.runs[0].misses  # type: ignore[attr-defined]
 
 
-class Run(display.Shown):
-    """A program's accesses through caches that are empty at first.
+class Counted:
+    """A program's accesses through caches that are empty at first, counted.
 
     Attributes:
         name: of the program.
         program: its arrays and where they lie, its loads and stores.
-        stream: the accesses in order.
         levels: the caches, nearest first.
+        by_site: accesses of each load and store (row) that were found in each level, the last: in
+            memory.
+        evictions: of each array how often a line of it was driven out of the nearest level.
+    """
+
+    def __init__(self, name: str, program: Placed, levels: tuple[Cache, ...]) -> None:
+        self.name = name
+        self.program = program
+        self.levels = levels
+        self.total = 0
+        self._numbers = [[0, 0, 0] for _ in levels]
+        self._begins = np.array([a.base // levels[0].line for a in program.arrays])
+        end = max((a.base + a.nbytes for a in program.arrays), default=0)
+        self._touched = np.zeros(end // levels[0].line + 1, bool)
+        self.by_site = np.zeros((len(program.sites), len(levels) + 1), np.int64)
+        self.evictions = np.zeros(len(program.arrays), np.int64)
+
+    def through(
+        self, accesses: Stream, caches: Iterable[Callable[[np.ndarray], Touches]]
+    ) -> tuple[np.ndarray, np.ndarray, Touches]:
+        """Count the next accesses; caches: what becomes of touches of lines in each level.
+
+        Of each access the number of its line and the level that it was found in (`len(levels)`
+        stands for memory), and what became of it in the nearest.
+        """
+        lines = narrowed(accesses.addresses // self.levels[0].line)
+        served = np.full(len(lines), len(self.levels), np.uint8)
+        came: Any = slice(None)  # to this level: all, then what the level before missed
+        for number, cache in enumerate(caches):
+            found = cache(lines[came])
+            driven = found.victim[found.victim != EMPTY]
+            for n, more in enumerate((len(found.depth), found.misses, len(driven))):
+                self._numbers[number][n] += more
+            missed = np.flatnonzero(~found.is_hit)
+            if number == 0:
+                nearest = found
+                self.evictions += np.bincount(self.owners(driven), minlength=len(self.evictions))
+            else:
+                missed = came[missed]
+            served[came] = number
+            served[missed] = len(self.levels)
+            came = missed
+        width = len(self.levels) + 1
+        keys = accesses.sites * np.int32(width) + served
+        self.by_site += np.bincount(keys, minlength=self.by_site.size).reshape(-1, width)
+        self._touched[lines] = True
+        self.total += len(lines)
+        return lines, served, nearest
+
+    def __len__(self) -> int:
+        return self.total
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """Level -> touches, hits, misses and evictions."""
+        rows = zip(self.levels, self._numbers, strict=True)
+        return {level.name: Counts(*numbers) for level, numbers in rows}
+
+    @property
+    def by_array(self) -> np.ndarray:
+        """Accesses of each array (row) that were found in each level, the last: in memory."""
+        found = np.zeros((len(self.program.arrays), len(self.levels) + 1), np.int64)
+        np.add.at(found, [site.array for site in self.program.sites], self.by_site)
+        return found
+
+    @property
+    def misses(self) -> dict[str, dict[str, int]]:
+        """Array -> level -> misses; arrays of one name are counted together."""
+        found: dict[str, dict[str, int]] = {}
+        for memory, row in zip(self.program.arrays, self.by_array, strict=True):
+            own = found.setdefault(memory.name, {level.name: 0 for level in self.levels})
+            for number, level in enumerate(self.levels):
+                own[level.name] += int(row[number + 1 :].sum())
+        return found
+
+    def owners(self, lines: np.ndarray) -> np.ndarray:
+        """Of each line the number of the array that it is the first line of, or in the middle."""
+        return np.searchsorted(self._begins, lines, side="right") - 1
+
+    @property
+    def lines_of(self) -> list[int]:
+        """Of each array how many of its lines were touched."""
+        owners = self.owners(np.flatnonzero(self._touched))
+        return np.bincount(owners, minlength=len(self._begins)).tolist()
+
+
+class Run(Counted, display.Shown):
+    """A program's accesses through caches that are empty at first, all of them kept.
+
+    Attributes:
+        stream: the accesses in order.
         lines: the number of the line that each access touches.
         served: the level that each was found in; `len(levels)` stands for memory.
         nearest: what became of each access in the nearest level.
+        is_part: only where the program begins.
     """
 
     def __init__(
@@ -119,72 +200,16 @@ class Run(display.Shown):
         levels: tuple[Cache, ...],
         is_part: bool = False,
     ) -> None:
-        self.name = name
-        self.program = program
+        super().__init__(name, program, levels)
         self.stream = accesses
-        self.levels = levels
-        self.lines = narrowed(accesses.addresses // levels[0].line)
-        self.served = np.full(len(accesses), len(levels), np.uint8)
-        #: only where the program begins
         self.is_part = is_part
-        self.counts: dict[str, Counts] = {}
-        came: Any = slice(None)  # to this level: all, then what the level before missed
-        for number, level in enumerate(levels):
-            found = run(level, self.lines[came])
-            if number == 0:
-                self.nearest: Touches = found
-            evicted = int(np.count_nonzero(found.victim != EMPTY))
-            self.counts[level.name] = Counts(len(found.depth), found.misses, evicted)
-            missed = np.flatnonzero(~found.is_hit)
-            missed = missed if number == 0 else came[missed]
-            self.served[came] = number
-            self.served[missed] = len(levels)
-            came = missed
-
-    def __len__(self) -> int:
-        return len(self.stream)
+        ways = [partial(run, level) for level in levels]
+        self.lines, self.served, self.nearest = self.through(accesses, ways)
 
     @cached_property
     def arrays(self) -> np.ndarray:
         """Of each access the number of its array."""
         return np.array([s.array for s in self.program.sites], np.uint16)[self.stream.sites]
-
-    @cached_property
-    def by_array(self) -> np.ndarray:
-        """Accesses of each array (row) that were found in each level, the last: in memory."""
-        return self._table(self.arrays, len(self.program.arrays))
-
-    @cached_property
-    def by_site(self) -> np.ndarray:
-        """Accesses of each load and store (row) that were found in each level."""
-        return self._table(self.stream.sites, len(self.program.sites))
-
-    def _table(self, rows: np.ndarray, count: int) -> np.ndarray:
-        width = len(self.levels) + 1
-        found = np.bincount(rows * np.int32(width) + self.served, minlength=count * width)
-        return found.reshape(count, width)
-
-    misses = property(misses_of)
-
-    @cached_property
-    def evictions(self) -> np.ndarray:
-        """Of each array how often a line of it was driven out of the nearest level."""
-        return np.bincount(
-            self.owners(self.nearest.victim[self.nearest.victim != EMPTY]),
-            minlength=len(self.program.arrays),
-        )
-
-    def owners(self, lines: np.ndarray) -> np.ndarray:
-        """Of each line the number of the array that it is the first line of, or in the middle."""
-        size = self.levels[0].line
-        begins = np.array([a.base // size for a in self.program.arrays])
-        return np.searchsorted(begins, lines, side="right") - 1
-
-    @cached_property
-    def lines_of(self) -> list[int]:
-        """Of each array how many of its lines were touched."""
-        touched = np.unique(self.lines)
-        return np.bincount(self.owners(touched), minlength=len(self.program.arrays)).tolist()
 
     @cached_property
     def histogram(self) -> Histogram:

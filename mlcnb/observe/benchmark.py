@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ def benchmark(
         used = get_num_threads()
         name, clock = clock_for(used if threads is None else threads, threads is not None)
         apart, taken = _differences(ready, args, clock)
-        turns = {n: _bound(run, args) for n, run in ready.items()}
+        turns = {n: partial(run, *args) for n, run in ready.items()}
         times = interleaved(turns, seconds, clock=clock, known=taken)
     made = {
         who: Timing(who, statistics.median(found), len(found), work, apart[who])
@@ -163,10 +164,6 @@ def _copying(graph: Executable) -> Callable[..., None]:
         np.copyto(args[-1], graph(*args[:-1]))
 
     return run
-
-
-def _bound(run: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], Any]:
-    return lambda: run(*args)
 
 
 def _work(ready: Any) -> int | None:
@@ -265,14 +262,20 @@ def peak(threads: int | None = None, dtype: str = "float32", seconds: float = 0.
     used = threads or get_num_threads()
     run, flops = peak_kernel(used, dtype)
     x, y = np.full(Target("llvm").lanes(dtype), 0.5, dtype), np.zeros(used, dtype)
-    _, clock = clock_for(used, True)
-    with fixed_threads(used):
+    return flops / fastest(run, (x, y), used, seconds) / 1e9
+
+
+def fastest(run: Any, args: Sequence[Any], threads: int, seconds: float) -> float:
+    """Seconds of the fastest run of a program of its own, of those that so much time allows."""
+    _, clock = clock_for(threads, True)
+    with fixed_threads(threads):
+        run(*args)
         best, end = float("inf"), time.perf_counter() + seconds
-        while time.perf_counter() < end:
+        while best == float("inf") or time.perf_counter() < end:
             start = clock()
-            run(x, y)
+            run(*args)
             best = min(best, clock() - start)
-    return flops / best / 1e9
+    return best
 
 
 def peak_kernel(

@@ -37,7 +37,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.text import kind_of
 from mlcnb.driver import compile
 from mlcnb.machine.roofline import Level, Roofline
-from mlcnb.observe.benchmark import fixed_threads, peak, peak_kernel
+from mlcnb.observe.benchmark import fastest, fixed_threads, peak, peak_kernel
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.tensor import aligned_empty
 from mlcnb.runtime.threads import get_num_threads
@@ -109,15 +109,7 @@ def bandwidth(nbytes: int, threads: int, seconds: float = 0.1) -> float:
     run, shape, rounds = stream_kernel(nbytes, threads)
     x, y = aligned_empty(shape, np.dtype("float32")), np.zeros(threads, "float32")
     x.fill(1)  # memory that was never written to is one page of zeros, again and again
-    _, clock = clock_for(threads, True)
-    with fixed_threads(threads):
-        run(x, y)
-        best, end = float("inf"), time.perf_counter() + seconds
-        while best == float("inf") or time.perf_counter() < end:
-            start = clock()
-            run(x, y)
-            best = min(best, clock() - start)
-    return x.nbytes * rounds / best / 1e9
+    return x.nbytes * rounds / fastest(run, (x, y), threads, seconds) / 1e9
 
 
 def stream_kernel(nbytes: int, threads: int) -> tuple[Executable, tuple[int, ...], int]:

@@ -12,96 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from mlcnb.arith.evaluate import Unknown
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.progress import progress_bar
-from mlcnb.machine.addresses import Placed, placed
-from mlcnb.machine.cache import EMPTY, Cache, Carried, caches
+from mlcnb.machine.addresses import placed
+from mlcnb.machine.cache import Carried, caches
 from mlcnb.machine.stream import Stream, about, joined, pieces
-from mlcnb.observe.access import Counts, ThroughCaches, function_of, misses_of, of_block
+from mlcnb.observe.access import Counted, ThroughCaches, function_of, of_block
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.record.tree import sub_stmts
 
 #: accesses that go through the caches at once
 AT_ONCE = 1 << 21
-
-
-class Counted:
-    """One program: its accesses through caches that are empty at first.
-
-    Attributes:
-        name: of the program.
-        program: its arrays and where they lie, its loads and stores.
-        levels: the caches, nearest first.
-        counts: of each level touches, misses and evictions.
-        by_array, by_site: accesses of each array, or load and store (row), that were found in each
-            level, the last: in memory.
-        evictions: of each array how often a line of it was driven out of the nearest level.
-        lines_of: of each array how many of its lines were touched.
-    """
-
-    def __init__(self, name: str, program: Placed, levels: tuple[Cache, ...]) -> None:
-        self.name = name
-        self.program = program
-        self.levels = levels
-        self.total = 0
-        width = len(levels) + 1
-        self._carried = [Carried(level) for level in levels]
-        self._numbers = [[0, 0, 0] for _ in levels]
-        self._begins = np.array([a.base // levels[0].line for a in program.arrays])
-        end = max((a.base + a.nbytes for a in program.arrays), default=0)
-        self._touched = np.zeros(end // levels[0].line + 1, bool)
-        self.by_site = np.zeros((len(program.sites), width), np.int64)
-        self.evictions = np.zeros(len(program.arrays), np.int64)
-
-    def add(self, accesses: Stream) -> None:
-        """The next accesses."""
-        lines = accesses.addresses // self.levels[0].line
-        served = np.full(len(lines), len(self.levels), np.uint8)
-        came = np.arange(len(lines))
-        for number, cache in enumerate(self._carried):
-            found = cache.run(lines[came])
-            driven = found.victim[found.victim != EMPTY]
-            for n, more in enumerate((len(came), found.misses, len(driven))):
-                self._numbers[number][n] += more
-            if number == 0:
-                owners = np.searchsorted(self._begins, driven, side="right") - 1
-                self.evictions += np.bincount(owners, minlength=len(self.evictions))
-            served[came[found.is_hit]] = number
-            came = came[~found.is_hit]
-        width = len(self.levels) + 1
-        keys = accesses.sites.astype(np.int64) * width + served
-        self.by_site += np.bincount(keys, minlength=self.by_site.size).reshape(-1, width)
-        self._touched[lines] = True
-        self.total += len(lines)
-
-    def __len__(self) -> int:
-        return self.total
-
-    @property
-    def counts(self) -> dict[str, Counts]:
-        """Level -> touches, hits, misses and evictions."""
-        rows = zip(self.levels, self._numbers, strict=True)
-        return {level.name: Counts(*numbers) for level, numbers in rows}
-
-    @property
-    def by_array(self) -> np.ndarray:
-        """Accesses of each array that were found in each level."""
-        found = np.zeros((len(self.program.arrays), len(self.levels) + 1), np.int64)
-        np.add.at(found, [site.array for site in self.program.sites], self.by_site)
-        return found
-
-    misses = property(misses_of)
-
-    @property
-    def lines_of(self) -> list[int]:
-        """Of each array how many of its lines were touched."""
-        owners = np.searchsorted(self._begins, np.flatnonzero(self._touched), side="right") - 1
-        return np.bincount(owners, minlength=len(self._begins)).tolist()
 
 
 class AccessCounts(ThroughCaches[Counted], display.Shown):
@@ -128,11 +52,13 @@ def counted(func: PrimFunc, cache: Any = None, block: str | None = None, name: s
     program = placed(func)
     symbol = name or str(func.attrs.get("global_symbol") or "main")
     found = Counted(symbol, program, caches(cache))
+    ways = [Carried(level).run for level in found.levels]
     try:
         with progress_bar("counting accesses", about(program)) as bar:
             for accesses in _merged(pieces(program)):
                 size = len(accesses)
-                found.add(accesses if block is None else of_block(program, accesses, block))
+                own = accesses if block is None else of_block(program, accesses, block)
+                found.through(own, ways)
                 bar.update(size)
     except Unknown as reason:
         raise MLCError(

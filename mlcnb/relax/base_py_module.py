@@ -35,14 +35,7 @@ from mlcnb.relax.expr import Function
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime.device import Device, cpu
 from mlcnb.runtime.shapes import evaluate, match_shape
-from mlcnb.runtime.tensor import (
-    Tensor,
-    aligned_empty,
-    as_array,
-    as_tensors,
-    is_torch,
-    like_input,
-)
+from mlcnb.runtime.tensor import Tensor, aligned_empty, as_array, as_tensors, is_torch, like_input
 from mlcnb.script.frames import DimString
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc

@@ -114,8 +114,7 @@ class DataflowBlockRewrite:
             return rewrite(expr, lambda n: new_var if n is old_var else None)
 
         def changed(binding: Binding) -> Binding:
-            value = new(binding.value)
-            return binding if value is binding.value else replace(binding, value=value)
+            return replace(binding, value=new(binding.value))
 
         blocks = tuple(
             replace(block, bindings=tuple(map(changed, block.bindings)))

@@ -98,7 +98,8 @@ class BlockBuilder:
 
     def _add_built(self, frame: FunctionFrame, result: rx.Function) -> None:
         key = GlobalVar(frame.name)
-        if key in self._table.functions and not _is_declared(self._table.functions[key]):
+        known = self._table.functions.get(key)
+        if known is not None and "declared" not in known.attrs:
             raise MLCError(
                 f"the module has a function {frame.name!r} already",
                 hint="bb.get_unique_name(name), or bb.update_func(global_var, func)",
@@ -375,10 +376,6 @@ def _declared(info: FuncStructInfo) -> rx.Function:
     params = tuple(rx.Var(f"p{i}", p) for i, p in enumerate(info.params or ()))
     attrs = FrozenDict({"declared": True})
     return rx.Function(params, rx.SeqExpr((), rx.Tuple(())), info.ret, info.purity, attrs)
-
-
-def _is_declared(func: BaseFunc) -> bool:
-    return "declared" in func.attrs
 
 
 def _as_expr(value: Any) -> Any:

@@ -197,13 +197,19 @@ class Emitter:
                 for binding in block.bindings:
                     self.rebind(binding)
             blocks.append(with_bindings(block, tuple(bindings)))
+        return self.ended(expr, blocks, lambda: expr.body)
+
+    def ended(
+        self, seq: rx.SeqExpr, blocks: list[rx.BindingBlock], result: Callable[[], Any]
+    ) -> rx.SeqExpr:
+        """`seq` with these blocks (empty ones left out) and a result, which may bind more; itself
+        where all is as it was.
+        """
         with self.scope(False) as rest:
-            body = self.leaf(expr.body)
-        if rest:
-            blocks.append(rx.BindingBlock(tuple(rest)))
-        kept = tuple(b for b in blocks if b.bindings)
-        same = body is expr.body and identical(kept, expr.blocks)
-        return expr if same else rx.SeqExpr(kept, body)
+            body = self.leaf(result())
+        last = (rx.BindingBlock(tuple(rest)),) if rest else ()
+        kept = tuple(b for b in (*blocks, *last) if b.bindings)
+        return replace(seq, blocks=kept, body=body)
 
     def _function(self, func: rx.Function) -> rx.Function:
         body = self.seq_expr(func.body)

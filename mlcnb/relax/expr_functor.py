@@ -31,29 +31,18 @@ from mlcnb.relax.block_builder import BlockBuilder
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
 from mlcnb.relax.infer import infer
 from mlcnb.relax.struct_info import StructInfo
-from mlcnb.tir.functor import mutator, visitor
+from mlcnb.tir.functor import method_name, mutator, visitor
 
 __all__ = ["ExprFunctor", "PyExprMutator", "PyExprVisitor", "mutator", "visitor"]
 
 #: class of an expression -> the method that visits it
 _METHODS: dict[type, str] = {
-    rx.Constant: "visit_constant_",
-    rx.Tuple: "visit_tuple_",
-    rx.DataflowVar: "visit_dataflow_var_",
-    rx.Var: "visit_var_",
-    rx.ShapeExpr: "visit_shape_expr_",
-    rx.ExternFunc: "visit_extern_func_",
-    GlobalVar: "visit_global_var_",
-    rx.Function: "visit_function_",
-    rx.Call: "visit_call_",
-    rx.SeqExpr: "visit_seq_expr_",
-    rx.If: "visit_if_",
-    rx.Op: "visit_op_",
-    rx.TupleGetItem: "visit_tuple_getitem_",
-    rx.PrimValue: "visit_prim_value_",
-    rx.StringImm: "visit_string_imm_",
-    rx.DataTypeImm: "visit_data_type_imm_",
-}
+    kind: method_name(kind)
+    for kind in (
+        rx.Constant, rx.Tuple, rx.DataflowVar, rx.Var, rx.ShapeExpr, rx.ExternFunc, GlobalVar,
+        rx.Function, rx.Call, rx.SeqExpr, rx.If, rx.Op, rx.PrimValue, rx.StringImm, rx.DataTypeImm,
+    )
+} | {rx.TupleGetItem: "visit_tuple_getitem_"}  # fmt: skip
 
 
 def _leaf(self: Any, op: Any) -> Any:
@@ -221,8 +210,7 @@ class PyExprMutator(ExprFunctor):
 
     def visit_shape_expr_(self, op: rx.ShapeExpr) -> Any:
         """Dimension by dimension."""
-        values = tuple(map(self.visit_prim_expr, op.values))
-        return op if identical(values, op.values) else rx.ShapeExpr(values)
+        return replace(op, values=tuple(map(self.visit_prim_expr, op.values)))
 
     def visit_prim_value_(self, op: rx.PrimValue) -> Any:
         """The scalar."""
@@ -243,8 +231,7 @@ class PyExprMutator(ExprFunctor):
         if isinstance(expr, rx.Call):
             return self._rebuilt_call(expr)
         if isinstance(expr, rx.Tuple):
-            fields = tuple(map(self.visit_expr, expr.fields))
-            return expr if identical(fields, expr.fields) else rx.Tuple(fields)
+            return replace(expr, fields=tuple(map(self.visit_expr, expr.fields)))
         if isinstance(expr, rx.TupleGetItem):
             return replace(expr, tuple_value=self.visit_expr(expr.tuple_value))
         if isinstance(expr, rx.If):
@@ -268,7 +255,7 @@ class PyExprMutator(ExprFunctor):
     def visit_function_(self, op: rx.Function) -> Any:
         """Parameters, then the body; the result's struct info is inferred again."""
         params = tuple(map(self.visit_var_def, op.params))
-        with self.builder_.scope_of(_names_of(op)):
+        with self.builder_.scope_of([v.name_hint for v in bound_vars(op)]):
             body = self.visit_with_new_scope(op.body)
         if body is op.body and identical(params, op.params):
             return op
@@ -284,14 +271,8 @@ class PyExprMutator(ExprFunctor):
 
     def visit_seq_expr_(self, op: rx.SeqExpr) -> Any:
         """Blocks, then the result; blocks that are left empty go."""
-        blocks = [b for b in map(self.visit_binding_block, op.blocks) if b.bindings]
-        emitter = self.builder_.emitter
-        with emitter.scope(False) as rest:
-            body = emitter.leaf(self.visit_expr(op.body))
-        if rest:
-            blocks.append(rx.BindingBlock(tuple(rest)))
-        same = body is op.body and identical(blocks, op.blocks)
-        return op if same else rx.SeqExpr(tuple(blocks), body)
+        blocks = [*map(self.visit_binding_block, op.blocks)]
+        return self.builder_.emitter.ended(op, blocks, lambda: self.visit_expr(op.body))
 
     def visit_binding_block_(self, block: rx.BindingBlock) -> Any:
         """Binding by binding; each emits its new form."""
@@ -317,8 +298,7 @@ class PyExprMutator(ExprFunctor):
     def _emit_as(self, binding: rx.Binding, var: rx.Var, value: Any) -> None:
         if var is not binding.var:
             self._remap[binding.var] = var
-        same = var is binding.var and value is binding.value
-        self.builder_.emit_normalized(binding if same else replace(binding, var=var, value=value))
+        self.builder_.emit_normalized(replace(binding, var=var, value=value))
 
     def _typed(self, var: rx.Var, value: Any) -> rx.Var:
         info = infer(value, self.builder_.emitter.functions)
@@ -343,7 +323,3 @@ class PyExprMutator(ExprFunctor):
         if known is not None and same_info(known, info):
             return var
         return type(var)(var.name_hint, info, var.span)
-
-
-def _names_of(func: rx.Function) -> list[str]:
-    return [v.name_hint for v in bound_vars(func)]

@@ -113,13 +113,7 @@ class Mutator:
         if not isinstance(seq, rx.SeqExpr):
             seq = rx.SeqExpr((), seq)
         blocks = [self.visit_block(block) for block in seq.blocks]
-        with self.emitter.scope(False) as rest:
-            body = self.emitter.leaf(self.substitute(seq.body))
-        if rest:
-            blocks.append(rx.BindingBlock(tuple(rest)))
-        blocks = [b for b in blocks if b.bindings]
-        same = body is seq.body and identical(blocks, seq.blocks)
-        return seq if same else rx.SeqExpr(tuple(blocks), body)
+        return self.emitter.ended(seq, blocks, lambda: self.substitute(seq.body))
 
     def visit_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """All bindings of a block, rewritten."""
@@ -174,8 +168,7 @@ class Mutator:
         return self.substitute(value)
 
     def _match_cast(self, binding: rx.MatchCast) -> None:
-        value = self.substitute(binding.value)
-        kept = binding if value is binding.value else replace(binding, value=value)
+        kept = replace(binding, value=self.substitute(binding.value))
         new = self.visit_match_cast(kept)
         if new is None:
             self._append(kept)
@@ -231,8 +224,7 @@ class Mutator:
         if kind is rx.Call:
             return self._substitute_call(value)
         if kind is rx.Tuple:
-            fields = tuple(map(self.substitute, value.fields))
-            return value if identical(fields, value.fields) else rx.Tuple(fields)
+            return replace(value, fields=tuple(map(self.substitute, value.fields)))
         if kind is rx.TupleGetItem:
             return replace(value, tuple_value=self.substitute(value.tuple_value))
         return value

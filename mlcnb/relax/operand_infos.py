@@ -44,7 +44,7 @@ def _operand(decl: type[OpDecl], name: str, kind: str, arg: Any) -> Any:
         if kind.startswith("Optional"):
             return None
         raise TypeInferError(f"{decl.sugar}: argument {name!r} is missing")
-    read = _READ.get(kind)
+    read = _READ.get(kind.removeprefix("Optional"))
     return getattr(arg, "struct_info", None) if read is None else read(decl, name, arg)
 
 
@@ -108,13 +108,9 @@ def _dtype(decl: type[OpDecl], name: str, arg: Any) -> str:
 
 _READ: dict[str, Callable[[type[OpDecl], str, Any], Any]] = {
     "Tensor": _tensor,
-    "OptionalTensor": _tensor,
     "Tensors": _tensors,
     "Shape": _shape,
-    "OptionalShape": _shape,
     "Scalar": _scalar,
     "String": _string,
     "Dtype": _dtype,
-    "OptionalScalar": _scalar,
-    "OptionalDtype": _dtype,
 }

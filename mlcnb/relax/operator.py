@@ -29,12 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mlcnb.core import above
-from mlcnb.core.errors import (
-    ArgumentError,
-    MLCError,
-    OperatorArgumentError,
-    UnsupportedOpError,
-)
+from mlcnb.core.errors import ArgumentError, MLCError, OperatorArgumentError, UnsupportedOpError
 from mlcnb.core.node import Node, node
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import FloatImm, IntImm
@@ -47,17 +42,8 @@ from mlcnb.relax.traits import Traits
 
 #: the words that mark an argument in a declaration
 ARGUMENTS = (
-    "Tensor",
-    "Tensors",
-    "Shape",
-    "Scalar",
-    "String",
-    "Dtype",
-    "Object",
-    "OptionalTensor",
-    "OptionalShape",
-    "OptionalScalar",
-    "OptionalDtype",
+    *"Tensor Tensors Shape Scalar String Dtype Object".split(),
+    *"OptionalTensor OptionalShape OptionalScalar OptionalDtype".split(),
 )
 
 

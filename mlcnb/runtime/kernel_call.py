@@ -76,7 +76,7 @@ def check_outputs(func: PrimFunc, args: Sequence[Any]) -> None:
         out = arrays[i]
         if out is None:
             continue
-        what = f"{_name_of(func)}: argument {names[i]!r}"
+        what = f"{func.attrs.get('global_symbol', 'main')}: argument {names[i]!r}"
         if not out.flags.writeable:
             raise RuntimeInputError(f"{what} is written to, but is read-only")
         for j, other in enumerate(arrays):
@@ -86,10 +86,6 @@ def check_outputs(func: PrimFunc, args: Sequence[Any]) -> None:
                         f"{what} is written to, and shares memory with {names[j]!r}",
                         hint="pass an array of its own",
                     )
-
-
-def _name_of(func: PrimFunc) -> str:
-    return str(func.attrs.get("global_symbol", "main"))
 
 
 @lru_cache(maxsize=1024)

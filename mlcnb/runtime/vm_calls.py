@@ -15,7 +15,6 @@ import numpy as np
 
 from mlcnb.core import registry
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
-from mlcnb.core.node import FrozenDict
 from mlcnb.ir.memory import aligned_empty
 from mlcnb.ir.span import Span, told_of
 from mlcnb.relax import expr as rx
@@ -84,13 +83,24 @@ def _run(frame: Frame, name: str, values: list[Any]) -> None:
 
 
 def _call_tir(frame: Frame, x: rx.Call) -> Any:
+    """The loops write into new memory, or in the place of arguments (`inplace_indices`)."""
     name = x.args[0].name_hint  # type: ignore[attr-defined]
     inputs = _inputs(frame, x.args[1])
     outputs = _outputs(frame, x.sinfo_args[0])
+    new = outputs
+    if x.op is not None and "inplace_indices" in (x.attrs or ()):
+        where = x.attrs["inplace_indices"]
+        new = [out for out, i in zip(outputs, where, strict=True) if i < 0]
+        outputs = [out if i < 0 else inputs[i] for out, i in zip(outputs, where, strict=True)]
     scalars = list(frame.value(x.args[2])) if len(x.args) > 2 else []
     with naming(x.span):
-        _run(frame, name, [*inputs, *outputs, *scalars])
-    return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
+        _run(frame, name, [*inputs, *new, *scalars])
+    return _as_said_by(x.sinfo_args[0], outputs)
+
+
+def _as_said_by(info: Any, outputs: list[Any]) -> Any:
+    """One result, or a tuple of them."""
+    return tuple(outputs) if isinstance(info, TupleStructInfo) else outputs[0]
 
 
 def _call_tir_dyn(frame: Frame, x: rx.Call) -> Any:
@@ -107,18 +117,6 @@ def _call_tir_dyn(frame: Frame, x: rx.Call) -> Any:
 def _inputs(frame: Frame, args: Any) -> list[Any]:
     value = frame.value(args)
     return list(value) if isinstance(value, tuple) else [value]
-
-
-def _call_tir_inplace(frame: Frame, x: rx.Call) -> Any:
-    name = x.args[0].name_hint  # type: ignore[attr-defined]
-    inputs = _inputs(frame, x.args[1])
-    attrs: FrozenDict = x.attrs
-    fresh = _outputs(frame, x.sinfo_args[0])
-    where = attrs["inplace_indices"]
-    new = [out for out, i in zip(fresh, where, strict=True) if i < 0]
-    _run(frame, name, [*inputs, *new])
-    results = [out if i < 0 else inputs[i] for out, i in zip(fresh, where, strict=True)]
-    return results[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(results)
 
 
 def packed(frame: Frame, name: str, args: Any, sinfo_args: Any) -> Any:
@@ -210,7 +208,7 @@ def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
         is_registered = function is registry.get_global_func(name, allow_missing=True)
         function(*(handed(frame, name, values) if is_registered else values))
         frame.kernel = f"python: {name}"
-    return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
+    return _as_said_by(x.sinfo_args[0], outputs)
 
 
 def null(frame: Frame, x: rx.Op | rx.Call) -> Any:
@@ -237,7 +235,7 @@ def _assert(frame: Frame, x: rx.Call) -> Any:
 OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
     "relax.call_tir": _call_tir,
     "relax.call_tir_with_grad": _call_tir,
-    "relax.call_tir_inplace": _call_tir_inplace,
+    "relax.call_tir_inplace": _call_tir,
     "relax.vm.call_tir_dyn": _call_tir_dyn,
     "relax.call_inplace_packed": _call_inplace_packed,
     "relax.call_py_func": _call_py_func,

@@ -7,7 +7,6 @@ Two Python numbers are still computed by Python (`4 * 32` is 128): they are no n
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.script import intrinsics
+from mlcnb.script import intrinsics, operators
 
 _dtype_of = dtype
 
@@ -134,45 +133,11 @@ def _largest(kind: DType) -> float:
 
 #: Python's operators by their class in `ast`
 OPERATORS: dict[str, Callable[[Any, Any], PrimExpr]] = {
-    "Add": binary(e.Add),
-    "Sub": binary(e.Sub),
-    "Mult": binary(e.Mul),
+    **{k: binary(x.makes) for k, x in operators.OPERATORS.items() if isinstance(x.makes, type)},
+    **{kind: _bitwise(name) for name, kind in operators.BITS.items()},
     "Div": _divide,
     "FloorDiv": _integer_division(e.FloorDiv, p.floordiv),
     "Mod": _integer_division(e.FloorMod, p.floormod),
-    "LShift": _bitwise("shift_left"),
-    "RShift": _bitwise("shift_right"),
-    "BitAnd": _bitwise("bitwise_and"),
-    "BitOr": _bitwise("bitwise_or"),
-    "BitXor": _bitwise("bitwise_xor"),
-    "Eq": binary(e.EQ),
-    "NotEq": binary(e.NE),
-    "Lt": binary(e.LT),
-    "LtE": binary(e.LE),
-    "Gt": binary(e.GT),
-    "GtE": binary(e.GE),
-}
-
-#: what Python itself computes, between numbers and strings
-PYTHON: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": operator.add,
-    "Sub": operator.sub,
-    "Mult": operator.mul,
-    "Div": operator.truediv,
-    "FloorDiv": operator.floordiv,
-    "Mod": operator.mod,
-    "LShift": operator.lshift,
-    "RShift": operator.rshift,
-    "BitAnd": operator.and_,
-    "BitOr": operator.or_,
-    "BitXor": operator.xor,
-    "Pow": operator.pow,
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
-    "Lt": operator.lt,
-    "LtE": operator.le,
-    "Gt": operator.gt,
-    "GtE": operator.ge,
 }
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.script.operators import BITS
+from mlcnb.tir.stmt import IterType
 
 #: the result has the dtype of the first argument
 _LIKE_FIRST = frozenset(
@@ -23,46 +25,30 @@ _LIKE_SECOND = frozenset(
 _BOOL = frozenset("isnan isinf isfinite".split())
 #: fixed result dtypes
 _FIXED = {
-    "tvm_storage_sync": "int32",
-    "tvm_thread_allreduce": "handle",
-    "tvm_load_matrix_sync": "handle",
-    "tvm_mma_sync": "handle",
-    "tvm_store_matrix_sync": "handle",
-    "tvm_fill_fragment": "handle",
-    "tvm_access_ptr": "handle",
-    "address_of": "handle",
-    "tvm_warp_activemask": "uint32",
-    "tvm_stack_alloca": "handle",
-    "tvm_call_packed": "int32",
-    "tvm_call_cpacked": "int32",
-    "clz": "int32",
-    "assume": "bool",
-    "undef": "int32",
-    "isnullptr": "bool",
-    "vscale": "int32",
-    "large_uint_imm": "uint64",
-    "tvm_tuple": "handle",
-    "tvm_stack_make_shape": "handle",
-    "tvm_stack_make_array": "handle",
-    "handle_add_byte_offset": "handle",
-    "TVMBackendAllocWorkspace": "handle",
-    "TVMBackendFreeWorkspace": "int32",
-    "tvm_context_id": "handle",
-    "tvm_struct_set": "int32",
-    "tvm_throw_last_error": "handle",
-    "tvm_call_packed_lowered": "int32",
-    "tvm_call_cpacked_lowered": "int32",
-    "lookup_param": "handle",
-    "break_loop": "handle",
-    "continue_loop": "handle",
-    "prefetch": "int32",
-    **dict.fromkeys(
-        (
-            "ptx_commit_group ptx_wait_group ptx_cp_async_barrier ptx_init_barrier_thread_count "
-            "ptx_arrive_barrier ptx_arrive_barrier_expect_tx ptx_wait_barrier create_barriers"
-        ).split(),
-        "void",
-    ),
+    name: kind
+    for kind, names in {
+        "int32": (
+            "tvm_storage_sync tvm_call_packed tvm_call_cpacked clz undef vscale "
+            "TVMBackendFreeWorkspace tvm_struct_set tvm_call_packed_lowered "
+            "tvm_call_cpacked_lowered prefetch"
+        ),
+        "handle": (
+            "tvm_thread_allreduce tvm_load_matrix_sync tvm_mma_sync tvm_store_matrix_sync "
+            "tvm_fill_fragment tvm_access_ptr address_of tvm_stack_alloca tvm_tuple "
+            "tvm_stack_make_shape tvm_stack_make_array handle_add_byte_offset "
+            "TVMBackendAllocWorkspace tvm_context_id tvm_throw_last_error lookup_param "
+            "break_loop continue_loop"
+        ),
+        "uint32": "tvm_warp_activemask",
+        "bool": "assume isnullptr",
+        "uint64": "large_uint_imm",
+        "void": (
+            "ptx_commit_group ptx_wait_group ptx_cp_async_barrier "
+            "ptx_init_barrier_thread_count ptx_arrive_barrier ptx_arrive_barrier_expect_tx "
+            "ptx_wait_barrier create_barriers"
+        ),
+    }.items()
+    for name in names.split()
 }
 #: the result dtype is the first thing in the parentheses
 TYPED = frozenset(
@@ -75,13 +61,14 @@ TYPED = frozenset(
 )
 #: of those, the result dtype is the last thing in the parentheses
 TYPED_LAST = frozenset({"tvm_struct_get"})
-#: written with a Python operator: name -> (operator, precedence)
-OPERATORS = {
-    "bitwise_or": ("|", 7),
-    "bitwise_xor": ("^", 8),
-    "bitwise_and": ("&", 9),
-    "shift_left": ("<<", 10),
-    "shift_right": (">>", 10),
+#: what an axis that stands alone does
+ITER_TYPES = {
+    "DataPar": IterType.SPATIAL,
+    "CommReduce": IterType.REDUCE,
+    "Ordered": IterType.SCAN,
+    "Opaque": IterType.OPAQUE,
+    "DimInfo": IterType.OPAQUE,
+    "ThreadIndex": IterType.THREAD,
 }
 #: other words for an intrinsic
 SYNONYMS = {
@@ -97,7 +84,7 @@ WRITTEN = {"tvm_call_packed": "call_packed", "tvm_call_cpacked": "call_cpacked"}
 
 def names() -> frozenset[str]:
     """Everything that may stand after `T.` as an intrinsic."""
-    known = {*_LIKE_FIRST, *_LIKE_SECOND, *_BOOL, *_FIXED, *TYPED, *SYNONYMS, *OPERATORS}
+    known = {*_LIKE_FIRST, *_LIKE_SECOND, *_BOOL, *_FIXED, *TYPED, *SYNONYMS, *BITS}
     return frozenset({*known, "bitwise_not"})
 
 
@@ -109,7 +96,7 @@ def result_dtype(name: str, args: tuple[PrimExpr, ...]) -> DType | None:
         return args[1].dtype
     if not args:
         return None
-    if name in _LIKE_FIRST or name in OPERATORS or name == "bitwise_not":
+    if name in _LIKE_FIRST or name in BITS or name == "bitwise_not":
         return args[0].dtype
     if name in _BOOL:
         return dtype("bool").with_lanes(args[0].dtype.lanes)

@@ -29,6 +29,7 @@ from mlcnb.tir.analysis.made import note_made
 from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.reducers import stored
 from mlcnb.tir.stmt import (
     Block,
     BlockRealize,
@@ -37,7 +38,6 @@ from mlcnb.tir.stmt import (
     For,
     ForKind,
     IterVar,
-    LetStmt,
     Reduce,
     Stmt,
     seq,
@@ -343,34 +343,17 @@ def _reduction(
     start = reduce.init or reduce.combiner.identity_element
     init = seq(*(_store(b, translate(v), indices) for b, v in zip(buffers, start, strict=True)))
     condition = translate(reduce.condition)
-    sources = [_guarded(condition, translate(s), v) for s, v in _with_identity(reduce)]
+    sources = [p.if_then_else(condition, translate(s), v) for s, v in _with_identity(reduce)]
     values: dict[Any, Any] = {}
     for var, buffer in zip(reduce.combiner.lhs, buffers, strict=True):
         values[var] = BufferLoad(buffer, indices)
     values.update(zip(reduce.combiner.rhs, sources, strict=True))
     results = [_replaced(r, values) for r in reduce.combiner.result]
-    if len(buffers) == 1:
-        return init, _store(buffers[0], results[0], indices)
-    return init, _store_together(buffers, results, indices)
+    return init, stored([_store(b, r, indices) for b, r in zip(buffers, results, strict=True)])
 
 
 def _with_identity(reduce: Reduce) -> list[tuple[PrimExpr, PrimExpr]]:
     return list(zip(reduce.source, reduce.combiner.identity_element, strict=True))
-
-
-def _guarded(condition: PrimExpr, source: PrimExpr, identity: PrimExpr) -> PrimExpr:
-    return p.if_then_else(condition, source, identity)
-
-
-def _store_together(
-    buffers: list[Buffer], results: list[PrimExpr], indices: tuple[Var, ...]
-) -> Stmt:
-    """All results are computed before the first is stored."""
-    temporaries = [Var(f"v_{b.name}", r.dtype) for b, r in zip(buffers, results, strict=True)]
-    stmt = seq(*(_store(b, t, indices) for b, t in zip(buffers, temporaries, strict=True)))
-    for var, value in zip(reversed(temporaries), reversed(results), strict=True):
-        stmt = LetStmt(var, value, stmt)
-    return stmt
 
 
 def _check_bound(func: PrimFunc) -> None:

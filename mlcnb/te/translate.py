@@ -28,13 +28,10 @@ _REBUILD = {**FOLDING, e.Mod: p.truncmod}
 _DIVISIONS = (e.FloorDiv, e.FloorMod, e.Mod)
 
 _REBUILD_CALL: dict[str, Callable[..., PrimExpr]] = {
-    "tir.if_then_else": p.if_then_else,
-    "tir.bitwise_and": p.bitwise_and,
-    "tir.bitwise_or": p.bitwise_or,
-    "tir.bitwise_xor": p.bitwise_xor,
-    "tir.bitwise_not": p.bitwise_not,
-    "tir.shift_left": p.shift_left,
-    "tir.shift_right": p.shift_right,
+    f"tir.{name}": getattr(p, name)
+    for name in (
+        "if_then_else bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right"
+    ).split()
 }
 
 

@@ -43,16 +43,7 @@ def parameter(
 
 def parameters(*value_sets: Sequence[Any], ids: Sequence[str] | None = None) -> list[Any]:
     """Fixtures that change together: each value set holds one value for each of them."""
-    import pytest
-
-    def fixture_of(values: tuple[Any, ...]) -> Any:
-        @pytest.fixture(params=values, ids=ids)
-        def as_fixture(*_cls: Any, request: Any) -> Any:
-            return request.param
-
-        return as_fixture
-
-    return [fixture_of(values) for values in zip(*value_sets, strict=True)]
+    return [parameter(*values, ids=ids) for values in zip(*value_sets, strict=True)]
 
 
 def fixture(func: Any = None, *, cache_return_value: bool = False) -> Any:

@@ -176,6 +176,13 @@ class BufferLoad(PrimExpr):
         return self.buffer.dtype.with_lanes(lanes * self.buffer.dtype.lanes)
 
 
+def layout_variables(buffer: Buffer) -> list[Var]:
+    """The variables in the shape, the strides and the offset of a buffer, in order, each once."""
+    layout = (*buffer.shape, *buffer.strides, buffer.elem_offset)
+    found = (n for x in layout if x is not None for n in walk(x) if isinstance(n, Var))
+    return list(dict.fromkeys(found))
+
+
 def reads_memory(n: Node) -> bool:
     """True if there is a load in an expression or a statement."""
     return any(isinstance(x, BufferLoad) for x in walk(n))

@@ -2,6 +2,7 @@
 
 matched_update(store)     the operator and x of an update, None if the store is none
 matched_step(body)        the same of one step over one buffer or several, lets and all: argmax
+stored([C[i] = x, …])     one store; or all values as lets, then the stores
 identity(op, dtype)       where a reduction starts: 0, 1, the largest or smallest number
 """
 
@@ -197,6 +198,17 @@ def _at_extremum(place: s.BufferStore, value: s.BufferStore, place_first: bool) 
     return Step(f"arg{_KEEPS[kind]}", stores, values, combine, in_order=told)
 
 
+def stored(stores: Sequence[s.BufferStore]) -> s.Stmt:
+    """One store; or all values first, as lets, and then the stores."""
+    if len(stores) == 1:
+        return stores[0]
+    names = [e.Var(f"v_{x.buffer.name}", x.value.dtype) for x in stores]
+    body: s.Stmt = s.seq(*(replace(x, value=v) for x, v in zip(stores, names, strict=True)))
+    for var, x in reversed(list(zip(names, stores, strict=True))):
+        body = s.LetStmt(var, x.value, body)
+    return body
+
+
 def is_element(x: e.PrimExpr, store: s.BufferStore) -> bool:
     """True if it is the element that the store writes, as it was."""
     return (
@@ -212,6 +224,19 @@ def is_neutral(reducer: Reducer, value: e.PrimExpr) -> bool:
         return True
     infinite = isinstance(value, e.FloatImm) and math.isinf(value.value)
     return infinite and reducer.name == ("min" if value.value > 0 else "max")  # type: ignore[attr-defined]
+
+
+def init_of(block: s.Block) -> s.Block:
+    """The init of a reduction block as a block of its own, its reads left open."""
+    return replace(
+        block,
+        reads=(),
+        name_hint=f"{block.name_hint}_init",
+        body=block.init,
+        init=None,
+        alloc_buffers=(),
+        match_buffers=(),
+    )
 
 
 def update_of(block: s.Block) -> s.Block:

@@ -8,15 +8,16 @@ A thread axis is one variable of its whole function, however often it is launche
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from mlcnb.core.node import Node, identical, map_children, replace, walk
+from mlcnb.core.node import Node, identical, map_children, replace
 from mlcnb.ir import expr as e
+from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import bound_axis
-from mlcnb.tir.buffer import Buffer, MatchBufferRegion
+from mlcnb.tir.buffer import Buffer, MatchBufferRegion, layout_variables
 from mlcnb.tir.function import PrimFunc
 
 N = TypeVar("N", bound=Node)
@@ -74,13 +75,9 @@ class Renewer:
 
     def define_buffer(self, buffer: Buffer, with_dims: bool = False) -> None:
         """A buffer with memory of its own; `with_dims`, its symbolic shape is defined here too."""
-        if with_dims:
-            dims = (*buffer.shape, *buffer.strides, buffer.elem_offset)
-            for var in _variables(x for x in dims if x is not None):
-                if var not in self.values:
-                    self.define(var)
-        if buffer.data not in self.values:
-            self.define(buffer.data)
+        for var in (*(layout_variables(buffer) if with_dims else ()), buffer.data):
+            if var not in self.values:
+                self.define(var)
 
     def visit(self, n: Any) -> Any:
         """`n` with the variables that are in force."""
@@ -143,10 +140,8 @@ class Renewer:
 
     def define_match(self, match: MatchBufferRegion) -> None:
         """A view of a region defines its pointer, and the symbols of its shape."""
-        view = match.buffer
-        self.define(view.data)
-        dims = (*view.shape, *view.strides, view.elem_offset)
-        for var in _variables(x for x in dims if x is not None):
+        self.define(match.buffer.data)
+        for var in layout_variables(match.buffer):
             if var not in self.values:
                 self.define(var)
 
@@ -157,15 +152,15 @@ class Renewer:
         made = map_children(buffer, self.visit)
         if made is buffer:
             return buffer
-        dims = (*made.shape, *made.strides, made.elem_offset)
-        key = (buffer, made.data, *_variables(x for x in dims if x is not None))
+        key = (buffer, made.data, *layout_variables(made))
         return self.views.setdefault(key, made)
 
 
 _SCOPED = (e.Let, s.LetStmt, s.For, s.Allocate, s.DeclBuffer, s.BlockRealize, s.Block)
 
 
-def _variables(values: Iterable[Node]) -> list[e.Var]:
-    """The variables in some expressions, in order, each once."""
-    found = (n for value in values for n in walk(value) if isinstance(n, e.Var))
-    return list(dict.fromkeys(found))
+def renewed(mod: IRModule) -> IRModule:
+    """No variable belongs to two functions: the first of them to define one keeps it."""
+    renewer = Renewer()
+    functions = {k: renewer.function(f) for k, f in mod.items() if isinstance(f, PrimFunc)}
+    return mod.with_functions(functions)

@@ -221,7 +221,7 @@ class _Writer:
         svg = part.draw()
         least = f"{int(_SHRINK * _width(svg))}px"
         image = img_svg(svg, part.alt, style=css(max_width="100%", min_width=least))
-        if _width(svg) > _ALWAYS or _height(svg) > _ALWAYS:
+        if _width(svg) > _ALWAYS or _size(_HEIGHT.search(svg)) > _ALWAYS:
             image = scrolled(image)
         if len(image) > self.left - _SMALLEST:
             text = f"{part.alt} (a picture of {size(len(image))}, too large for a cell)"
@@ -237,10 +237,6 @@ _NOTE = 200
 def _width(svg: str) -> float:
     """The width that a picture says it has, in pixels."""
     return _size(_WIDTH.search(svg))
-
-
-def _height(svg: str) -> float:
-    return _size(_HEIGHT.search(svg))
 
 
 def _size(said: re.Match[str] | None) -> float:

@@ -82,15 +82,20 @@ def step_table(sch: Any) -> Table:
     columns = heads(" | step: number | call: code | time: number | legal")
     rows = [
         (
-            ">" if s.number == sch.position else "(undone)" if s.number > sch.position else "",
-            str(s.number),
-            "as given" if s.instruction is None else clip(call_text(sch, s), 120),
+            *step_cells(sch, s),
             seconds(s.seconds) if s.instruction is not None else "",
             clip(s.proof, 80),
         )
         for s in sch.steps
     ]
     return Table(columns, rows, ROWS, "sch.steps")
+
+
+def step_cells(sch: Any, step: Any, kinds: bool = True) -> tuple[str, str, str]:
+    """Of a step: whether the program stands at it, its number, and its call (see `call_text`)."""
+    sign = ">" if step.number == sch.position else "(undone)" if step.number > sch.position else ""
+    call = "as given" if step.instruction is None else clip(call_text(sch, step, kinds), 120)
+    return sign, str(step.number), call
 
 
 def call_text(sch: Any, step: Any, kinds: bool = True) -> str:

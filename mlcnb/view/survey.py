@@ -76,28 +76,26 @@ def op_name(call: rx.Call) -> str:
     return call.op.name.rpartition(".")[2] if isinstance(call.op, rx.Op) else "closure"
 
 
-def operators(function: rx.Function, functions: Functions = EMPTY) -> Counter[str]:
-    """How often each operator is called in one run; those inside fused groups count too."""
-    found: Counter[str] = Counter()
+def run_calls(function: rx.Function, functions: Functions) -> Iterator[rx.Call]:
+    """The calls of one run, in place of a call of a graph function those in it."""
     for call in calls_of(function):
         callee = functions.get(call.op) if isinstance(call.op, GlobalVar) else None
         if isinstance(callee, rx.Function):
-            found.update(operators(callee, functions))
-        elif kernel_of(call) is None:
-            found[op_name(call)] += 1
-    return found
+            yield from run_calls(callee, functions)
+        else:
+            yield call
+
+
+def operators(function: rx.Function, functions: Functions = EMPTY) -> Counter[str]:
+    """How often each operator is called in one run; those inside fused groups count too."""
+    called = run_calls(function, functions)
+    return Counter(op_name(call) for call in called if kernel_of(call) is None)
 
 
 def kernel_calls(function: rx.Function, functions: Functions = EMPTY) -> Counter[str]:
     """How often each kernel (a loop function or an outside one) is called in one run."""
-    found: Counter[str] = Counter()
-    for call in calls_of(function):
-        callee = functions.get(call.op) if isinstance(call.op, GlobalVar) else None
-        if isinstance(callee, rx.Function):
-            found.update(kernel_calls(callee, functions))
-        elif kernel_of(call) is not None:
-            found[kernel_of(call) or ""] += 1
-    return found
+    names = (kernel_of(call) for call in run_calls(function, functions))
+    return Counter(name for name in names if name is not None)
 
 
 def operator_count(mod: IRModule) -> int:

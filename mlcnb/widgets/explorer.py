@@ -18,6 +18,7 @@ from typing import Any
 from mlcnb.core import cells
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.core.text import visible
+from mlcnb.machine.prediction import cpu
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.offers.candidates import Call
@@ -374,7 +375,7 @@ class Explorer(Interactive):
             "functions": names,
             "others": [x for x in every if x not in names][:200],
             "target": explorer_parts.machine(self.target),
-            "width": explorer_parts.cpu(self.target).lanes("float32"),
+            "width": cpu(self.target).lanes("float32"),
             "branches": made,
             "legal": self._legal_json(names),
             **board.json(),

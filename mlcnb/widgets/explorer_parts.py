@@ -14,7 +14,7 @@ from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.render import Text
-from mlcnb.machine.prediction import Prediction
+from mlcnb.machine.prediction import Prediction, cpu
 from mlcnb.script.printer import document
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
@@ -26,7 +26,7 @@ from mlcnb.view.loops import loop_tree
 from mlcnb.view.parts import Code, Column, Fold, Line, Part, Table, Title, heads
 from mlcnb.view.program import folded
 from mlcnb.view.registry import shows
-from mlcnb.view.schedule import call_text, own_names
+from mlcnb.view.schedule import call_text, own_names, step_cells
 from mlcnb.view.words import clip, count, listed, memory, plural
 from mlcnb.widgets.storyboard import margins, missed, predicted
 
@@ -108,14 +108,9 @@ def steps(page: Any, sch: Any, names: Sequence[str]) -> Table:
     columns += [Column(x, "number") for x in ("L1 misses", "L2 misses", "vector", "tasks")]
     rows = []
     for step in sch.steps:
-        sign = (
-            ">" if step.number == sch.position else "(undone)" if step.number > sch.position else ""
-        )
-        call = (
-            "as given" if step.instruction is None else clip(call_text(sch, step, kinds=False), 120)
-        )
         known = known_words(page._checks.badge(sch, step))
-        rows.append((sign, str(step.number), call, known, *figures(page, step.mod, names)))
+        cells = step_cells(sch, step, kinds=False)
+        rows.append((*cells, known, *figures(page, step.mod, names)))
     return Table(columns, rows, ROWS, "sch.steps")
 
 
@@ -146,11 +141,6 @@ def _tasks(found: Sequence[Prediction]) -> str:
     if bound:
         return f"{bound[0].blocks:,} × {bound[0].threads:,}"
     return count(max((x.tasks for x in found), default=1))
-
-
-def cpu(target: Target | None) -> Target:
-    """A target whose caches and vectors predictions are for: this machine's, where it is no CPU."""
-    return target if target is not None and target.is_cpu else Target("llvm")
 
 
 def machine(target: Target | None) -> str:

@@ -15,6 +15,7 @@ from mlcnb import te
 from mlcnb.core.errors import DataRaceError, ExecutionError, MLCError, WellFormedError
 from mlcnb.script import parse
 from mlcnb.tir import analysis
+from mlcnb.tir.analysis.wrapping import may_wrap
 from tests.tir.programs import FUZZ
 
 HEAD = """
@@ -368,3 +369,12 @@ def test_random_programs_do_as_the_reference_or_stop(write, read, kind, guarded,
     except ExecutionError:
         assert stops is not False or wraps
     assert not whole[:16].any() and not whole[24:].any()
+
+
+def test_the_ends_of_a_quotient_are_its_own():
+    """A quotient is as small as its divisor makes it: what is made of it then does not wrap."""
+    func = program("""
+for i in range(1000):
+    A[i * 1000000 // 1000000 * 1000000 // 200000000] = 0.0
+""")
+    assert may_wrap(func) is None

@@ -18,9 +18,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mlcnb.arith.forms import alike
+from mlcnb.arith.interval import trunc_divide
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.folding import FOLDING, NUMBERS
 
 Env = dict[str, Any]
 Matcher = Callable[[Any, Env], bool]
@@ -73,29 +75,20 @@ def _negated(x: PrimExpr) -> PrimExpr:
 
 
 _BUILD: dict[str, Callable[..., Any]] = {
+    **{name: FOLDING[kind] for name, kind in _NODES.items() if kind in FOLDING},
     "add": _checked(p.add, operator.add), "sub": _checked(p.subtract, operator.sub),
-    "mul": _checked(p.multiply, operator.mul), "div": p.floordiv, "mod": p.floormod,
-    "tdiv": p.truncdiv, "tmod": p.truncmod, "min": p.minimum, "max": p.maximum,
+    "mul": _checked(p.multiply, operator.mul), "tdiv": p.truncdiv, "tmod": p.truncmod,
     "select": lambda c, a, b: e.Select(c, *p.match_dtypes(a, b)),
     "ramp": lambda base, stride, lanes: e.Ramp(*p.match_dtypes(base, stride), _lanes(lanes)),
     "bcast": lambda value, lanes: e.Broadcast(value, _lanes(lanes)),
-    "lt": p.less, "le": p.less_equal, "eq": p.equal, "ne": p.not_equal, "gt": p.greater,
-    "ge": p.greater_equal, "both": p.logical_and, "either": p.logical_or, "not_": _negated,
-    "neg": p.neg,
+    "not_": _negated, "neg": p.neg,
 }  # fmt: skip
-
-
-def _trunc(a: int, b: int) -> int:
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 #: what conditions compute with
 _NUMBERS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "div": lambda a, b: a // b, "mod": lambda a, b: a % b, "tdiv": _trunc,
-    "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-    "neg": lambda a: -a, "not_": lambda a: not a,
+    **{name: NUMBERS[kind] for name, kind in _NODES.items() if kind in NUMBERS},
+    "tdiv": trunc_divide, "neg": operator.neg, "not_": operator.not_,
 }  # fmt: skip
 
 

@@ -6,7 +6,6 @@ vectors are lists of them.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
@@ -19,6 +18,7 @@ from mlcnb.core.errors import ExecutionError, MLCError, UnsupportedOpError
 from mlcnb.core.registry import get_global_func
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED
 from mlcnb.ir.prim_ops import const
 from mlcnb.tir import index_check
 from mlcnb.tir.analysis.wrapping import too_far
@@ -26,11 +26,6 @@ from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.index_check import IndexCheckError
 
 Frame = list
-_EXACTLY: dict[type, Callable[[int, int], int]] = {
-    e.Add: operator.add,
-    e.Sub: operator.sub,
-    e.Mul: operator.mul,
-}
 Closure = Callable[[Frame], Any]
 
 
@@ -83,7 +78,7 @@ class ExpressionCompiler:
 
     def unwrapped(self, x: PrimExpr) -> Closure:
         """Sums and products of integers of at most 32 bits as they are in mathematics."""
-        combine = _EXACTLY.get(type(x))
+        combine = numerics.ARITHMETIC.get(type(x))
         if combine is None or not x.dtype.is_integer or x.dtype.bits > 32:
             return self.compile(x)
         a, b = self.unwrapped(x.a), self.unwrapped(x.b)  # type: ignore[attr-defined]
@@ -323,13 +318,8 @@ def _text(x: PrimExpr) -> str:
     return x.value
 
 
-_BINARY = (
-    e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max,
-    e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE,
-)  # fmt: skip
-
 _COMPILE: dict[type, str] = {
-    **dict.fromkeys(_BINARY, "_binary"),
+    **dict.fromkeys((*SUMS, *DIVISIONS, *TRUNCATED, *COMPARISONS), "_binary"),
     e.IntImm: "_constant",
     e.FloatImm: "_constant",
     e.StringImm: "_text_value",
@@ -350,12 +340,13 @@ _COMPILE: dict[type, str] = {
 
 _CALLS: dict[str, str] = {
     "if_then_else": "choice",
-    "call_extern": "extern",
-    "call_pure_extern": "extern",
-    "call_llvm_intrin": "extern",
-    "call_llvm_pure_intrin": "extern",
-    "tvm_call_packed": "extern",
-    "tvm_call_cpacked": "extern",
+    **dict.fromkeys(
+        (
+            "call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin tvm_call_packed "
+            "tvm_call_cpacked"
+        ).split(),
+        "extern",
+    ),
     "ptx_mma": "_matrix_product",
     "ptx_ldmatrix": "_loaded_matrices",
     "ptx_wgmma": "_warpgroup_product",

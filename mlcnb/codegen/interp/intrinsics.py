@@ -46,40 +46,22 @@ def _ldexp(x: float, y: int) -> float:
 
 #: floats to a float; computed in double and rounded
 _FLOAT: dict[str, Scalar] = {
-    "exp": np.exp,
-    "exp2": np.exp2,
+    **{
+        name: getattr(np, name)
+        for name in (
+            "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan sinh cosh tanh floor ceil trunc "
+            "fmod hypot"
+        ).split()
+    },
+    **{f"a{name}": getattr(np, f"arc{name}") for name in "sin cos tan tan2 sinh cosh tanh".split()},
     "exp10": lambda x: np.power(10.0, x),
-    "log": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "expm1": np.expm1,
-    "sqrt": np.sqrt,
     "rsqrt": lambda x: floating_divide(1.0, float(np.sqrt(x))),
-    "tanh": np.tanh,
     "sigmoid": _sigmoid,
     "erf": math.erf,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
     "round": np.rint,
     "nearbyint": np.rint,
     "fabs": abs,
-    "fmod": np.fmod,
     "copysign": math.copysign,
-    "hypot": np.hypot,
     "pow": _pow,
     "ldexp": _ldexp,
     "fma": _fma,

@@ -9,13 +9,7 @@ from mlcnb.core.errors import ExecutionError
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import Call, PrimExpr, Var
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.tir.analysis.kernels import (
-    IMPLICIT,
-    is_collective,
-    is_launch,
-    kernels_in,
-    launch_of,
-)
+from mlcnb.tir.analysis.kernels import IMPLICIT, is_collective, is_launch, kernels_in, launch_of
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block
 from mlcnb.tir.transform.convert_blocks_to_opaque import convert_blocks_to_opaque

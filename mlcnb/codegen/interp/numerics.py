@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.arith.interval import trunc_divide
 from mlcnb.core.errors import ExecutionError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
@@ -67,12 +68,6 @@ def floating_divide(a: float, b: float) -> float:
         return math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
-def truncated_divide(a: int, b: int) -> int:
-    """a / b rounding towards zero."""
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
 def smaller(a: Any, b: Any) -> Any:
     """min that gives NaN where one of them is, as np.minimum."""
     if a != a:
@@ -96,20 +91,19 @@ def _checked(name: str, fn: Callable[[int, int], int]) -> Callable[[int, int], i
     return divide
 
 
+#: of numbers without bounds
+ARITHMETIC: dict[type, Scalar] = {kind: NUMBERS[kind] for kind in (e.Add, e.Sub, e.Mul)}
+
 _INTEGER: dict[type, Scalar] = {
-    e.Add: operator.add,
-    e.Sub: operator.sub,
-    e.Mul: operator.mul,
-    e.Div: _checked("division", truncated_divide),
-    e.Mod: _checked("remainder", lambda a, b: a - truncated_divide(a, b) * b),
+    **ARITHMETIC,
+    e.Div: _checked("division", trunc_divide),
+    e.Mod: _checked("remainder", lambda a, b: a - trunc_divide(a, b) * b),
     e.FloorDiv: _checked("floordiv", operator.floordiv),
     e.FloorMod: _checked("floormod", operator.mod),
 }
 
 _FLOAT: dict[type, Scalar] = {
-    e.Add: operator.add,
-    e.Sub: operator.sub,
-    e.Mul: operator.mul,
+    **ARITHMETIC,
     e.Div: floating_divide,
     e.Mod: lambda a, b: float(np.fmod(a, b)),
     e.FloorDiv: lambda a, b: float(np.floor(floating_divide(a, b))),

@@ -10,6 +10,7 @@ from mlcnb.compat.topi._declared import run
 from mlcnb.compat.topi.elementwise import add, multiply
 from mlcnb.compat.topi.reduction import sum
 from mlcnb.compat.topi.transform import product, reshape, transpose
+from mlcnb.compat.topi.utils import prod
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import prim_ops as p
 
@@ -152,10 +153,7 @@ def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW") -> te.Ten
 
 def flatten(data: te.Tensor) -> te.Tensor:
     """(N, …) as (N, all the rest)."""
-    rest: Any = p.const(1)
-    for dim in data.shape[1:]:
-        rest = rest * dim
-    return reshape(data, (data.shape[0], rest))
+    return reshape(data, (data.shape[0], prod(data.shape[1:])))
 
 
 def pad(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from mlcnb import te
@@ -197,10 +198,6 @@ def shape(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
 def ndarray_size(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
     """The number of elements, as a tensor without dimensions."""
 
-    def size() -> Any:
-        total: Any = p.const(1, dtype)
-        for dim in array.shape:
-            total = total * p.cast(dtype, dim)
-        return total
-
-    return te.compute((), size, name="ndarray_size")
+    dims = [p.cast(dtype, dim) for dim in array.shape]
+    size = prod(dims, start=p.const(1, dtype))  # type: ignore[call-overload]
+    return te.compute((), lambda: size, name="ndarray_size")

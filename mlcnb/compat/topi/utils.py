@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,7 +57,4 @@ def simplify(expr: Any) -> Any:
 
 def prod(x: Sequence[Any]) -> Any:
     """The product of the dimensions."""
-    total: Any = p.const(1)
-    for dim in x:
-        total = total * dim
-    return total
+    return math.prod(x, start=p.const(1))

@@ -46,7 +46,8 @@ class EvolutionarySearch(SearchStrategy):
 
     def proposed(self, wanted: int) -> list[MeasureCandidate]:
         """Candidates of the known shapes and dtypes; those of two batches differ."""
-        first = [*self._measured(), *self._drawn(max(self.init_min_unmeasured, wanted))]
+        most, fails = max(self.init_min_unmeasured, wanted), self.max_fail_count * 4
+        first = [*self._measured(), *self.drawn(most, fails, set(self.programs))]
         if not first:
             return []
         best = self._evolved(first, wanted)
@@ -64,21 +65,6 @@ class EvolutionarySearch(SearchStrategy):
             return []
         made = [self.played(r.trace) for r in self.database.get_top_k(found, count)]
         return [x for x in made if x is not None]
-
-    def _drawn(self, wanted: int) -> list[MeasureCandidate]:
-        """Random draws of the traces of the space."""
-        made: list[MeasureCandidate] = []
-        known = set(self.programs)
-        failed = 0
-        while len(made) < wanted and failed < self.max_fail_count * 4:
-            space = self.spaces[int(self.context.rng.integers(len(self.spaces)))]
-            one = self.played(space.trace, redraw=True)
-            if one is None or one.text in known:
-                failed += 1
-                continue
-            known.add(one.text)
-            made.append(one)
-        return made
 
     def _evolved(self, first: list[MeasureCandidate], wanted: int) -> list[MeasureCandidate]:
         """The best unmeasured of all generations, the best first."""

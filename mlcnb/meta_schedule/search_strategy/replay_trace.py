@@ -20,13 +20,4 @@ class ReplayTrace(SearchStrategy):
 
     def proposed(self, wanted: int) -> list[MeasureCandidate]:
         """Candidates of the known shapes and dtypes, from any of the traces."""
-        found: list[MeasureCandidate] = []
-        failed = 0
-        while len(found) < wanted and failed < self.max_fail_count and self.spaces:
-            space = self.spaces[int(self.context.rng.integers(len(self.spaces)))]
-            made = self.played(space.trace, redraw=True)
-            if made is not None and self.is_new(made):
-                found.append(made)
-            else:
-                failed += 1
-        return found
+        return self.drawn(wanted, self.max_fail_count, self.programs)

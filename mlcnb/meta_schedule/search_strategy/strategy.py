@@ -112,6 +112,23 @@ class SearchStrategy(Part):
                 return None
         return MeasureCandidate(sch, args_of(sch))
 
+    def drawn(self, wanted: int, fails: int, known: set[str]) -> list[MeasureCandidate]:
+        """Random draws of the traces of the space, each different; fewer after so many that fail.
+
+        known: texts of programs that do not count; those that are drawn are noted there.
+        """
+        found: list[MeasureCandidate] = []
+        failed = 0
+        while len(found) < wanted and failed < fails and self.spaces:
+            space = self.spaces[int(self.context.rng.integers(len(self.spaces)))]
+            made = self.played(space.trace, redraw=True)
+            if made is None or made.text in known:
+                failed += 1
+                continue
+            known.add(made.text)
+            found.append(made)
+        return found
+
     def is_new(self, candidate: MeasureCandidate | None) -> bool:
         """True for a program that has not been proposed yet; it is noted."""
         if candidate is None or candidate.text in self.programs:

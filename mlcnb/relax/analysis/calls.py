@@ -27,13 +27,7 @@ from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.inplace import inplace_problem
-from mlcnb.relax.struct_info import (
-    PrimStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    describe,
-    parts_of,
-)
+from mlcnb.relax.struct_info import PrimStructInfo, StructInfo, TensorStructInfo, describe, parts_of
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from math import prod
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError
-from mlcnb.core.node import Node, identical, map_children, replace, visit
+from mlcnb.core.node import Node, map_children, replace, visit
 from mlcnb.ir.expr import IntImm, PrimExpr, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.relax.expr import Expr, ShapeExpr, shape_expr
@@ -261,22 +262,14 @@ def definable_vars(info: Any) -> tuple[Var, ...]:
 
 
 def _definable(info: Any) -> Iterator[Var]:
-    if isinstance(info, TensorStructInfo):
-        yield from _plain(info.dims or ())
-    elif isinstance(info, ShapeStructInfo):
-        yield from _plain(info.values or ())
-    elif isinstance(info, PrimStructInfo):
-        yield from _plain((info.value,))
-    elif isinstance(info, TupleStructInfo):
-        for each in info.fields:
-            yield from _definable(each)
+    parts: Any = ()
+    if isinstance(info, TupleStructInfo):
+        parts = info.fields
     elif isinstance(info, FuncStructInfo):
-        for each in info.params or ():
-            yield from _definable(each)
-
-
-def _plain(values: Iterable[Any]) -> Iterator[Var]:
-    return (v for v in values if isinstance(v, Var))
+        parts = info.params or ()
+    for each in parts:
+        yield from _definable(each)
+    yield from (v for v in _values(info) if isinstance(v, Var))
 
 
 def match_vars(pattern: Any, given: Any, found: dict[Var, PrimExpr]) -> None:
@@ -339,8 +332,7 @@ def erase_to_well_defined(info: Any, defined: Any = None, var_map: Any = None) -
 
 def _erase(info: Any, known: set[Any]) -> Any:
     if isinstance(info, TupleStructInfo):
-        fields = tuple(_erase(f, known) for f in info.fields)
-        return info if identical(fields, info.fields) else TupleStructInfo(fields)
+        return replace(info, fields=tuple(_erase(f, known) for f in info.fields))
     held = getattr(info, "shape", None)
     lost = held is not None and not isinstance(held, ShapeExpr) and held not in known
     if not lost and all(v in known for v in symbolic_vars(info)):
@@ -393,7 +385,4 @@ def nbytes(info: Any) -> int | None:
     shape = static_shape(info)
     if shape is None or info.dtype is None:
         return None
-    total = info.dtype.nbytes
-    for dim in shape:
-        total *= dim
-    return total
+    return prod(shape, start=info.dtype.nbytes)

@@ -22,11 +22,7 @@ from mlcnb.relax.analysis.struct_info import same_dims
 from mlcnb.relax.backend.by_calls import by_calls
 from mlcnb.relax.backend.pattern_registry import register_patterns
 from mlcnb.relax.backend.patterns import make_matmul_pattern
-from mlcnb.relax.backend.utils import (
-    dims_of,
-    dtype_of,
-    has_leaking_intermediate_variables,
-)
+from mlcnb.relax.backend.utils import dims_of, dtype_of, has_leaking_intermediate_variables
 from mlcnb.relax.transform.fuse_ops_by_pattern import PatternCheckContext
 
 #: NumPy's name of a dtype -> the letter of its functions, and the type of a scalar

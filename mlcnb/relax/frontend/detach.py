@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mlcnb.core.node import FrozenDict, replace
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.expr import Function
 from mlcnb.runtime.tensor import Tensor, tensor
@@ -23,6 +22,5 @@ def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:
     for key, function in mod.items():
         if isinstance(function, Function) and "params" in function.attrs:
             found[key.name_hint] = [tensor(c.data) for c in function.attrs["params"]]
-            rest = {k: v for k, v in function.attrs.items() if k != "params"}
-            functions[key] = replace(function, attrs=FrozenDict(rest))
+            functions[key] = function.without_attr("params")
     return mod.with_functions(functions), found

@@ -68,17 +68,11 @@ def _array(x: Any) -> np.ndarray:
     return as_array(x, "an argument")
 
 
+_BY_NAME = (move, add, mul, equal_zero, subtract_one, add_scalar, get_device_id, check_if_defined)
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "move": move,
-    "add": add,
-    "mul": mul,
-    "equal_zero": equal_zero,
-    "subtract_one": subtract_one,
+    **{function.__name__: function for function in _BY_NAME},
     "identity": identity_packed,
     "tile": tile_packed,
-    "add_scalar": add_scalar,
-    "get_device_id": get_device_id,
-    "check_if_defined": check_if_defined,
 }
 
 

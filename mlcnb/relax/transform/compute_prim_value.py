@@ -67,14 +67,13 @@ class _Computer(Mutator):
 
     def visit_if(self, choice: If, var: Var) -> Any:
         """The choice by a condition that is computed before it."""
-        cond = self.argument(choice.cond)
-        return None if cond is choice.cond else replace(choice, cond=cond)
+        new = replace(choice, cond=self.argument(choice.cond))
+        return None if new is choice else new
 
     def argument(self, x: Any) -> Any:
         """An argument; what is computed in it is bound to a variable."""
         if isinstance(x, Tuple):
-            fields = tuple(map(self.argument, x.fields))
-            return x if identical(fields, x.fields) else Tuple(fields)
+            return replace(x, fields=tuple(map(self.argument, x.fields)))
         return self.emit(self.computed(x.value), "scalar") if _is_computed(x) else x
 
     def computed(self, value: PrimExpr) -> Call:

@@ -110,8 +110,7 @@ class _Converter:
 
     def outside(self, binding: Any) -> Any:
         """A binding that stands in no dataflow block: branches and local functions have some."""
-        value = with_nested(binding.value, self.sequence)
-        return binding if value is binding.value else replace(binding, value=value)
+        return replace(binding, value=with_nested(binding.value, self.sequence))
 
     def flush_outputs(self, block: Any) -> None:
         """Variables that leave the dataflow block exist in the plain layout, as themselves."""

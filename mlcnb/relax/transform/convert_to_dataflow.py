@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, groupby
 from typing import Any
 
-from mlcnb.core.node import identical
+from mlcnb.core.node import replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax import expr as rx
@@ -109,7 +109,7 @@ class _Converter(Renamer):
         blocks: list[rx.BindingBlock] = []
         for block in made.blocks:
             blocks.extend([block] if block_is_dataflow(block) else self.cut(block))
-        return made if identical(blocks, made.blocks) else rx.SeqExpr(tuple(blocks), made.body)
+        return replace(made, blocks=tuple(blocks))
 
     def cut(self, block: rx.BindingBlock) -> list[rx.BindingBlock]:
         """A plain block as its runs."""

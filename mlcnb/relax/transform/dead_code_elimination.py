@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from mlcnb.core.node import identical, replace, walk
+from mlcnb.core.node import replace, walk
 from mlcnb.core.text import plural
 from mlcnb.ir.expr import Call as PrimCall
 from mlcnb.ir.expr import GlobalVar
@@ -67,8 +67,7 @@ class _Sweep:
             if isinstance(leaf, rx.ShapeExpr):
                 self.mention(leaf)
         blocks = tuple(reversed([self.block(b) for b in reversed(seq.blocks)]))
-        kept = tuple(b for b in blocks if b.bindings)
-        return seq if identical(kept, seq.blocks) else rx.SeqExpr(kept, seq.body)
+        return replace(seq, blocks=tuple(b for b in blocks if b.bindings))
 
     def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         kept = []

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mlcnb.core.node import identical, replace
+from mlcnb.core.node import replace
 from mlcnb.core.text import plural
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import merge
@@ -71,21 +71,17 @@ class _Fuser:
 
     def function(self, func: rx.Function) -> rx.Function:
         """The function with its dataflow blocks fused, those in branches and loops too."""
-        body = self.sequence(func.body)
-        return func if body is func.body else replace(func, body=body)
+        return replace(func, body=self.sequence(func.body))
 
     def sequence(self, seq: rx.SeqExpr) -> rx.SeqExpr:
         """A sequence with its dataflow blocks fused, and those inside of its values."""
         blocks = tuple(self.block(b) if block_is_dataflow(b) else self.plain(b) for b in seq.blocks)
-        return seq if identical(blocks, seq.blocks) else rx.SeqExpr(blocks, seq.body)
+        return replace(seq, blocks=blocks)
 
     def plain(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """A plain block: what is inside of its values."""
-        changed = (with_nested(b.value, self.sequence) for b in block.bindings)
-        pairs = zip(block.bindings, changed, strict=True)
-        return with_bindings(
-            block, tuple(b if v is b.value else replace(b, value=v) for b, v in pairs)
-        )
+        changed = (replace(b, value=with_nested(b.value, self.sequence)) for b in block.bindings)
+        return with_bindings(block, tuple(changed))
 
     def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """A block in which the last call of each group stands for the group."""

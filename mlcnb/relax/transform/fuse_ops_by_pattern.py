@@ -259,9 +259,8 @@ def add_wrapped(table: FunctionTable, func: rx.Function, name: str, codegen: str
 
     Equal ones are added once.
     """
-    attrs = {k: v for k, v in func.attrs.items() if k != "Primitive"}
-    inner = replace(func, attrs=FrozenDict(attrs))
-    return add_shared(table, _wrapper(inner, codegen), f"{name}_{codegen}")
+    wrapper = _wrapper(func.without_attr("Primitive"), codegen)
+    return add_shared(table, wrapper, f"{name}_{codegen}")
 
 
 def _wrapper(inner: rx.Function, codegen: str) -> rx.Function:

@@ -199,7 +199,9 @@ def _adjoint(
 ) -> tuple[rx.Function, IRModule]:
     """The function of name `name`, which goes there and back, and the module with what it calls."""
     builder = BlockBuilder(mod.without_functions([GlobalVar(name)] if name in mod else []))
-    with builder.function(name, func.params, _attrs(func), func.is_pure):
+    with builder.function(
+        name, func.params, func.without_attr("global_symbol").attrs, func.is_pure
+    ):
         with builder.dataflow():
             for binding in marks.bindings:
                 builder.emit_normalized(binding)
@@ -210,10 +212,6 @@ def _adjoint(
     added = builder.get()
     made: Any = remove_unused_bindings(added[name])
     return remove_unused_bindings(_Plain(added.functions).rewrite(made)), added
-
-
-def _attrs(func: rx.Function) -> dict[str, Any]:
-    return {k: v for k, v in func.attrs.items() if k != "global_symbol"}
 
 
 class _Backward:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.node import replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
@@ -75,8 +75,7 @@ class _Lifter(Mutator):
         captured = [v for v in outside if isinstance(self.substitute(v), Var)]
         inner_params = tuple(Var(v.name_hint, self._info(v)) for v in captured)
         params = (*func.params, *inner_params)
-        attrs = FrozenDict({k: v for k, v in func.attrs.items() if k != "global_symbol"})
-        whole = replace(func, params=params, attrs=attrs)
+        whole = replace(func.without_attr("global_symbol"), params=params)
         key = GlobalVar(self._free_name(f"{self.parent}_{var.name_hint}"))
         self.table.set(key, whole)
         inner = _Lifter(self.table, self.parent)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, identical, replace
+from mlcnb.core.node import replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import merge
@@ -73,8 +73,7 @@ class _Merger:
                 others = [b for j, o in enumerate(blocks) if j != i for b in o.bindings]
                 kept = {n for b in others for n in uses(b.value)} | set(leaves(func.body.body))
                 blocks[i] = self.block(block, kept, names)
-        same = identical(blocks, func.body.blocks)
-        return func if same else replace(func, body=rx.SeqExpr(tuple(blocks), func.body.body))
+        return replace(func, body=replace(func.body, blocks=tuple(blocks)))
 
     def block(self, block: rx.BindingBlock, kept: set[Any], names: Names) -> rx.BindingBlock:
         """A block with each group of composite calls as one call."""
@@ -85,7 +84,7 @@ class _Merger:
             alone = [{b.var} for b in bindings if b.var in group]
             for part in alone if apart else [group]:
                 bindings = self.merged(bindings, codegen, part, kept, names)
-        return block if bindings is block.bindings else replace(block, bindings=bindings)
+        return replace(block, bindings=bindings)
 
     def merged(
         self,
@@ -143,9 +142,7 @@ class _Merger:
         for binding in body.bindings:
             callee = binding.value.op
             if callee not in locals_:
-                inner: Any = self.table.functions[callee]
-                attrs = {k: v for k, v in inner.attrs.items() if k != "Primitive"}
-                inner = replace(inner, attrs=FrozenDict(attrs))
+                inner: Any = self.table.functions[callee].without_attr("Primitive")
                 locals_[callee] = rx.Var(names.fresh("local_func"), inner.struct_info)
                 made.append(rx.VarBinding(locals_[callee], inner))
             var = rx.Var(binding.var.name_hint, binding.var.struct_info, binding.var.span)

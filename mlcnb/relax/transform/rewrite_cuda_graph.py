@@ -317,8 +317,7 @@ class _Rewriter:
         if binding.var in self.fields:
             self.current(binding.var)
         elif binding.var not in self.moved:
-            value = self.renamed.substitute(binding.value)
-            kept = binding if value is binding.value else replace(binding, value=value)
+            kept = replace(binding, value=self.renamed.substitute(binding.value))
             self.emitter.bindings.append(kept)
 
     def current(self, var: Any) -> Any:

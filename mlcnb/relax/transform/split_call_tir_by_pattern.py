@@ -191,12 +191,11 @@ class _Splitter(Mutator):
         left = rest[0] if len(rest) == 1 else SeqStmt(tuple(rest))
         root = _root(func)
         block = replace(root.block, body=left, alloc_buffers=tuple(kept), reads=(), writes=())
-        attrs = {k: v for k, v in func.attrs.items() if k != "global_symbol"}
         epilogue = PrimFunc(
             (*params, func.params[-1]),
             replace(root, block=block),
             buffer_map=FrozenDict({params[0]: result, **known}),
-            attrs=FrozenDict(attrs),
+            attrs=func.without_attr("global_symbol").attrs,
         )
         key = self.table.add(renew_defs(epilogue), f"{name}_epilogue")
         return _Split(symbol, source, inputs, result, key, places)

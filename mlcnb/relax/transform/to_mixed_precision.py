@@ -173,8 +173,7 @@ def _is_tensor(info: Any, kind: str) -> bool:
 def _cast(x: Any, kind: str) -> Any:
     """A tensor of float16 or float32, or all such in a tuple, in the given one of these dtypes."""
     if isinstance(x, rx.Tuple):
-        fields = tuple(_cast(f, kind) for f in x.fields)
-        return x if fields == x.fields else rx.Tuple(fields)
+        return replace(x, fields=tuple(_cast(f, kind) for f in x.fields))
     info = x.struct_info
     if isinstance(info, TupleStructInfo):
         made = tuple(_cast(rx.TupleGetItem(x, i), kind) for i in range(len(info.fields)))
@@ -187,8 +186,7 @@ def _cast(x: Any, kind: str) -> Any:
 def _as_was(x: Any, old: rx.Expr) -> Any:
     """`x` in the dtypes of `old`, in whose place it stands."""
     if isinstance(x, rx.Tuple) and isinstance(old, rx.Tuple):
-        fields = tuple(map(_as_was, x.fields, old.fields))
-        return x if fields == x.fields else rx.Tuple(fields)
+        return replace(x, fields=tuple(map(_as_was, x.fields, old.fields)))
     if x is old or old.struct_info is None or same_info(x.struct_info, old.struct_info):
         return x
     return _cast(x, FULL)

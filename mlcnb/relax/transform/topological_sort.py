@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import identical, replace
+from mlcnb.core.node import replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.analysis.variables import leaves, value_uses
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
-from mlcnb.relax.expr import Binding, BindingBlock, Function, MatchCast, SeqExpr, Var
+from mlcnb.relax.expr import Binding, BindingBlock, Function, MatchCast, Var
 
 ORDERS = ("depth-first", "breadth-first")
 DIRECTIONS = ("from-inputs", "from-outputs")
@@ -51,9 +51,7 @@ class TopologicalSort(FunctionPass):
                 )
         wanted = _outputs_of(func)
         blocks = tuple(self._block(func, b, wanted) for b in func.body.blocks)
-        if identical(blocks, func.body.blocks):
-            return func
-        return replace(func, body=SeqExpr(blocks, func.body.body))
+        return replace(func, body=replace(func.body, blocks=blocks))
 
     def _block(self, func: Function, block: BindingBlock, wanted: list[Any]) -> BindingBlock:
         if not block_is_dataflow(block):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import FrozenDict, identical, replace, rewrite
+from mlcnb.core.node import FrozenDict, replace, rewrite
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import GlobalVar, IntImm, PrimExpr
@@ -301,10 +301,8 @@ class _Lowerer(Mutator):
 
     def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
         """The call on shapes and scalars that are made before it."""
-        args = tuple(map(self.argument, call.args))
-        if identical(args, call.args):
-            return None
-        return rx.Call(call.op, args, call.attrs, call.sinfo_args, call.struct_info, call.span)
+        new = replace(call, args=tuple(map(self.argument, call.args)))
+        return None if new is call else new
 
     def visit_tuple(self, value: rx.Tuple, var: rx.Var) -> Any:
         """The tuple of shapes and scalars that are made before it."""
@@ -314,8 +312,7 @@ class _Lowerer(Mutator):
     def argument(self, x: Any) -> Any:
         """An argument; what is made for it is bound to a variable."""
         if isinstance(x, rx.Tuple):
-            fields = tuple(map(self.argument, x.fields))
-            return x if identical(fields, x.fields) else rx.Tuple(fields)
+            return replace(x, fields=tuple(map(self.argument, x.fields)))
         return self.emit(self.made(x)) if _is_open(x) else x
 
     def made(self, x: Any) -> rx.Call:

@@ -15,6 +15,7 @@ from mlcnb.ir.expr import PrimExpr
 from mlcnb.relax.expr import Expr
 from mlcnb.script import build
 from mlcnb.script.frames import Sliced
+from mlcnb.script.operators import OPERATORS
 from mlcnb.script.relax.tensor_attributes import TENSOR_ATTRIBUTES, TENSOR_METHODS
 from mlcnb.script.tir.buffer_methods import METHODS
 from mlcnb.tir import op as tir_op
@@ -50,7 +51,7 @@ def binary(name: str, left: Any, right: Any, trusted: bool) -> Any:
 
 def _of_python(name: str, left: Any, right: Any, trusted: bool) -> Any:
     """An operator of two Python values; a text may not make monsters of them."""
-    made = build.PYTHON.get(name)
+    made = OPERATORS.get(name)
     if made is None:
         raise MLCError(f"no operator {name} here")
     if name in _COMPARE and holds_symbol(left, right):
@@ -63,7 +64,7 @@ def _of_python(name: str, left: Any, right: Any, trusted: bool) -> Any:
     numbers = isinstance(left, int | float) and isinstance(right, int | float)
     if name == "Mult" and not (trusted or numbers):
         raise MLCError("only numbers can be multiplied")
-    return made(left, right)
+    return made.compute(left, right)
 
 
 def holds_symbol(*values: Any) -> bool:

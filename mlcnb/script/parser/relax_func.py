@@ -10,12 +10,7 @@ from mlcnb.ir.attrs import frozen
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.function import BaseFunc
-from mlcnb.relax.analysis.struct_info import (
-    return_info,
-    same_info,
-    struct_info_lca,
-    symbolic_vars,
-)
+from mlcnb.relax.analysis.struct_info import return_info, same_info, struct_info_lca, symbolic_vars
 from mlcnb.relax.expr import Function, SeqExpr, Tuple, Var
 from mlcnb.relax.struct_info import StructInfo
 from mlcnb.script.dialect import known_attrs

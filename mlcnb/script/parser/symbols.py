@@ -53,8 +53,7 @@ def resolve_devices(ev: Evaluator, value: Any, place: ast.expr) -> Any:
     """`value` with the virtual devices that its calls name, those inside other calls too."""
     kind = type(value)
     if kind is Tuple:
-        fields = _all(resolve_devices, ev, value.fields, place)
-        return value if fields is value.fields else replace(value, fields=fields)
+        return replace(value, fields=_all(resolve_devices, ev, value.fields, place))
     if kind is not Call:
         return value
     args = _all(resolve_devices, ev, value.args, place)

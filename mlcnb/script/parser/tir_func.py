@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, Node, visit
+from mlcnb.core.node import FrozenDict
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.attrs import frozen
 from mlcnb.ir.dtype import DType, dtype
@@ -18,6 +18,7 @@ from mlcnb.script.parser.symbols import declared_symbols, resolve_dims
 from mlcnb.script.parser.tir_bind import renamed
 from mlcnb.script.parser.tir_stmt import StmtParser
 from mlcnb.script.tir.dtypes import dtype_of
+from mlcnb.tir.analysis.structure import has_block
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block, BlockRealize, Stmt
@@ -126,19 +127,7 @@ def rooted(body: Stmt, buffers: Sequence[Buffer]) -> Stmt:
     is_root = isinstance(body, BlockRealize) and not body.block.iter_vars
     if is_root and not buffers:
         return body
-    if not buffers and not _has_block(body):
+    if not buffers and not has_block(body):
         return body
     root = Block((), (), (), "root", body, alloc_buffers=tuple(buffers))
     return BlockRealize((), p.const(True), root)
-
-
-def _has_block(body: Stmt) -> bool:
-    found = False
-
-    def enter(n: Node) -> bool:
-        nonlocal found
-        found = found or isinstance(n, BlockRealize)
-        return not found and isinstance(n, Stmt)
-
-    visit(body, enter)
-    return found

@@ -16,33 +16,21 @@ with T.block("C"):
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from mlcnb.core.doc import Doc, Mark, Text, block, join
-from mlcnb.core.node import Node, visit
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops
+from mlcnb.script.intrinsics import ITER_TYPES
 from mlcnb.script.printer import values
-from mlcnb.script.printer.buffer import (
-    declare_vars,
-    declared,
-    define,
-    undefined_vars,
-)
+from mlcnb.script.printer.buffer import declare_vars, declared, define, undefined_vars
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, sequence, text_string
 from mlcnb.script.ranges import range_end
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.structure import has_block
 from mlcnb.tir.index_map import IndexMap
 
 Statements = Callable[[Printer, s.Stmt], list[Doc]]
-_AXIS_WORDS = {
-    s.IterType.SPATIAL: "spatial",
-    s.IterType.REDUCE: "reduce",
-    s.IterType.SCAN: "scan",
-    s.IterType.OPAQUE: "opaque",
-    s.IterType.THREAD: "thread",
-}
 
 
 def realize(p: Printer, n: s.BlockRealize, statements: Statements) -> Doc:
@@ -157,17 +145,11 @@ def _axis(p: Printer, axis: s.IterVar, val: e.PrimExpr | None) -> Doc:
     if not prim_ops.is_const(dom.min, 0):
         domain = sequence([p.doc(dom.min), p.doc(range_end(dom.min, dom.extent))])
     bound = [] if val is None else [p.doc(val)]
-    right = call(p.word("T", f"axis.{_AXIS_WORDS[axis.iter_type]}"), domain, *bound)
+    right = call(p.word("T", f"axis.{axis.iter_type.name.lower()}"), domain, *bound)
     return [_axis_name(p, axis), " = ", *right]
 
 
-_ITER_KINDS = {
-    s.IterType.SPATIAL: "DataPar",
-    s.IterType.REDUCE: "CommReduce",
-    s.IterType.SCAN: "Ordered",
-    s.IterType.OPAQUE: "DimInfo",
-    s.IterType.THREAD: "ThreadIndex",
-}
+_ITER_KINDS = {kind: name for name, kind in ITER_TYPES.items()}
 
 
 @prints(s.IterVar)
@@ -232,16 +214,3 @@ def root_block(p: Printer, body: s.Stmt) -> s.Block | None:
     if isinstance(inner.body, s.BlockRealize) and not inner.alloc_buffers:
         return inner if inner.body.block.iter_vars else None
     return inner if inner.alloc_buffers or has_block(inner.body) else None
-
-
-def has_block(n: Node) -> bool:
-    """True if there is a block in `n`."""
-    found = False
-
-    def enter(x: Any) -> bool:
-        nonlocal found
-        found = found or isinstance(x, s.BlockRealize)
-        return not found and isinstance(x, s.Stmt)
-
-    visit(n, enter)
-    return found

@@ -102,39 +102,14 @@ class CallDoc(ExprDoc):
         self.kwargs_keys, self.kwargs_values = tuple(kwargs), tuple(kwargs.values())
 
 
-class OperationKind(IntEnum):
-    """The operators of Python, with TVM's numbers."""
-
-    _UnaryStart = 0
-    USub = 1
-    Invert = 2
-    Not = 3
-    _UnaryEnd = 4
-    _BinaryStart = 5
-    Add = 6
-    Sub = 7
-    Mult = 8
-    Div = 9
-    FloorDiv = 10
-    Mod = 11
-    Pow = 12
-    LShift = 13
-    RShift = 14
-    BitAnd = 15
-    BitOr = 16
-    BitXor = 17
-    Lt = 18
-    LtE = 19
-    Eq = 20
-    NotEq = 21
-    Gt = 22
-    GtE = 23
-    And = 24
-    Or = 25
-    _BinaryEnd = 26
-    _SpecialStart = 27
-    IfThenElse = 28
-    _SpecialEnd = 29
+#: the operators of Python, with TVM's numbers
+OperationKind = IntEnum(
+    "OperationKind",
+    "_UnaryStart USub Invert Not _UnaryEnd _BinaryStart Add Sub Mult Div FloorDiv Mod Pow LShift "
+    "RShift BitAnd BitOr BitXor Lt LtE Eq NotEq Gt GtE And Or _BinaryEnd _SpecialStart IfThenElse "
+    "_SpecialEnd",
+    start=0,
+)
 
 
 class OperationDoc(ExprDoc):

@@ -16,38 +16,11 @@ from mlcnb.core.doc import NEWLINE, Indent, Mark, Page, join
 from mlcnb.core.doc import Doc as Layout
 from mlcnb.core.errors import ArgumentError
 from mlcnb.ir.path import ObjectPath
+from mlcnb.script import operators as op
 from mlcnb.script.printer import doc as d
 from mlcnb.script.printer.doc import OperationKind as Kind
 
-#: how strongly parts of an expression hold together
-(_LAMBDA, _CHOICE, _OR, _AND, _NOT, _COMPARE, _BITOR, _BITXOR, _BITAND, _SHIFT, _ADD, _MULT) = (
-    range(12)
-)
-_UNARY, _POW, _TRAIL, _ATOM = range(12, 16)
-
-_UNARIES = {Kind.USub: ("-", _UNARY), Kind.Invert: ("~", _UNARY), Kind.Not: ("not ", _NOT)}
-_BINARIES = {
-    Kind.Add: ("+", _ADD),
-    Kind.Sub: ("-", _ADD),
-    Kind.Mult: ("*", _MULT),
-    Kind.Div: ("/", _MULT),
-    Kind.FloorDiv: ("//", _MULT),
-    Kind.Mod: ("%", _MULT),
-    Kind.Pow: ("**", _POW),
-    Kind.LShift: ("<<", _SHIFT),
-    Kind.RShift: (">>", _SHIFT),
-    Kind.BitAnd: ("&", _BITAND),
-    Kind.BitOr: ("|", _BITOR),
-    Kind.BitXor: ("^", _BITXOR),
-    Kind.Lt: ("<", _COMPARE),
-    Kind.LtE: ("<=", _COMPARE),
-    Kind.Eq: ("==", _COMPARE),
-    Kind.NotEq: ("!=", _COMPARE),
-    Kind.Gt: (">", _COMPARE),
-    Kind.GtE: (">=", _COMPARE),
-    Kind.And: ("and", _AND),
-    Kind.Or: ("or", _OR),
-}
+_UNARIES = {Kind.USub: ("-", op.UNARY), Kind.Invert: ("~", op.UNARY), Kind.Not: ("not ", op.NOT)}
 _QUOTE = '"""'
 
 
@@ -139,7 +112,7 @@ def _unknown(x: Any) -> Layout:
 # -- expressions --------------------------------------------------------------------
 
 
-def _expr(x: Any, at_least: int = _LAMBDA) -> Layout:
+def _expr(x: Any, at_least: int = op.LAMBDA) -> Layout:
     """The text of an expression, in parentheses where it holds together less than `at_least`."""
     write = _EXPRS.get(type(x))
     if write is None:
@@ -155,11 +128,11 @@ def _all(items: Sequence[Any]) -> Layout:
 def _literal(x: d.LiteralDoc) -> tuple[Layout, int]:
     value = x.value
     if isinstance(value, str):
-        return '"' + "".join(map(_escaped, value)) + '"', _ATOM
+        return '"' + "".join(map(_escaped, value)) + '"', op.ATOM
     if isinstance(value, float) and not math.isfinite(value):
-        return f'float("{value}")', _TRAIL
+        return f'float("{value}")', op.TRAIL
     text = repr(value)
-    return text, _UNARY if text.startswith("-") else _ATOM
+    return text, op.UNARY if text.startswith("-") else op.ATOM
 
 
 def _escaped(letter: str) -> str:
@@ -169,14 +142,14 @@ def _escaped(letter: str) -> str:
 
 
 def _attr(x: d.AttrAccessDoc) -> tuple[Layout, int]:
-    value = _expr(x.value, _TRAIL)
+    value = _expr(x.value, op.TRAIL)
     if isinstance(x.value, d.LiteralDoc) and isinstance(x.value.value, int):
         value = ["(", _expr(x.value), ")"]
-    return [value, ".", x.name], _TRAIL
+    return [value, ".", x.name], op.TRAIL
 
 
 def _index(x: d.IndexDoc) -> tuple[Layout, int]:
-    return [_expr(x.value, _TRAIL), "[", _all(x.indices) if x.indices else "()", "]"], _TRAIL
+    return [_expr(x.value, op.TRAIL), "[", _all(x.indices) if x.indices else "()", "]"], op.TRAIL
 
 
 def _call(x: d.CallDoc) -> tuple[Layout, int]:
@@ -184,11 +157,11 @@ def _call(x: d.CallDoc) -> tuple[Layout, int]:
         [key, "=", _expr(value)] for key, value in zip(x.kwargs_keys, x.kwargs_values, strict=True)
     ]
     args = [*map(_expr, x.args), *named]
-    return [_expr(x.callee, _TRAIL), "(", join(args), ")"], _TRAIL
+    return [_expr(x.callee, op.TRAIL), "(", join(args), ")"], op.TRAIL
 
 
 def _operation(x: d.OperationDoc) -> tuple[Layout, int]:
-    wanted = 1 if x.kind in _UNARIES else 2 if x.kind in _BINARIES else 3
+    wanted = 1 if x.kind in _UNARIES else 2 if x.kind.name in op.OPERATORS else 3
     if len(x.operands) != wanted:
         raise ArgumentError(
             f"OperationDoc: {x.kind.name} has {wanted} operands, not {len(x.operands)}"
@@ -197,29 +170,29 @@ def _operation(x: d.OperationDoc) -> tuple[Layout, int]:
         sign, strength = _UNARIES[x.kind]
         return [sign, _expr(x.operands[0], strength)], strength
     if x.kind is Kind.IfThenElse:
-        test, then, other = (_expr(operand, _OR) for operand in x.operands)
-        return [then, " if ", test, " else ", other], _CHOICE
-    sign, strength = _BINARIES[x.kind]
-    left, right = strength, strength + 1
+        test, then, other = (_expr(operand, op.OR) for operand in x.operands)
+        return [then, " if ", test, " else ", other], op.CHOICE
+    found = op.OPERATORS[x.kind.name]
+    left, right = found.strength, found.strength + 1
     if x.kind is Kind.Pow:
-        left, right = _TRAIL, _UNARY
-    elif strength == _COMPARE:
+        left, right = op.TRAIL, op.UNARY
+    elif found.strength == op.COMPARE:
         left = right
     a, b = x.operands
-    return [_expr(a, left), f" {sign} ", _expr(b, right)], strength
+    return [_expr(a, left), f" {found.sign} ", _expr(b, right)], found.strength
 
 
 def _lambda(x: d.LambdaDoc) -> tuple[Layout, int]:
-    return ["lambda ", _all(x.args), ": ", _expr(x.body)], _LAMBDA
+    return ["lambda ", _all(x.args), ": ", _expr(x.body)], op.LAMBDA
 
 
 def _tuple(x: d.TupleDoc) -> tuple[Layout, int]:
-    return ["(", _all(x.elements), ",)" if len(x.elements) == 1 else ")"], _ATOM
+    return ["(", _all(x.elements), ",)" if len(x.elements) == 1 else ")"], op.ATOM
 
 
 def _dict(x: d.DictDoc) -> tuple[Layout, int]:
     pairs = zip(x.keys, x.values, strict=True)
-    return ["{", join([[_expr(k), ": ", _expr(v)] for k, v in pairs]), "}"], _ATOM
+    return ["{", join([[_expr(k), ": ", _expr(v)] for k, v in pairs]), "}"], op.ATOM
 
 
 def _slice(x: d.SliceDoc) -> Layout:
@@ -229,14 +202,14 @@ def _slice(x: d.SliceDoc) -> Layout:
 
 _EXPRS: dict[type, Any] = {
     d.LiteralDoc: _literal,
-    d.IdDoc: lambda x: (x.name, _ATOM),
+    d.IdDoc: lambda x: (x.name, op.ATOM),
     d.AttrAccessDoc: _attr,
     d.IndexDoc: _index,
     d.CallDoc: _call,
     d.OperationDoc: _operation,
     d.LambdaDoc: _lambda,
     d.TupleDoc: _tuple,
-    d.ListDoc: lambda x: (["[", _all(x.elements), "]"], _ATOM),
+    d.ListDoc: lambda x: (["[", _all(x.elements), "]"], op.ATOM),
     d.DictDoc: _dict,
 }
 

@@ -15,34 +15,14 @@ from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.types import PointerType, PrimType, TupleType
 from mlcnb.script import intrinsics, literals
 from mlcnb.script.names import identifier
+from mlcnb.script.operators import ATOM, BITS, COMPARE, NOT, OPERATORS, UNARY, Operator
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.ranges import range_end
 
-# Python's precedence, loosest first
-OR, AND, NOT, COMPARE, BIT_OR, SHIFT, SUM, PRODUCT, UNARY, ATOM = 3, 4, 5, 6, 7, 10, 11, 12, 13, 15
-
-_BINARY: dict[type, tuple[str, int]] = {
-    e.Add: ("+", SUM),
-    e.Sub: ("-", SUM),
-    e.Mul: ("*", PRODUCT),
-    e.FloorDiv: ("//", PRODUCT),
-    e.FloorMod: ("%", PRODUCT),
-    e.Div: ("/", PRODUCT),
-    e.EQ: ("==", COMPARE),
-    e.NE: ("!=", COMPARE),
-    e.LT: ("<", COMPARE),
-    e.LE: ("<=", COMPARE),
-    e.GT: (">", COMPARE),
-    e.GE: (">=", COMPARE),
-    e.And: ("and", AND),
-    e.Or: ("or", OR),
-}
+#: nodes that are written with an operator
+_BINARY = {x.makes: x for x in OPERATORS.values() if isinstance(x.makes, type)}
 _OPS = {
-    symbol: Text(f" {symbol} ", "keyword" if symbol.isalpha() else "op")
-    for symbol in [
-        *(s for s, _ in _BINARY.values()),
-        *(s for s, _ in intrinsics.OPERATORS.values()),
-    ]
+    x.sign: Text(f" {x.sign} ", "keyword" if x.sign.isalpha() else "op") for x in OPERATORS.values()
 }
 
 
@@ -71,8 +51,8 @@ def sequence(items: list[Doc]) -> list[Doc]:
     return ["(", *join(items), ",)" if len(items) == 1 else ")"]
 
 
-def _spelling(n: e.PrimExpr) -> tuple[str, int] | None:
-    """Operator and precedence of an expression that is written infix, or None."""
+def _spelling(n: e.PrimExpr) -> Operator | None:
+    """The operator of an expression that is written infix, or None."""
     kind = type(n)
     if kind is e.Call:
         return _operator_call(n)
@@ -84,13 +64,12 @@ def _spelling(n: e.PrimExpr) -> tuple[str, int] | None:
     return found
 
 
-def _operator_call(n: Any) -> tuple[str, int] | None:
+def _operator_call(n: Any) -> Operator | None:
     name = n.op[4:] if isinstance(n.op, str) and n.op.startswith("tir.") else ""
-    found = intrinsics.OPERATORS.get(name)
-    if found is None or len(n.args) != 2:
+    if name not in BITS or len(n.args) != 2:
         return None
     same = n.args[0].dtype == n.args[1].dtype == n.dtype
-    return found if same and not n.dtype.is_float else None
+    return OPERATORS[BITS[name]] if same and not n.dtype.is_float else None
 
 
 def _precedence(p: Printer, n: e.PrimExpr) -> int:
@@ -101,7 +80,7 @@ def _precedence(p: Printer, n: e.PrimExpr) -> int:
     if _is_flip(n):
         return UNARY
     found = _spelling(n)
-    return ATOM if found is None else found[1]
+    return ATOM if found is None else found.strength
 
 
 def _is_flip(n: Any) -> bool:
@@ -142,10 +121,10 @@ def _binary(p: Printer, n: Any) -> Doc:
     return _infix(p, found, n.a, n.b)
 
 
-def _infix(p: Printer, spelling: tuple[str, int], a: Any, b: Any) -> Doc:
-    symbol, level = spelling
+def _infix(p: Printer, spelling: Operator, a: Any, b: Any) -> Doc:
+    level = spelling.strength
     least = level + 1 if level == COMPARE else level
-    return [_left(p, a, b, least), _OPS[symbol], operand(p, b, level + 1)]
+    return [_left(p, a, b, least), _OPS[spelling.sign], operand(p, b, level + 1)]
 
 
 @prints(e.Mod, e.Min, e.Max)

@@ -17,10 +17,11 @@ from mlcnb.core.doc import NEWLINE, Doc, Indent, Mark, Text, join, lines
 from mlcnb.ir import expr as e
 from mlcnb.script.names import identifier
 from mlcnb.script.printer import buffer, values
-from mlcnb.script.printer.block import contents, has_block, root_block
+from mlcnb.script.printer.block import contents, root_block
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, text_string
 from mlcnb.script.printer.stmt import body, statements
+from mlcnb.tir.analysis.structure import has_block
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc, TensorIntrin
 

@@ -146,7 +146,7 @@ def given_attrs(decl: Any, attrs: Any, needed: Collection[str] = ()) -> list[tup
 
     An operator whose function under R has defaults of its own (R.arange) shows them all.
     """
-    defaults = {} if _has_function_of_its_own(decl.sugar) else _defaults(decl)
+    defaults = {} if decl.sugar in _sugar.functions() else _defaults(decl)
     shown = []
     for name in decl.node_fields:
         value = getattr(attrs, name)
@@ -175,10 +175,6 @@ def _plain(p: Printer, n: rx.Call) -> Doc | None:
     args += _sinfo_args(p, n)
     args += [keyword(k, values.value(p, v)) for k, v in (n.attrs or {}).items()]
     return call(p.word("R", name), *args)
-
-
-def _has_function_of_its_own(sugar: str) -> bool:
-    return sugar in _sugar.functions()
 
 
 @cache

@@ -335,33 +335,22 @@ def cuda(index: int = 0) -> DeviceWord:
     return DeviceWord(2, index)
 
 
+#: words that are called as their functions are
+_BY_NAME = (
+    device, cpu, cuda, call_tir, call_tir_inplace, call_tir_with_grad, call_inplace_packed,
+    call_py_func, call_dps_packed, call_builtin_with_ctx, call_packed, call_pure_packed, shape,
+    prim_value, match_cast, emit_te, output, null_value,
+)  # fmt: skip
 CALLS: dict[str, Any] = {
-    "device": device,
-    "cpu": cpu,
-    "cuda": cuda,
-    "call_tir": call_tir,
-    "call_tir_inplace": call_tir_inplace,
-    "call_tir_with_grad": call_tir_with_grad,
-    "call_inplace_packed": call_inplace_packed,
-    "call_py_func": call_py_func,
-    "call_dps_packed": call_dps_packed,
-    "call_builtin_with_ctx": call_builtin_with_ctx,
-    "call_packed": call_packed,
-    "call_pure_packed": call_pure_packed,
+    **{word.__name__: word for word in _BY_NAME},
     "Call": generic_call,
     "Op": operator_name,
-    "shape": shape,
     "ShapeExpr": shape,
-    "prim_value": prim_value,
     "str": string,
     "dtype": dtype_value,
     "tuple": make_tuple,
     "TupleGetItem": tuple_get_item,
     "ExternFunc": extern_func,
-    "match_cast": match_cast,
-    "emit_te": emit_te,
-    "output": output,
-    "null_value": null_value,
 }
 
 

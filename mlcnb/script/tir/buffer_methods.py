@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -107,11 +108,8 @@ def _view_as(buffer: Buffer, kind: DType) -> DeclareBuffer:
     return DeclareBuffer(_over(buffer, (*outer, scaled), kind), False)
 
 
-def _size(dims: Sequence[PrimExpr]) -> PrimExpr:
-    size: PrimExpr = p.const(1)
-    for dim in dims:
-        size = size * dim
-    return size
+def _size(dims: Sequence[Any]) -> Any:
+    return math.prod(dims, start=p.const(1))
 
 
 def _over(buffer: Buffer, shape: tuple[PrimExpr, ...], kind: DType) -> Buffer:

@@ -17,11 +17,12 @@ from mlcnb.ir.expr import PrimExpr, StringImm
 from mlcnb.script import build
 from mlcnb.script.dialect import known_key
 from mlcnb.script.frames import NewVar, Sliced, VectorStore, meta_var
-from mlcnb.script.intrinsics import TYPED, TYPED_LAST
+from mlcnb.script.intrinsics import ITER_TYPES, TYPED, TYPED_LAST
+from mlcnb.script.operators import BITS
 from mlcnb.script.ranges import make_range
 from mlcnb.script.tir.layouts import IndexMapWord
 from mlcnb.tir.buffer import Buffer, BufferLoad
-from mlcnb.tir.stmt import CommReducer, IterType, IterVar
+from mlcnb.tir.stmt import CommReducer, IterVar
 
 
 def _kind(name: Any) -> Any:
@@ -184,19 +185,9 @@ def range_(begin: Any, end: Any) -> e.Range:
     return make_range(begin, end)
 
 
-_ITER_TYPES = {
-    "DataPar": IterType.SPATIAL,
-    "CommReduce": IterType.REDUCE,
-    "Ordered": IterType.SCAN,
-    "DimInfo": IterType.OPAQUE,
-    "Opaque": IterType.OPAQUE,
-    "ThreadIndex": IterType.THREAD,
-}
-
-
 def iter_var(var: e.Var, dom: Any, iter_type: str, thread_tag: str = "") -> IterVar:
     """An axis: a variable, its range, what it does."""
-    return IterVar(dom, var, _ITER_TYPES[iter_type], thread_tag)
+    return IterVar(dom, var, ITER_TYPES[iter_type], thread_tag)
 
 
 def static_assert(condition: Any, message: str = "") -> None:
@@ -316,52 +307,34 @@ _NODES = {
     "truncmod": e.Mod, "floordiv": e.FloorDiv, "floormod": e.FloorMod, "div": e.Div,
     "indexdiv": e.FloorDiv, "indexmod": e.FloorMod,
 }  # fmt: skip
-#: words for Python's operators on bits
-_BITS = {
-    "shift_left": "LShift", "shift_right": "RShift", "bitwise_and": "BitAnd",
-    "bitwise_or": "BitOr", "bitwise_xor": "BitXor",
-}  # fmt: skip
 
+#: words that are called as their functions are
+_BY_NAME = (
+    if_then_else, cast, ramp, broadcast, masked_load, masked_store, ceildiv, call_intrin,
+    static_assert, var, address_of, type_annotation, llvm_lookup_intrinsic_id, ret, iter_var,
+    meta_var, target, min_value, max_value, infinity,
+)  # fmt: skip
 EXPRS: dict[str, Any] = {
     **{name: build.binary(kind) for name, kind in _NODES.items()},
-    **{name: build.OPERATORS[kind] for name, kind in _BITS.items()},
+    **{name: build.OPERATORS[kind] for name, kind in BITS.items()},
     "And": _fold(e.And, True),
     "Or": _fold(e.Or, False),
     "all": _fold(e.And, True),
     "any": _fold(e.Or, False),
     "Not": logical_not,
     "Select": select,
-    "if_then_else": if_then_else,
     "Cast": cast_to,
-    "cast": cast,
     "Ramp": ramp,
-    "ramp": ramp,
     "Broadcast": broadcast,
-    "broadcast": broadcast,
     "Shuffle": shuffle,
-    "masked_load": masked_load,
-    "masked_store": masked_store,
     "Let": _LetWord(),
     "abs": absolute,
-    "ceildiv": ceildiv,
-    "call_intrin": call_intrin,
     "Call": call,
     **{name: _typed(name) for name in sorted(TYPED - {"type_annotation"})},
-    "static_assert": static_assert,
-    "var": var,
-    "address_of": address_of,
-    "type_annotation": type_annotation,
-    "llvm_lookup_intrinsic_id": llvm_lookup_intrinsic_id,
-    "ret": ret,
+    **{word.__name__: word for word in _BY_NAME},
     "Range": range_,
-    "iter_var": iter_var,
     "IterVar": iter_var,
     "comm_reducer": _CommReducerWord(),
     "index_map": IndexMapWord(),
     "StringImm": StringImm,
-    "meta_var": meta_var,
-    "target": target,
-    "min_value": min_value,
-    "max_value": max_value,
-    "infinity": infinity,
 }

@@ -5,7 +5,7 @@ Each gives a frame (`mlcnb.script.frames`) that the parser turns into a statemen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlcnb.core.errors import MLCError, as_name
@@ -37,32 +37,25 @@ def grid(*extents: Any) -> frames.Loops:
     return frames.Loops([frames.Loop(*pair) for pair in pairs])
 
 
-def serial(
-    start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None
-) -> frames.Loops:
-    """A serial loop, as `range`."""
-    return _loop(ForKind.SERIAL, start, stop, annotations, step=step)
+def _plain_loop(kind: ForKind, name: str, meaning: str) -> Callable[..., frames.Loops]:
+    def loop(
+        start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None
+    ) -> frames.Loops:
+        return _loop(kind, start, stop, annotations, step=step)
+
+    loop.__name__ = loop.__qualname__ = name
+    loop.__doc__ = meaning
+    return loop
 
 
-def parallel(
-    start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None
-) -> frames.Loops:
-    """A loop whose iterations run on several threads."""
-    return _loop(ForKind.PARALLEL, start, stop, annotations, step=step)
-
-
-def vectorized(
-    start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None
-) -> frames.Loops:
-    """A loop whose iterations are the lanes of vectors."""
-    return _loop(ForKind.VECTORIZED, start, stop, annotations, step=step)
-
-
-def unroll(
-    start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None
-) -> frames.Loops:
-    """A loop that is written out."""
-    return _loop(ForKind.UNROLLED, start, stop, annotations, step=step)
+serial = _plain_loop(ForKind.SERIAL, "serial", "A serial loop, as `range`.")
+parallel = _plain_loop(
+    ForKind.PARALLEL, "parallel", "A loop whose iterations run on several threads."
+)
+vectorized = _plain_loop(
+    ForKind.VECTORIZED, "vectorized", "A loop whose iterations are the lanes of vectors."
+)
+unroll = _plain_loop(ForKind.UNROLLED, "unroll", "A loop that is written out.")
 
 
 def thread_binding(
@@ -135,15 +128,7 @@ def remap(kinds: str, bindings: Sequence[Any], dtype: str = "int32") -> frames.R
     return frames.Remap(kinds, list(bindings))
 
 
-_AXES = {
-    "spatial": IterType.SPATIAL,
-    "reduce": IterType.REDUCE,
-    "scan": IterType.SCAN,
-    "opaque": IterType.OPAQUE,
-    "thread": IterType.THREAD,
-    "S": IterType.SPATIAL,
-    "R": IterType.REDUCE,
-}
+_AXES = {k.name.lower(): k for k in IterType} | {"S": IterType.SPATIAL, "R": IterType.REDUCE}
 axis = Namespace("T.axis", {n: _axis(k, n) for n, k in _AXES.items()} | {"remap": remap})
 
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlcnb.testing.gallery.example import primitive
-from mlcnb.testing.gallery.programs import (
-    matmul,
-    matmul_biased,
-    matmul_scaled,
-    row_sum,
-    window_sum,
-)
+from mlcnb.testing.gallery.programs import matmul, matmul_biased, matmul_scaled, row_sum, window_sum
 from mlcnb.tir.schedule import Schedule
 
 

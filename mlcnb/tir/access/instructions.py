@@ -95,13 +95,7 @@ def _warpgroup(reading: Reading, n: e.Call) -> None:
     reading._visit_all(n.args[at + 1] for at in (SUMS, *OPERANDS))
     for first, operand in zip(OPERANDS, (made.a, made.b), strict=True):
         memory, begin = n.args[first : first + 2]
-        buffer = reading._behind(reading.pointer(memory)) if isinstance(memory, Var) else None
-        steps = None if buffer is None else _steps(buffer)
-        if buffer is None or steps is None or buffer.dtype != n.dtype:
-            reading._whole(memory, n, (False,))  # type: ignore[arg-type]
-            continue
-        place = Var("element", begin.dtype)
-        _read_over(reading, n, buffer, steps, begin + place, {place: operand.reach(made.count)})
+        _over(reading, memory, begin, operand.reach(made.count), n, False)
     reading._whole(n.args[SUMS], n, (False, True))  # type: ignore[arg-type]
 
 

@@ -182,12 +182,9 @@ def _nothing(_n: Node) -> Found:
 _HANDLERS: dict[type, Any] = {
     e.Call: _call,
     e.Var: _variable,
-    e.SizeVar: _nothing,
-    e.IntImm: _nothing,
-    e.FloatImm: _nothing,
-    Buffer: _nothing,
-    BufferRegion: _nothing,
-    MatchBufferRegion: _nothing,
+    **dict.fromkeys(
+        (e.SizeVar, e.IntImm, e.FloatImm, Buffer, BufferRegion, MatchBufferRegion), _nothing
+    ),
     s.DeclBuffer: _declared,
     s.Allocate: _allocated,
     s.For: _loop,

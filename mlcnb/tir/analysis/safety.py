@@ -192,10 +192,8 @@ def _product(extents: Iterable[e.PrimExpr], nbytes: int) -> e.PrimExpr:
     known = [p.as_int(x) for x in sizes]
     if None not in known:
         return p.const(min(prod(known) * nbytes, 2**62), "int64")  # type: ignore[arg-type]
-    total: e.PrimExpr = p.const(nbytes, "int64")
-    for x in sizes:
-        total = total * _wide(x)
-    return total
+    start: Any = p.const(nbytes, "int64")
+    return prod(map(_wide, sizes), start=start)  # type: ignore[no-any-return]
 
 
 def _bytes(buffer: Buffer) -> e.PrimExpr:

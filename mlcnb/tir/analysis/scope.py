@@ -16,14 +16,7 @@ from typing import Any
 from mlcnb.arith.isl import ask, first_point
 from mlcnb.core.errors import MLCError
 from mlcnb.tir import stmt as s
-from mlcnb.tir.access.depend import (
-    DepKind,
-    Iteration,
-    has_none,
-    kind_of,
-    order_of,
-    same_shape,
-)
+from mlcnb.tir.access.depend import DepKind, Iteration, has_none, kind_of, order_of, same_shape
 from mlcnb.tir.access.relation import Related, accesses_of
 from mlcnb.tir.analysis.solutions import iteration_of
 from mlcnb.tir.analysis.structure import statements

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from functools import reduce
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +32,11 @@ def statements(n: Node) -> Iterator[s.Stmt]:
         if isinstance(one, s.Stmt):
             yield one
         left.extend(reversed(bodies(one)))
+
+
+def has_block(n: Node) -> bool:
+    """True if there is a block in `n`."""
+    return any(isinstance(x, s.BlockRealize) for x in statements(n))
 
 
 def allocations(n: Node) -> list[s.Allocate]:
@@ -72,7 +77,8 @@ def _dearer(a: Any, b: Any) -> Any:
 
 def work_of(n: s.Stmt, unknown: int = 8) -> PrimExpr:
     """`work` in elements that are stored, an int64 of the sizes that are open where `n` stands."""
-    made = {x.loop_var if isinstance(x, s.For) else x.var for x in statements(n) if _makes(x)}
+    makers = (x for x in statements(n) if isinstance(x, s.For | s.LetStmt))
+    made = {x.loop_var if isinstance(x, s.For) else x.var for x in makers}
 
     def rounds(x: s.For) -> Any:
         if made.isdisjoint(v for v in walk(x.extent) if isinstance(v, Var)):
@@ -83,10 +89,6 @@ def work_of(n: s.Stmt, unknown: int = 8) -> PrimExpr:
         return x.value.dtype.lanes if isinstance(x, s.BufferStore) else 1
 
     return simplify(as_expr(work(n, unknown, lanes, rounds), dtype("int64")))
-
-
-def _makes(x: s.Stmt) -> TypeGuard[s.For | s.LetStmt]:
-    return isinstance(x, s.For | s.LetStmt)
 
 
 def parent_map(n: Node) -> dict[s.Stmt, s.Stmt]:

@@ -19,6 +19,7 @@ from mlcnb.core.recursion import roomy
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.domains import refuse_false_domains
@@ -390,11 +391,5 @@ _HANDLERS: dict[type, Any] = {
     e.Or: _Checker.logical,
     e.Not: _Checker.negation,
     e.Select: _Checker.select,
-    **dict.fromkeys(
-        (
-            e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max,
-            e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE,
-        ),
-        _Checker.operands,
-    ),
-}  # fmt: skip
+    **dict.fromkeys((*SUMS, *DIVISIONS, *TRUNCATED, *COMPARISONS), _Checker.operands),
+}

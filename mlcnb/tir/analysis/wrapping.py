@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mlcnb.arith.ranges import RULES, Ask
 from mlcnb.core.node import children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -157,50 +158,17 @@ def _all(kind: DType) -> Ends:
     return (element.min_value, element.max_value) if element.is_integer else (0, 0)
 
 
-def _number(r: Ranges, x: e.IntImm) -> Ends:
-    return int(x.value), int(x.value)
-
-
 def _variable(r: Ranges, x: e.Var) -> Ends:
     return r.known.get(x, _all(x.dtype))
 
 
-def _of_ends(combine: Callable[[int, int], int]) -> Callable[[Ranges, Any], Ends]:
-    """What is largest and smallest at the ends of its operands."""
-
-    def rule(r: Ranges, x: Any) -> Ends:
-        a, b = r.ends(x.a), r.ends(x.b)
-        found = [combine(i, j) for i in a for j in b]
-        return min(found), max(found)
-
-    return rule
-
-
-def _difference(r: Ranges, x: e.Sub) -> Ends:
-    a, b = r.ends(x.a), r.ends(x.b)
-    return a[0] - b[1], a[1] - b[0]
-
-
-def _quotient(r: Ranges, x: Any) -> Ends:
-    low, high = r.ends(x.a)
-    r.ends(x.b)
-    size = max(abs(low), abs(high))
-    return (0 if low >= 0 and r.ends(x.b)[0] >= 0 else -size), size
-
-
-def _remainder(r: Ranges, x: Any) -> Ends:
-    a, b = r.ends(x.a), r.ends(x.b)
-    size = max(abs(b[0]), abs(b[1]), 1) - 1
-    if isinstance(x, e.Mod):
-        size = min(size, max(abs(a[0]), abs(a[1])))
-        return (0 if a[0] >= 0 else -size), size
-    return (-size if b[0] < 0 else 0), size
+def _by_ends(rule: Callable[[Any, Ask], Any]) -> Callable[[Ranges, Any], Ends]:
+    return lambda r, x: rule(x, r.ends)
 
 
 def _either(r: Ranges, x: e.Select) -> Ends:
     r.ends(x.condition)
-    a, b = r.ends(x.true_value), r.ends(x.false_value)
-    return min(a[0], b[0]), max(a[1], b[1])
+    return RULES[e.Select](x, r.ends)  # type: ignore[return-value]
 
 
 def _call(r: Ranges, x: e.Call) -> Ends:
@@ -215,12 +183,6 @@ def _call(r: Ranges, x: e.Call) -> Ends:
         low, high = args[0]
         return (low << by, high << by) if name == "shift_left" else (low >> by, high >> by)
     return _all(x.dtype)
-
-
-def _ramp(r: Ranges, x: e.Ramp) -> Ends:
-    base, stride = r.ends(x.base), r.ends(x.stride)
-    last = [i * (x.lanes - 1) for i in stride]
-    return base[0] + min(0, *last), base[1] + max(0, *last)
 
 
 def _value(r: Ranges, x: Any) -> Ends:
@@ -245,21 +207,11 @@ def _loaded(r: Ranges, x: BufferLoad) -> Ends:
 
 
 _RULES: dict[type, Callable[[Ranges, Any], Ends]] = {
-    e.IntImm: _number,
+    **{kind: _by_ends(rule) for kind, rule in RULES.items()},
     e.Var: _variable,
     e.SizeVar: _variable,
-    e.Add: _of_ends(lambda a, b: a + b),
-    e.Sub: _difference,
-    e.Mul: _of_ends(lambda a, b: a * b),
-    e.Min: _of_ends(min),
-    e.Max: _of_ends(max),
-    e.FloorDiv: _quotient,
-    e.Div: _quotient,
-    e.FloorMod: _remainder,
-    e.Mod: _remainder,
     e.Select: _either,
     e.Call: _call,
-    e.Ramp: _ramp,
     e.Broadcast: _value,
     e.Cast: _value,
     BufferLoad: _loaded,

@@ -15,14 +15,7 @@ from __future__ import annotations
 
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
-from mlcnb.tir.tensor_intrin.descriptions import (
-    dot_of,
-    register,
-    register_dot,
-    register_taps,
-    rows,
-    seen_as,
-)
+from mlcnb.tir.tensor_intrin.descriptions import dot_of, register, register_dot, rows, seen_as
 from mlcnb.tir.tensor_intrin.dot_product_common import (
     DP4A_S8S8S32_INTRIN,
     DP4A_S8U8S32_INTRIN,
@@ -118,6 +111,6 @@ register_dot(ARM_DOT_4x4_i8_SDOT_INTRIN, sdot, 4, *_SIGNED)
 register_dot(ARM_DOT_4x4_u8_UDOT_INTRIN, udot, 4, "uint8", "uint8", "uint32")
 register_dot(ARM_DOT_4x4_u8_HDOT_INTRIN, udot, 4, "uint8", "uint8", "int32")
 register_dot(ARM_DOT_4x4_USDOT_INTRIN, usdot, 4, *_MIXED)
-register_taps(ARM_TAPS_4x4_USDOT_INTRIN, usdot, 4, *_MIXED)
+register_dot(ARM_TAPS_4x4_USDOT_INTRIN, usdot, 4, *_MIXED, taps=True)
 register_dot(ARM_DOT_4x4_SHIFTED_SDOT_INTRIN, shifted_sdot, 4, *_MIXED)
-register_taps(ARM_TAPS_4x4_SHIFTED_SDOT_INTRIN, shifted_sdot, 4, *_MIXED)
+register_dot(ARM_TAPS_4x4_SHIFTED_SDOT_INTRIN, shifted_sdot, 4, *_MIXED, taps=True)

@@ -8,44 +8,31 @@ from typing import Any
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.script import tir as T
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc, TensorIntrin
 
 
-def dot_of(lanes: int, left: str, right: str, result: str, width: int = 4) -> PrimFunc:
-    """`lanes` sums of `width` products each: C[i] += A[0:4] . B[i, 0:4], in the dtype of C."""
+def dot_of(
+    lanes: int, left: str, right: str, result: str, width: int = 4, taps: bool = False
+) -> PrimFunc:
+    """`lanes` sums of `width` products each: C[i] += A[0:4] . B[i, 0:4], in the dtype of C.
+
+    taps: with values of A for each sum: C[i] += A[0:4, i] . B[i, 0:4].
+    """
+    given = (width, lanes) if taps else (width,)
 
     @T.prim_func
     def desc(
-        A: T.Buffer((width,), left),
-        B: T.Buffer((lanes, width), right),
-        C: T.Buffer((lanes,), result),
+        A: T.Buffer(given, left), B: T.Buffer((lanes, width), right), C: T.Buffer((lanes,), result)
     ):
         with T.block("root"):
-            T.reads(C[0:lanes], A[0:width], B[0:lanes, 0:width])
+            T.reads(C[0:lanes], whole(A), B[0:lanes, 0:width])
             T.writes(C[0:lanes])
             for i, k in T.grid(lanes, width):
                 with T.block("update"):
                     vi, vk = T.axis.remap("SR", [i, k])
-                    C[vi] = C[vi] + T.Cast(result, A[vk]) * T.Cast(result, B[vi, vk])
-
-    return desc
-
-
-def integer_taps(lanes: int, left: str, right: str, result: str) -> PrimFunc:
-    """As `dot_of`, with values of A for each sum: C[i] += A[0:4, i] . B[i, 0:4]."""
-
-    @T.prim_func
-    def desc(
-        A: T.Buffer((4, lanes), left), B: T.Buffer((lanes, 4), right), C: T.Buffer((lanes,), result)
-    ):
-        with T.block("root"):
-            T.reads(C[0:lanes], A[0:4, 0:lanes], B[0:lanes, 0:4])
-            T.writes(C[0:lanes])
-            for i, k in T.grid(lanes, 4):
-                with T.block("update"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    C[vi] = C[vi] + T.Cast(result, A[vk, vi]) * T.Cast(result, B[vi, vk])
+                    value = T.meta_var(A[vk, vi] if taps else A[vk])
+                    C[vi] = C[vi] + T.Cast(result, value) * T.Cast(result, B[vi, vk])
 
     return desc
 
@@ -75,40 +62,42 @@ Products = Callable[[e.PrimExpr, e.PrimExpr, e.PrimExpr], e.PrimExpr]
 
 
 def dot_by(
-    products: Products, lanes: int, left: str, right: str, result: str, width: int = 4
+    products: Products,
+    lanes: int,
+    left: str,
+    right: str,
+    result: str,
+    width: int = 4,
+    taps: bool = False,
 ) -> PrimFunc:
-    """What `dot_of` says, by an instruction; the values of A are broadcast as one 32-bit number."""
+    """What `dot_of` says, by an instruction; the values of A are broadcast as one 32-bit number.
 
-    @T.prim_func
-    def impl(
-        A: T.Buffer((width,), left),
-        B: T.Buffer((lanes, width), right),
-        C: T.Buffer((lanes,), result),
-    ):
-        with T.block("root"):
-            T.reads(C[0:lanes], A[0:width], B[0:lanes, 0:width])
-            T.writes(C[0:lanes])
-            same = T.meta_var(T.Broadcast(T.reinterpret("int32", A[0:width]), lanes))
-            C[0:lanes] = products(vector(C), same, rows(B))
-
-    return impl
-
-
-def taps_by(products: Products, lanes: int, left: str, right: str, result: str) -> PrimFunc:
-    """What `integer_taps` says, by an instruction: taps of a depthwise convolution. The four rows
-    of A are one piece of memory, turned so that the taps of a sum lie side by side.
+    taps: of a depthwise convolution. The rows of A are one piece of memory, turned so that the taps
+    of a sum lie side by side.
     """
+    given = (width, lanes) if taps else (width,)
 
     @T.prim_func
     def impl(
-        A: T.Buffer((4, lanes), left), B: T.Buffer((lanes, 4), right), C: T.Buffer((lanes,), result)
+        A: T.Buffer(given, left), B: T.Buffer((lanes, width), right), C: T.Buffer((lanes,), result)
     ):
         with T.block("root"):
-            T.reads(C[0:lanes], A[0:4, 0:lanes], B[0:lanes, 0:4])
+            T.reads(C[0:lanes], whole(A), B[0:lanes, 0:width])
             T.writes(C[0:lanes])
-            C[0:lanes] = products(vector(C), columns(A), rows(B))
+            values = T.meta_var(columns(A) if taps else broadcast(A, lanes))
+            C[0:lanes] = products(vector(C), values, rows(B))
 
     return impl
+
+
+def whole(buffer: Buffer) -> BufferRegion:
+    """All of a buffer."""
+    return BufferRegion(buffer, tuple(e.Range(p.const(0, n.dtype), n) for n in buffer.shape))
+
+
+def broadcast(buffer: Buffer, lanes: int) -> e.PrimExpr:
+    """All of a buffer of 32 bits as one number, the same in all lanes."""
+    return T.Broadcast(T.reinterpret("int32", vector(buffer)), lanes)
 
 
 def seen_as(kind: str, value: e.PrimExpr) -> e.PrimExpr:
@@ -148,11 +137,6 @@ def register(name: str, desc: PrimFunc, impl: PrimFunc) -> None:
         TensorIntrin.register(name, desc, impl)
 
 
-def register_dot(name: str, products: Products, *kind: Any) -> None:
+def register_dot(name: str, products: Products, *kind: Any, taps: bool = False) -> None:
     """Register `dot_by` for `dot_of`; kind: lanes, the dtypes of A, B and C, and the width."""
-    register(name, dot_of(*kind), dot_by(products, *kind))
-
-
-def register_taps(name: str, products: Products, *kind: Any) -> None:
-    """Register `taps_by` for `integer_taps`; kind: lanes, the dtypes of A, B and C."""
-    register(name, integer_taps(*kind), taps_by(products, *kind))
+    register(name, dot_of(*kind, taps=taps), dot_by(products, *kind, taps=taps))

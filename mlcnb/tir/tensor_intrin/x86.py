@@ -30,14 +30,7 @@ from __future__ import annotations
 
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
-from mlcnb.tir.tensor_intrin.descriptions import (
-    dot_by,
-    dot_of,
-    register,
-    register_dot,
-    register_taps,
-    seen_as,
-)
+from mlcnb.tir.tensor_intrin.descriptions import dot_by, dot_of, register, register_dot, seen_as
 
 #: sixteen sums of four products of uint8 and int8: what both intrinsics compute
 dot_product_16x4_u8i8i32_desc = dot_of(16, "uint8", "int8", "int32")
@@ -57,7 +50,7 @@ def vpdpbusd(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
 
 for _lanes in (16, 8):
     register_dot(f"dot_{_lanes}x4_vnni", vpdpbusd, _lanes, "uint8", "int8", "int32")
-    register_taps(f"taps_{_lanes}x4_vnni", vpdpbusd, _lanes, "uint8", "int8", "int32")
+    register_dot(f"taps_{_lanes}x4_vnni", vpdpbusd, _lanes, "uint8", "int8", "int32", taps=True)
 
 
 AVX2_DOT_8x4_INTRIN = "dot_8x4_avx2"
@@ -108,4 +101,4 @@ _BYTES = ("uint8", "int8", "int32")
 register(AVX2_DOT_8x4_U7_INTRIN, dot_8x4_u7_desc, dot_by(added_pairs, 8, *_BYTES))
 register_dot(AVX2_DOT_8x4_INTRIN, added_products, 8, *_BYTES)
 register_dot(AVX512_DOT_16x4_INTRIN, added_products, 16, *_BYTES)
-register_taps(AVX2_TAPS_8x4_INTRIN, added_products, 8, *_BYTES)
+register_dot(AVX2_TAPS_8x4_INTRIN, added_products, 8, *_BYTES, taps=True)

@@ -21,19 +21,7 @@ from mlcnb.arith.reading import of
 from mlcnb.arith.sum import Sum
 from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    Call,
-    Not,
-    PrimExpr,
-    Ramp,
-    Range,
-    Var,
-)
+from mlcnb.ir.expr import EQ, GE, GT, LE, LT, Call, Not, PrimExpr, Ramp, Range, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
@@ -41,12 +29,7 @@ from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.scope import ROOT, InLoop, Named, Scope, Under
 from mlcnb.tir.analysis.edges import opposite
 from mlcnb.tir.analysis.escapes import escapes
-from mlcnb.tir.analysis.kernels import (
-    IN_BLOCK_AXES,
-    SHARED_SCOPES,
-    VIRTUAL_AXES,
-    bound_axis,
-)
+from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, SHARED_SCOPES, VIRTUAL_AXES, bound_axis
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.constants import is_plain

@@ -10,8 +10,7 @@ from typing import Any
 
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass
-from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.renew import Renewer
+from mlcnb.tir.renew import renewed
 
 
 class ConvertSSA(ModulePass):
@@ -19,8 +18,4 @@ class ConvertSSA(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
         """The functions in order: the first to define a variable keeps it."""
-        renewer = Renewer()
-        for name, func in mod.items():
-            if isinstance(func, PrimFunc):
-                mod = mod.with_function(name, renewer.function(func))
-        return mod
+        return renewed(mod)

@@ -139,10 +139,8 @@ def _product(extents: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
         return p.const(prod(known), "int64")  # type: ignore[arg-type]
     if len(extents) == 1:
         return extents[0]
-    total: e.PrimExpr = p.const(1, extents[0].dtype if extents else "int32")
-    for extent in extents:
-        total = total * extent
-    return total
+    one: Any = p.const(1, extents[0].dtype if extents else "int32")
+    return prod(extents, start=one)  # type: ignore[no-any-return]
 
 
 def _flat(buffer: Buffer) -> Buffer:

@@ -28,8 +28,9 @@ copies, and its loads are as they were.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
-from mlcnb.core.node import FrozenDict, Node, children, replace, rewrite
+from mlcnb.core.node import FrozenDict, Node, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
@@ -41,14 +42,7 @@ from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.transform.async_pipeline import (
-    ASYNC,
-    ORDER,
-    STAGE,
-    Asynchronous,
-    at_step,
-    waits_for,
-)
+from mlcnb.tir.transform.async_pipeline import ASYNC, ORDER, STAGE, Asynchronous, at_step, waits_for
 from mlcnb.tir.transform.flatten_buffer import offset_of
 from mlcnb.tir.transform.pipeline_dependences import (
     Parts,
@@ -168,7 +162,7 @@ def pipelined(
     buffers = {}
     for buffer in parts.buffers:
         count = versions_needed(buffer, stages, order, touched)
-        count = max(count, 2) if _is_doubled(parts.stmts, buffer) else count
+        count = max(count, 2) if any(buffer in doubled(x) for x in parts.stmts) else count
         if count > 1 and any(buffer.data in t.pointers for t in touched):
             raise refusal(
                 func,
@@ -190,23 +184,10 @@ def pipelined(
     return s.BlockRealize((), p.const(True), block)
 
 
-def _is_doubled(stmts: Sequence[s.Stmt], buffer: Buffer) -> bool:
-    return any(buffer in doubled(x) for x in stmts)
-
-
 def doubled(stmt: s.Stmt) -> list[Buffer]:
     """The buffers that blocks of a statement ask two versions of."""
-    found: list[Buffer] = []
-
-    def visit(n: Node) -> None:
-        if isinstance(n, s.Block) and DOUBLE in n.annotations:
-            found.append(n.writes[int(n.annotations[DOUBLE])].buffer)
-        for part in children(n):
-            if isinstance(part, s.Stmt):
-                visit(part)
-
-    visit(stmt)
-    return found
+    asking = (x for x in statements(stmt) if isinstance(x, s.Block) and DOUBLE in x.annotations)
+    return [x.writes[int(x.annotations[DOUBLE])].buffer for x in asking]
 
 
 # what comes out
@@ -232,10 +213,7 @@ def _size_of_version(buffer: Buffer) -> PrimExpr:
     """Elements from one version of a buffer to the next."""
     if buffer.strides:
         return buffer.strides[0]
-    size: PrimExpr = p.const(1)
-    for extent in buffer.shape[1:]:
-        size = size * extent
-    return size
+    return prod(buffer.shape[1:], start=p.const(1))  # type: ignore[call-overload, no-any-return]
 
 
 def _with_versions(stmt: s.Stmt, loop: s.For, buffers: dict[Buffer, Buffer]) -> s.Stmt:

@@ -138,11 +138,13 @@ class _Injector(PyStmtExprMutator):
     def visit_allocate_(self, n: s.Allocate) -> s.Stmt:
         """Memory, with a place for each that has its own."""
         made = replace(n, body=self.visit_stmt(n.body))
-        return replace(made, extents=self.extents(n)) if n.buffer_var in self.differing else made
+        if n.buffer_var not in self.differing:
+            return made
+        return replace(made, extents=self.extents(n.buffer_var, n.extents))
 
-    def extents(self, n: s.Allocate) -> tuple[PrimExpr, ...]:
-        """The size of the memory of all virtual threads."""
-        return (self.count, *n.extents)
+    def extents(self, data: Var, own: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        """The size of the memory of all virtual threads, given that of one."""
+        return (self.count, *own)
 
     def visit_decl_buffer_(self, n: s.DeclBuffer) -> s.Stmt:
         """A view of such memory."""
@@ -178,11 +180,16 @@ class _Injector(PyStmtExprMutator):
         """The buffer with a place for each virtual thread, if it differs between them."""
         if buffer.data not in self.differing:
             return buffer
-        if buffer.strides or buffer.elem_offset is not None:
+        if not self.is_plain(buffer):
             raise self.refusal(f"has memory of its own with strides, {buffer.name}", self.loop)
         if buffer not in self.buffers:
-            self.buffers[buffer] = replace(buffer, shape=(self.count, *buffer.shape))
+            shape = self.extents(buffer.data, buffer.shape)
+            self.buffers[buffer] = replace(buffer, shape=shape)
         return self.buffers[buffer]
+
+    def is_plain(self, buffer: Buffer) -> bool:
+        """Whether a buffer can be widened."""
+        return not buffer.strides and buffer.elem_offset is None
 
 
 def _is_read_pointer(n: Node) -> bool:
@@ -205,9 +212,13 @@ class _FlatInjector(_Injector):
             if len(n.extents) == 1
         }
 
-    def extents(self, n: s.Allocate) -> tuple[PrimExpr, ...]:
+    def extents(self, data: Var, own: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         """As of the base: the parts of all virtual threads, one behind the other."""
-        return (p.multiply(self.size(n.buffer_var), self.count),)
+        return (p.multiply(self.size(data), self.count),)
+
+    def is_plain(self, buffer: Buffer) -> bool:
+        """As of the base, and flat."""
+        return super().is_plain(buffer) and buffer.ndim == 1
 
     def size(self, data: Var) -> PrimExpr:
         """The elements of one virtual thread."""
@@ -235,17 +246,6 @@ class _FlatInjector(_Injector):
         """Whether a pointer that is passed on can be that of one virtual thread."""
         is_pointer = isinstance(handed.node, e.Call) and handed.node.op == "tir.tvm_access_ptr"
         return is_pointer or handed.data not in self.differing
-
-    def wide(self, buffer: Buffer) -> Buffer:
-        """The buffer with the parts of all virtual threads, one behind the other."""
-        if buffer.data not in self.differing:
-            return buffer
-        if buffer.strides or buffer.elem_offset is not None or buffer.ndim != 1:
-            raise self.refusal(f"has memory of its own with strides, {buffer.name}", self.loop)
-        if buffer not in self.buffers:
-            shape = (p.multiply(self.size(buffer.data), self.count),)
-            self.buffers[buffer] = replace(buffer, shape=shape)
-        return self.buffers[buffer]
 
 
 def _moved(index: PrimExpr, by: PrimExpr) -> PrimExpr:

@@ -88,8 +88,7 @@ def _inside(n: For, outer: Bounds, asked: Wanted) -> Stmt:
         body = substitute(n.body, {n.loop_var: p.cast(n.loop_var.dtype, n.min)})
         return _partition(rewrite_statements(body, taken), outer, asked)
     outer = {**outer, n.loop_var: range_of(n)}
-    body = _branched(n.body, _by_axis(n), outer, asked)
-    made = n if body is n.body else replace(n, body=body)
+    made = replace(n, body=_branched(n.body, _by_axis(n), outer, asked))
     return taken(made) or made
 
 

@@ -101,7 +101,7 @@ class Binder:
             for i in reversed(range(buffer.ndim)):
                 there = p.cast(expected.dtype, BufferLoad(found, (p.const(i),)))
                 same = p.logical_and(
-                    same, p.logical_or(_one(buffer.shape[i]), p.equal(there, expected))
+                    same, p.logical_or(p.equal(buffer.shape[i], 1), p.equal(there, expected))
                 )
                 expected = p.multiply(expected, buffer.shape[i])
             compact = p.if_then_else(missing, p.const(True), same)
@@ -175,10 +175,6 @@ class Binder:
         same = p.equal(there, expected)
         if not isinstance(same, e.IntImm):
             self.check(same, f"{name} is expected to equal {display.text(expected)}")
-
-
-def _one(extent: PrimExpr) -> PrimExpr:
-    return p.equal(extent, 1)
 
 
 _NOTHING = Evaluate(p.const(0))

@@ -105,7 +105,7 @@ class _Cutter:
         self.analyzer.bind(n.loop_var, domain)
         body = self.stmt(n.body)
         del self.outer[n.loop_var]
-        return n if body is n.body else replace(n, body=body)
+        return replace(n, body=body)
 
     def is_candidate(self, n: For) -> bool:
         """A loop in order that is marked, or holds a marked test of its variable."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import Node, children
+from mlcnb.core.node import Node, children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
@@ -148,16 +148,8 @@ def _check_apart(func: PrimFunc, loop: For, data: Var) -> None:
 
 
 def _views(loop: For, data: Var) -> list[Buffer]:
-    found: dict[Buffer, None] = {}
-
-    def visit(n: Node) -> None:
-        if isinstance(n, BufferLoad | BufferStore) and n.buffer.data is data:
-            found[n.buffer] = None
-        for part in children(n):
-            visit(part)
-
-    visit(loop)
-    return list(found)
+    accesses = (n for n in walk(loop) if isinstance(n, BufferLoad | BufferStore))
+    return list(dict.fromkeys(n.buffer for n in accesses if n.buffer.data is data))
 
 
 def versions_needed(

@@ -7,6 +7,7 @@ for i in range(4):                              for i in range(4):
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from mlcnb.arith import Analyzer, ModularSet
@@ -88,14 +89,27 @@ class Simplifier(PyStmtExprMutator):
         return None if body is None else replace(n, min=start, extent=extent, body=body)
 
     def visit_if_then_else_(self, n: IfThenElse) -> Stmt | None:
-        """The side that is taken, where that is known."""
+        """The side that is taken, where that is known; else each under its condition."""
         condition = self.visit_expr(n.condition)
-        if isinstance(condition, e.IntImm):
-            taken = n.then_case if condition.value else n.else_case
+        decided = self.decided(condition)
+        if decided is not None:
+            taken = n.then_case if decided else n.else_case
             return None if taken is None else self.visit_stmt(taken)
-        then = self.visit_stmt(n.then_case)
-        other = None if n.else_case is None else self.visit_stmt(n.else_case)
+        with self.given(condition):
+            then = self.visit_stmt(n.then_case)
+        other = None
+        if n.else_case is not None:
+            with self.given(p.logical_not(condition)):
+                other = self.visit_stmt(n.else_case)
         return branch(n, condition, then, other)
+
+    def decided(self, condition: e.PrimExpr) -> bool | None:
+        """Whether a condition holds, where that can be told."""
+        return bool(condition.value) if isinstance(condition, e.IntImm) else None
+
+    def given(self, condition: e.PrimExpr) -> AbstractContextManager[None]:
+        """Inside, the condition holds: of no use here."""
+        return nullcontext()
 
     def visit_let_stmt_(self, n: LetStmt) -> Stmt | None:
         """A variable of a constant is replaced by it."""

@@ -24,9 +24,9 @@ from mlcnb.tir.analysis.kernels import bound_axis
 from mlcnb.tir.buffer import Buffer, reads_memory
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.stmt import AttrStmt, Block, BufferStore, IfThenElse, LetStmt, Stmt
+from mlcnb.tir.stmt import AttrStmt, Block, BufferStore, LetStmt, Stmt
 from mlcnb.tir.transform.remove_no_op import stores_what_it_read
-from mlcnb.tir.transform.simplify import Simplifier, branch, chosen
+from mlcnb.tir.transform.simplify import Simplifier, chosen
 
 Known = tuple[e.PrimExpr, bool]
 
@@ -55,26 +55,11 @@ class KnowingSimplifier(Simplifier):
         done = self.visit_inside(n)
         return None if stores_what_it_read(done) else done
 
-    def visit_if_then_else_(self, n: IfThenElse) -> Stmt | None:
-        """Each side is simplified under its condition."""
-        condition = self.visit_expr(n.condition)
-        decided = self.decided(condition)
-        if decided is not None:
-            taken = n.then_case if decided else n.else_case
-            return None if taken is None else self.visit_stmt(taken)
-        with self.given(condition):
-            then = self.visit_stmt(n.then_case)
-        other = None
-        if n.else_case is not None:
-            with self.given(p.logical_not(condition)):
-                other = self.visit_stmt(n.else_case)
-        return branch(n, condition, then, other)
-
     def decided(self, condition: e.PrimExpr) -> bool | None:
-        """Whether a condition holds, where that can be told, also from the values of variables."""
+        """As of the base, also from the values of variables."""
         if not isinstance(condition, e.IntImm) and self.lets:
             condition = self.visit_expr(substitute(condition, self.lets))
-        return bool(condition.value) if isinstance(condition, e.IntImm) else None
+        return super().decided(condition)
 
     def visit_let_stmt_(self, n: LetStmt) -> Stmt | None:
         """The value of an integer is put in; a variable that stays is remembered with its value."""

@@ -99,7 +99,7 @@ def _guarded(store: BufferStore, sums: bool) -> tuple[e.PrimExpr, Stmt] | None:
     for mine, other, again in ((value.a, value.b, True), (value.b, value.a, False)):
         if not is_element(mine, store):
             continue
-        found = _factor(other) if isinstance(value, e.Add) else _least(other)
+        found = _factor(other) if isinstance(value, e.Add) else _conditional(other, -math.inf)
         if found is None or not _is_plain(found[0]):
             return None
         sides = (mine, found[1]) if again else (found[1], mine)
@@ -116,10 +116,6 @@ def _factor(x: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
                 return found[0], replace(x, **{name: found[1]})
         return None
     return _conditional(x, 0.0)
-
-
-def _least(x: e.PrimExpr) -> tuple[e.PrimExpr, e.PrimExpr] | None:
-    return _conditional(x, -math.inf)
 
 
 def _conditional(x: e.PrimExpr, otherwise: float) -> tuple[e.PrimExpr, e.PrimExpr] | None:

@@ -10,7 +10,6 @@ A kernel on the CPU tells whether it failed: the host asserts that it gave 0.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node, rewrite, walk
@@ -26,7 +25,7 @@ from mlcnb.tir.analysis.structure import allocations
 from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.renew import Renewer
+from mlcnb.tir.renew import renewed
 from mlcnb.tir.transform.device_regions import REGION
 
 
@@ -48,7 +47,7 @@ def split_regions(mod: IRModule) -> IRModule:
             kernels: dict[GlobalVar, PrimFunc] = {}
             made[key] = _host(func, key.name_hint, names, kernels)
             made.update(kernels)
-    return _renewed(mod.with_functions(made)) if made else mod
+    return renewed(mod.with_functions(made)) if made else mod
 
 
 def _host(
@@ -102,13 +101,3 @@ def _call(symbol: GlobalVar, kernel: PrimFunc) -> s.Stmt:
         p.equal(error, 0), "Error executing compute kernel", s.Evaluate(p.const(0))
     )
     return s.LetStmt(error, e.Call(error.dtype, symbol, kernel.params), check)
-
-
-def _renewed(mod: IRModule) -> IRModule:
-    """No variable belongs to two functions."""
-    renewer = Renewer()
-    functions: Collection[Any] = list(mod.items())
-    for key, func in functions:
-        if isinstance(func, PrimFunc):
-            mod = mod.with_function(key, renewer.function(func))
-    return mod

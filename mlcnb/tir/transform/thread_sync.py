@@ -21,7 +21,7 @@ from itertools import islice, pairwise
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import FrozenDict, Node, children, replace, walk
+from mlcnb.core.node import Node, children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
@@ -59,9 +59,7 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
             return Planner(func, n, scope).placed()
         return map_bodies(n, visit)
 
-    attrs = FrozenDict({k: v for k, v in func.attrs.items() if k != IMPLICIT})
-    body = visit(func.body)
-    return replace(func, body=body, attrs=attrs if len(attrs) < len(func.attrs) else func.attrs)
+    return replace(func.without_attr(IMPLICIT), body=visit(func.body))
 
 
 #: statements whose bodies may be left out

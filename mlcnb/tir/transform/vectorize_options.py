@@ -67,8 +67,7 @@ class Asked:
 def vectorize_as_asked(n: Any, asked: Asked) -> Any:
     """A statement with its vectorized loops turned into vector statements."""
     if isinstance(n, AttrStmt) and n.attr_key == "target" and isinstance(n.node, Target):
-        body = vectorize_as_asked(n.body, changed(asked, target=n.node))
-        return n if body is n.body else replace(n, body=body)
+        return replace(n, body=vectorize_as_asked(n.body, changed(asked, target=n.node)))
     done = map_bodies(n, lambda x: vectorize_as_asked(x, asked))
     if asked.is_plain or not isinstance(done, For) or done.kind is not ForKind.VECTORIZED:
         return vectorized(done) or done

@@ -14,6 +14,7 @@ from math import ceil
 from mlcnb.view.graph.kinds import LOOKS
 from mlcnb.view.graph.layout import LINE, Placed, Point
 from mlcnb.view.graph.model import Model, Node
+from mlcnb.view.svg import number as _n
 from mlcnb.view.words import visible
 
 #: points: width of a character of the labels of edges, room around, height of the legend
@@ -119,11 +120,6 @@ def _overhang(model: Model, placed: Placed) -> float:
 
 def _text(text: str) -> str:
     return escape(visible(text), quote=True)
-
-
-def _n(x: float) -> str:
-    """A coordinate to a tenth of a point."""
-    return f"{x:.1f}".removesuffix(".0")
 
 
 def _sorts(model: Model) -> list[str]:

@@ -50,43 +50,17 @@ LOOKS: dict[str, Look] = {
 
 #: start of the name of the declaring module, below mlcnb.op -> sort; the longest that fits decides
 _MODULES = {
-    "linear_algebra": "product",
-    "nn.conv": "product",
-    "nn.attention": "product",
-    "qnn": "product",
-    "qnn.elementwise": "elementwise",
-    "unary": "elementwise",
-    "binary": "elementwise",
-    "ternary": "elementwise",
-    "compare": "elementwise",
-    "datatype": "elementwise",
-    "quantize": "elementwise",
-    "nn": "elementwise",
-    "nn.pool": "reduction",
-    "nn.loss": "reduction",
-    "nn.batch_norm": "normalise",
-    "nn.layer_norm": "normalise",
-    "nn.softmax": "normalise",
-    "nn.lrn": "normalise",
-    "reduction": "reduction",
-    "scan": "reduction",
-    "search": "reduction",
-    "sorting": "reduction",
-    "set": "reduction",
-    "median": "reduction",
-    "manipulate": "movement",
-    "indexing": "movement",
-    "shape": "movement",
-    "memory": "movement",
-    "vm": "movement",
-    "telling": "movement",
-    "creation": "movement",
-    "random": "movement",
-    "image": "movement",
-    "vision": "reduction",
-    "inspect": "movement",
-    "grad": "reduction",
-    "grad.marks": "movement",
+    start: sort
+    for sort, starts in {
+        "product": "linear_algebra nn.conv nn.attention qnn",
+        "elementwise": "qnn.elementwise unary binary ternary compare datatype quantize nn",
+        "reduction": "nn.pool nn.loss reduction scan search sorting set median vision grad",
+        "normalise": "nn.batch_norm nn.layer_norm nn.softmax nn.lrn",
+        "movement": (
+            "manipulate indexing shape memory vm telling creation random image inspect grad.marks"
+        ),
+    }.items()
+    for start in starts.split()
 }
 
 

@@ -403,3 +403,44 @@ def test_a_factor_that_may_be_zero_covers_nothing():
         hint="use None for one factor",
     ):
         sch.split(loop, [T.ceildiv(8, k), k])
+
+
+def test_let_that_is_the_loop_alone():
+    @T.prim_func
+    def func(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            with T.LetStmt(i) as x:
+                with T.block("A"):
+                    v = T.axis.spatial(16, x)
+                    A[v] = v
+
+    sch = Schedule(func)
+    sch.split(*sch.get_loops("A"), [4, 4])
+    becomes(
+        sch,
+        """
+        for i_0, i_1 in T.grid(4, 4):
+            x: T.int32 = i_0 * 4 + i_1
+            with T.block("A"):
+                v = T.axis.spatial(16, x)
+                A[v] = v
+        """,
+    )
+    same_numbers(func, sch.mod["main"])
+
+
+def test_let_and_mask_of_an_axis_that_blockize_takes_apart():
+    @T.prim_func
+    def func(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                with T.LetStmt(v) as x:
+                    B.vstore([T.Ramp(v * 4, 1, 4)], A[T.Ramp(v * 4, 1, 4)] + T.Broadcast(x, 4),
+                             predicate=T.Broadcast(v < 12, 4))  # fmt: skip
+
+    sch = Schedule(func)
+    sch.blockize(sch.split(*sch.get_loops("B"), [4, 4])[1])
+    assert "x: T.int32 = v_o * 4 + v_i" in sch.mod.script()
+    assert "v < 12" not in sch.mod.script()
+    same_numbers(func, sch.mod["main"])

@@ -10,8 +10,6 @@ forward(x)  ->  def forward(x, [effects …], [parameters …]):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError, MLCError
@@ -27,7 +25,7 @@ from mlcnb.relax.frontend.nn import spec as specs
 from mlcnb.relax.frontend.nn.effects import IOEffect
 from mlcnb.relax.frontend.nn.extern import ExternModule
 from mlcnb.relax.frontend.nn.module import find
-from mlcnb.relax.frontend.nn.tensor import Effect, Object, Parameter, Tensor
+from mlcnb.relax.frontend.nn.tensor import Effect, Object, Parameter, Tensor, kept_expressions
 from mlcnb.relax.struct_info import ObjectStructInfo, ShapeStructInfo, TupleStructInfo
 
 _exporting: list[Exporter] = []
@@ -85,7 +83,7 @@ class Exporter:
         effects += find(spec.module, "", lambda part: isinstance(part, Effect))
         _exporting.append(self)
         try:
-            with _kept(params):
+            with kept_expressions([p for _, p in params]):
                 self._functions(spec, params, effects)
         finally:
             _exporting.pop()
@@ -112,17 +110,6 @@ class Exporter:
                 states = [s for name, effect in effects for s in effect.emit_init(name, builder)]
                 output = builder.emit_output(builder.emit(Tuple(tuple(states))))
             builder.emit_func_output(output, [])
-
-
-@contextmanager
-def _kept(params: Named) -> Iterator[None]:
-    """Parameters stand for the variables of one function after another; then for what they did."""
-    before = [p._expr for _, p in params]
-    try:
-        yield
-    finally:
-        for (_, parameter), expr in zip(params, before, strict=True):
-            parameter._expr = expr
 
 
 class _Method:

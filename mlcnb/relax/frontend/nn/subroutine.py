@@ -16,7 +16,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -96,8 +96,10 @@ def _define(
     is_dataflow = builder.current_block_is_dataflow()
     with (
         builder.function(key.name_hint, [*args, *weights], private=True),
-        _bound([p for _, p in named], weights),
+        values.kept_expressions([p for _, p in named]),
     ):
+        for (_, parameter), variable in zip(named, weights, strict=True):
+            parameter._expr = variable
         with builder.dataflow() if is_dataflow else nullcontext():
             pairs = zip(args, given.values(), strict=True)
             out = forward(module, *(_like(var, value) for var, value in pairs))
@@ -123,19 +125,6 @@ def _like(var: Any, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(values.wrap_nested(var, var.name_hint))
     return var
-
-
-@contextmanager
-def _bound(parameters: list[Any], variables: list[Var]) -> Any:
-    """The parameters are these variables inside the `with` block."""
-    before = [p._expr for p in parameters]
-    for parameter, variable in zip(parameters, variables, strict=True):
-        parameter._expr = variable
-    try:
-        yield
-    finally:
-        for parameter, expr in zip(parameters, before, strict=True):
-            parameter._expr = expr
 
 
 def _kept_once(builder: BlockBuilder, key: GlobalVar) -> GlobalVar:

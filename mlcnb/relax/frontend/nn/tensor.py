@@ -8,7 +8,8 @@ sizes). A Parameter is a Tensor with a place for numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
 
@@ -239,6 +240,17 @@ class Parameter(Tensor):
 
 def _fits(dim: Any, length: int) -> bool:
     return not isinstance(dim, int) or dim == length
+
+
+@contextmanager
+def kept_expressions(parameters: Sequence[Parameter]) -> Iterator[None]:
+    """Inside the `with` block parameters may stand for other variables; then for what they did."""
+    before = [p._expr for p in parameters]
+    try:
+        yield
+    finally:
+        for parameter, expr in zip(parameters, before, strict=True):
+            parameter._expr = expr
 
 
 class Object:

@@ -76,7 +76,7 @@ class Apart:
                 new = self.token(begin, end)
             else:
                 new = self.without_large(inner, begin, end, depth + 1)
-            made += [self.read(kept, tag_at), _tag(field), _varint(len(new)), new]
+            made += [self.read(kept, tag_at), _varint(field << 3 | 2), _varint(len(new)), new]
             kept = end
         return b"".join([*made, self.read(kept, stop)])
 
@@ -138,10 +138,6 @@ def _varint(value: int) -> bytes:
         value >>= 7
     made.append(value)
     return bytes(made)
-
-
-def _tag(field: int) -> bytes:
-    return _varint(field << 3 | 2)
 
 
 def _read_all(file: BinaryIO, spans: dict[bytes, tuple[int, int]]) -> dict[bytes, np.ndarray]:

@@ -20,24 +20,16 @@ from mlcnb.core.node import replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.analysis.struct_info import erase_to_well_defined, same_dim, symbolic_vars
-from mlcnb.relax.expr import (
-    BindingBlock,
-    If,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    tensor_info,
-)
+from mlcnb.relax.expr import BindingBlock, If, SeqExpr, ShapeExpr, Tuple, TupleGetItem, tensor_info
 from mlcnb.relax.expr import const as make_const
 from mlcnb.relax.frontend.onnx.node import Node
 from mlcnb.relax.frontend.onnx.protos import Growth, grown
 from mlcnb.relax.frontend.shared.fold import constant
 from mlcnb.relax.frontend.shared.limits import MAX_TURNS
-from mlcnb.relax.frontend.shared.loop_values import scalar, size_tensor, slices_at
+from mlcnb.relax.frontend.shared.loop_values import call_op, scalar, size_tensor, slices_at
 from mlcnb.relax.frontend.shared.turns import turns_of
 from mlcnb.relax.infer import infer
-from mlcnb.relax.operator import declaration, is_null, make_call
+from mlcnb.relax.operator import is_null
 from mlcnb.relax.struct_info import ObjectStructInfo, ShapeStructInfo
 
 Walk = Any  # an Importer, which imports this module
@@ -137,10 +129,10 @@ def _longer(node: Any, start: Any, rows: Any, axis: int) -> Any:
     count, *row = rows.struct_info.dims
     axis %= len(row)
     order = [*range(1, axis + 1), 0, *range(axis + 1, len(row) + 1)]
-    turned = _call(node, "relax.permute_dims", rows, axes=order) if axis else rows
+    turned = call_op(node, "relax.permute_dims", rows, axes=order) if axis else rows
     shape = [count * d if i == axis else d for i, d in enumerate(row)]
-    flat = _call(node, "relax.reshape", turned, ShapeExpr(tuple(shape)))
-    return _call(node, "relax.concat", Tuple((start, flat)), axis=axis)
+    flat = call_op(node, "relax.reshape", turned, ShapeExpr(tuple(shape)))
+    return call_op(node, "relax.concat", Tuple((start, flat)), axis=axis)
 
 
 class _NotAlike(Exception):
@@ -165,7 +157,7 @@ def _batches(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[An
         at = [make_const(np.int64(number))] * len(given)
         turns = None if lengths is None else slices_at(node, [lengths], [0], at[:1])[0]
         samples.append(_scan(walk, node, slices_at(node, given, axes, at), place, turns))
-    return [_stacked(node, list(row)) for row in zip(*samples, strict=True)]
+    return [call_op(node, "relax.stack", list(row), axis=0) for row in zip(*samples, strict=True)]
 
 
 def _scan(walk: Walk, node: Node, inputs: list[Any], place: Place, turns: Any = None) -> list[Any]:
@@ -188,7 +180,7 @@ def _scan(walk: Walk, node: Node, inputs: list[Any], place: Place, turns: Any = 
         last = make_const(np.int64(1))
         at = turn
         if any(backwards):
-            last = _call(node, "relax.subtract", limit, _call(node, "relax.add", turn, last))
+            last = call_op(node, "relax.subtract", limit, call_op(node, "relax.add", turn, last))
         slices = slices_at(node, scanned, axes, [last if back else at for back in backwards])
         inner = place.inside()
         _bind(node, body, [*values, *slices], inner)
@@ -223,8 +215,8 @@ def _filled(node: Node, rows: Any, length: Any, whole: Any) -> Any:
     if as_int(left) == 0:
         return rows
     info = rows.struct_info
-    rest = _call(node, "relax.zeros", ShapeExpr((left, *info.dims[1:])), dtype=str(info.dtype))
-    both = _call(node, "relax.concat", Tuple((rows, rest)), axis=0)
+    rest = call_op(node, "relax.zeros", ShapeExpr((left, *info.dims[1:])), dtype=str(info.dtype))
+    both = call_op(node, "relax.concat", Tuple((rows, rest)), axis=0)
     return node.values.cast(both, tensor_info((whole, *info.dims[1:]), info.dtype))
 
 
@@ -247,11 +239,11 @@ def _placed(node: Node, rows: list[Any]) -> list[Any]:
     backwards = node.attr("scan_output_directions", (0,) * len(rows))
     found = []
     for x, axis, back in zip(rows, axes, backwards, strict=True):
-        turned = _call(node, "relax.flip", x, axis=0) if back else x
+        turned = call_op(node, "relax.flip", x, axis=0) if back else x
         order = list(range(1, x.struct_info.ndim))
         order.insert(axis % x.struct_info.ndim, 0)
         moved = order != sorted(order)
-        found.append(_call(node, "relax.permute_dims", turned, axes=order) if moved else turned)
+        found.append(call_op(node, "relax.permute_dims", turned, axes=order) if moved else turned)
     return found
 
 
@@ -265,14 +257,6 @@ def _bind(node: Node, body: Any, values: list[Any], place: Place) -> None:
         node.refuse(f"its body takes {len(body.input)} inputs, {len(values)} are given")
     for proto, value in zip(body.input, values, strict=True):
         place.scope[proto.name] = value
-
-
-def _call(node: Node, name: str, *args: Any, **attrs: Any) -> Any:
-    return node.emit(make_call(declaration(name), *args, **attrs))
-
-
-def _stacked(node: Node, rows: list[Any]) -> Any:
-    return _call(node, "relax.stack", rows, axis=0)
 
 
 def constants(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:

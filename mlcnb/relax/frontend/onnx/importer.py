@@ -17,20 +17,12 @@ from itertools import zip_longest
 from typing import Any
 
 from mlcnb.core.errors import ModelError, UnsupportedOpError
-from mlcnb.core.node import FrozenDict
 from mlcnb.core.progress import progress_bar, ticking
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.op.onnx import spelling
-from mlcnb.relax.analysis.struct_info import return_info
-from mlcnb.relax.analysis.variables import use_counts
 from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.expr import (
-    Function,
-    Tuple,
-    Var,
-    tensor_info,
-)
+from mlcnb.relax.expr import Tuple, Var, tensor_info
 from mlcnb.relax.frontend.onnx import control, functions
 from mlcnb.relax.frontend.onnx.choices import Choices
 from mlcnb.relax.frontend.onnx.diagnose import type_of
@@ -43,9 +35,8 @@ from mlcnb.relax.frontend.onnx.tensors import dtype_of, to_array, to_dense
 from mlcnb.relax.frontend.shared.fold import constant
 from mlcnb.relax.frontend.shared.limits import MAX_FUNCTION_DEPTH, MAX_NODES
 from mlcnb.relax.frontend.shared.names import Scope, plain
-from mlcnb.relax.frontend.shared.values import Values, numbered, sequence
+from mlcnb.relax.frontend.shared.values import Values, sequence
 from mlcnb.relax.operator import NULL, declaration, make_call
-from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
 
 
 @dataclass(frozen=True)
@@ -123,20 +114,9 @@ class Importer:
         result = outputs[0] if len(outputs) == 1 else Tuple(tuple(outputs))
         self.emitter.origin = None
         body = self.emitter.emit(result, "gv")
-        return IRModule.make({"main": self.main(params, body)})
-
-    def main(self, params: list[Var], body: Var) -> Function:
-        """The function, with its stored parameters last, and its bindings in dataflow blocks."""
         seq = sequence(self.emitter.bindings, body)
-        attrs: dict[str, Any] = {"global_symbol": "main", "num_input": len(params)}
-        if self.values.stored:
-            used = use_counts(seq)
-            stored = {v: data for v, data in self.values.stored.items() if v in used}
-            params = [*params, *stored]
-            attrs["params"] = tuple(constant(data, v.span) for v, data in stored.items())
-        info = return_info(tuple(params), body.struct_info)
-        main = Function(tuple(params), seq, info, True, FrozenDict(attrs))
-        return convert_to_dataflow(main, min_size=1, names=numbered(main, self.emitter.bindings))
+        attrs = {"global_symbol": "main", "num_input": len(params)}
+        return IRModule.make({"main": self.values.main(params, seq, body, attrs)})
 
     def parameter(self, name: str) -> Var | None:
         """The parameter of an input, cast where the caller wants so; None where it is frozen."""

@@ -32,7 +32,7 @@ def apply(spell: Callable[..., Any], node: Node, inputs: list[Any]) -> list[Any]
         SpellingError: it failed.
     """
     check_inputs(spell, node, inputs)
-    try:
+    try:  # as `guarded`, without the calls of a context for every node
         result = spell(node, *inputs)
         results = list(result) if isinstance(result, tuple | list) else [result]
         return [None if r is None else node.emit(r) for r in results]

@@ -11,16 +11,7 @@ from mlcnb.core.node import FrozenDict
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import IntImm
 from mlcnb.relax.analysis.struct_info import symbolic_vars
-from mlcnb.relax.expr import (
-    BindingBlock,
-    Function,
-    If,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    Var,
-    VarBinding,
-)
+from mlcnb.relax.expr import BindingBlock, Function, If, SeqExpr, ShapeExpr, Tuple, Var, VarBinding
 from mlcnb.relax.expr import const as make_const
 from mlcnb.relax.frontend.shared.limits import MAX_TURNS
 from mlcnb.relax.operator import declaration, make_call
@@ -136,7 +127,7 @@ def written_out(
                 kept.append(value)
         if not all(rows):
             return None
-        stacked = [_stacked(node, r) for r in rows]
+        stacked = [call_op(node, "relax.stack", r, axis=0) for r in rows]
     walk.emitter.bindings.extend(bindings)
     return carried, stacked
 
@@ -145,10 +136,6 @@ def _number_known(node: Node, x: Any) -> int | None:
     """The value of a scalar, where it is a number that is known."""
     found = node.known(x)
     return None if found is None or found.dtype == object or found.size != 1 else found.item()
-
-
-def _stacked(node: Node, rows: list[Any]) -> Any:
-    return call_op(node, "relax.stack", rows, axis=0)
 
 
 def function_info(params: Sequence[Any], ret: StructInfo) -> FuncStructInfo:

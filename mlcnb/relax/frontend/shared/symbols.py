@@ -24,13 +24,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.relax.expr import Call, Constant, PrimValue, ShapeExpr, Tuple
 from mlcnb.relax.frontend.shared.fold import is_operator
-from mlcnb.relax.frontend.shared.fractions import (
-    NoFraction,
-    Sizes,
-    as_float,
-    fraction,
-    truncated,
-)
+from mlcnb.relax.frontend.shared.fractions import NoFraction, Sizes, as_float, fraction, truncated
 from mlcnb.relax.frontend.shared.limits import element_count
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo, parts_of

@@ -13,20 +13,22 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import ModelError
-from mlcnb.core.node import replace
+from mlcnb.core.node import FrozenDict, replace
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import SizeVar
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis.variables import bindings_of, leaves, value_uses
+from mlcnb.relax.analysis.struct_info import return_info
+from mlcnb.relax.analysis.variables import bindings_of, leaves, use_counts, value_uses
 from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.frontend.shared.fold import Folder, is_operator
+from mlcnb.relax.frontend.shared.fold import Folder, constant, is_operator
 from mlcnb.relax.frontend.shared.limits import least_bytes, max_tensor_bytes, size_text
 from mlcnb.relax.frontend.shared.symbols import Symbols
 from mlcnb.relax.infer import Inference, is_pure_call
 from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.operator import NULL, attrs_of, declaration, is_null, make_call
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo, describe
+from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
 
 
 class Values:
@@ -52,6 +54,30 @@ class Values:
         self.inference = Inference()
         #: struct infos of results that are not too large
         self.checked: set[Any] = set()
+
+    def main(
+        self,
+        params: list[rx.Var],
+        seq: rx.SeqExpr,
+        result: Any,
+        attrs: dict[str, Any],
+        more: dict[str, Any] | None = None,
+    ) -> rx.Function:
+        """The function main: values that the model brings, and that it uses, are its last
+        parameters; its bindings stand in dataflow blocks.
+
+        attrs, more: its attributes before those values, and behind them.
+        """
+        if self.stored:
+            used = use_counts(seq)
+            stored = {v: data for v, data in self.stored.items() if v in used}
+            params = [*params, *stored]
+            given = tuple(constant(data, v.span) for v, data in stored.items())
+            attrs = {**attrs, "params": given}
+        info = return_info(tuple(params), result.struct_info)
+        made = rx.Function(tuple(params), seq, info, True, FrozenDict({**attrs, **(more or {})}))
+        names = numbered(made, self.emitter.bindings)
+        return convert_to_dataflow(made, min_size=1, names=names)
 
     def emit(self, value: Any) -> Any:
         """A leaf that has the value: bound to a variable, or a constant where that is known.

@@ -25,12 +25,10 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_expr, const
 from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis.struct_info import return_info
-from mlcnb.relax.analysis.variables import use_counts
 from mlcnb.relax.emitter import Emitter, Names
 from mlcnb.relax.frontend.shared.fold import constant
 from mlcnb.relax.frontend.shared.names import plain
-from mlcnb.relax.frontend.shared.values import Values, numbered, sequence
+from mlcnb.relax.frontend.shared.values import Values, sequence
 from mlcnb.relax.frontend.torch import guards
 from mlcnb.relax.frontend.torch.arrays import array_of
 from mlcnb.relax.frontend.torch.control import control
@@ -40,7 +38,6 @@ from mlcnb.relax.frontend.torch.spell import apply
 from mlcnb.relax.frontend.torch.stand_ins import REFUSED, Input, Missing, Refused
 from mlcnb.relax.frontend.torch.symbols import Symbols, symbol_name
 from mlcnb.relax.struct_info import PrimStructInfo, ShapeStructInfo
-from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
 
 #: operators that read a number out of a tensor
 ITEMS = ("aten.item.default", "aten._local_scalar_dense.default")
@@ -117,16 +114,7 @@ class Importer:
         attrs: dict[str, Any] = {"global_symbol": "main", **more}
         if self.keep_params:
             attrs["num_input"] = len(self.params)
-        params = list(self.params)
-        if self.values.stored:
-            used = use_counts(seq)
-            stored = {v: data for v, data in self.values.stored.items() if v in used}
-            params += stored
-            attrs["params"] = tuple(constant(data, v.span) for v, data in stored.items())
-        attrs |= self.range_attrs()
-        info = return_info(tuple(params), body.struct_info)
-        main = rx.Function(tuple(params), seq, info, True, FrozenDict(attrs))
-        return convert_to_dataflow(main, min_size=1, names=numbered(main, self.emitter.bindings))
+        return self.values.main(list(self.params), seq, body, attrs, self.range_attrs())
 
     def range_attrs(self) -> dict[str, Any]:
         """TVM's attributes for ranges of symbolic sizes."""

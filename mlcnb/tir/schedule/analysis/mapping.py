@@ -186,12 +186,12 @@ def get_auto_tensorize_mapping_info(
         an axis of the block is none of the intrinsic's.
     """
     _, target = find(sch, block)
-    mine, theirs = _roles(target), _roles(blocks_of(desc_func)[-1].block)
-    if mine is None or theirs is None or mine[1] != theirs[1]:
+    mine, theirs = roles_of(target), roles_of(blocks_of(desc_func)[-1].block)
+    if mine is None or theirs is None or _kinds(mine) != _kinds(theirs):
         return None
     batch = (s.IterType.SPATIAL, frozenset(range(len(mine[1]))))
-    wanted = list(theirs[0].values())
-    found = list(mine[0].values())
+    wanted = list(theirs[2].values())
+    found = list(mine[2].values())
     known = [*wanted, batch]
     if len(set(known)) < len(known) or not set(wanted) <= set(found) <= set(known):
         return None
@@ -206,8 +206,10 @@ def get_auto_tensorize_mapping_info(
 Role = tuple[s.IterType, frozenset[int]]
 
 
-def _roles(block: s.Block) -> tuple[dict[Var, Role], list[Any]] | None:
-    """The role of each axis of a reduction, and the dtypes of its operands in order."""
+def roles_of(block: s.Block) -> tuple[Any, list[Any], dict[Var, Role]] | None:
+    """Of a reduction of one store: its reducer, its operands (the store, then the loads in order),
+    and the role of each axis; None for any other block.
+    """
     found = reduction_pattern(block)
     if found is None or len(found.buffers) != 1 or not isinstance(block.body, s.BufferStore):
         return None
@@ -221,7 +223,11 @@ def _roles(block: s.Block) -> tuple[dict[Var, Role], list[Any]] | None:
         axis.var: (axis.iter_type, frozenset(n for n, at in enumerate(used) if axis.var in at))
         for axis in block.iter_vars
     }
-    return roles, [(found.reducer, result.buffer.dtype), *(x.buffer.dtype for x in loads)]
+    return found.reducer, operands, roles
+
+
+def _kinds(found: tuple[Any, list[Any], Any]) -> tuple[Any, list[Any]]:
+    return found[0], [x.buffer.dtype for x in found[1]]
 
 
 def _fused(parts: Sequence[tuple[Var, PrimExpr]]) -> PrimExpr:

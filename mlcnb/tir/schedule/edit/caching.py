@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node, replace
@@ -13,6 +13,9 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.edit.rebuild import Rebuilder
+from mlcnb.tir.schedule.legality.dependence import is_covered
+from mlcnb.tir.schedule.legality.promises import why_skipped
+from mlcnb.tir.schedule.legality.stored import why_unwritten
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import State
 from mlcnb.tir.schedule.record.tree import Edit, Tree
@@ -131,6 +134,54 @@ def last_of(place: s.Stmt) -> s.Stmt:
     """The last statement in a loop or block."""
     body = place.body  # type: ignore[attr-defined]
     return body.seq[-1] if isinstance(body, s.SeqStmt) else body  # type: ignore[no-any-return]
+
+
+def refuse_uncovered(
+    state: State, primitive: str, readers: Iterable[s.Block], buffer: Buffer, block: s.Block
+) -> None:
+    """Refuse readers of elements that the block has not written in the same iteration.
+
+    Raises:
+        ScheduleError: naming the first of them.
+    """
+    for reader in readers:
+        if not is_covered(state.tree, reader, buffer, [block]):
+            raise state.refusal(
+                f"{primitive}: {name_of(reader)} may read elements of {buffer.name} that "
+                f"{name_of(block)} does not write in the same iteration",
+                reader,
+            )
+
+
+def refuse_gaps(state: State, primitive: str, writer: s.Block, buffer: Buffer) -> None:
+    """Refuse a block that leaves elements as they were, which a copy of all would overwrite.
+
+    Raises:
+        ScheduleError: saying which.
+    """
+    unwritten = why_unwritten(writer, buffer)
+    if unwritten:
+        raise state.refusal(
+            f"{primitive}: {unwritten}, and the copy would write them always", writer
+        )
+    skipped = None if writer.init is None else why_skipped(state.tree, writer)
+    if skipped:
+        raise state.refusal(
+            f"{primitive}: {name_of(writer)} updates what {buffer.name} held before: {skipped}",
+            writer,
+        )
+
+
+def refuse_parameter(
+    state: State, primitive: str, block: s.Block, buffer: Buffer, hint: str | None = None
+) -> None:
+    """Refuse a buffer that the caller of the function gives it."""
+    if home_of(state.tree, buffer) is None:
+        raise state.refusal(
+            f"{primitive}: {buffer.name}, which {name_of(block)} writes, is a parameter",
+            block,
+            hint=hint,
+        )
 
 
 def replace_block(edit: Edit, block: s.Block, rebuilder: Rebuilder) -> None:

@@ -22,7 +22,8 @@ from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule.edit.caching import index_dtype
 from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.edit.nests import Nest
-from mlcnb.tir.schedule.legality.boxes import Side, conjuncts, limit_of
+from mlcnb.tir.schedule.legality.boxes import Side, conjuncts, cut_side, limit_of
+from mlcnb.tir.schedule.legality.promises import why_neither
 from mlcnb.tir.schedule.legality.regions import bindings, known_bounds
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import State
@@ -173,6 +174,16 @@ def _bounded_axis(
     return None
 
 
+def refuse_neither(state: State, primitive: str, block: s.Block) -> None:
+    """Refuse a block whose instances may not be run where something else stands."""
+    reason = why_neither(state.tree, block)
+    if reason:
+        raise state.refusal(
+            f"{primitive}: {name_of(block)} is neither complete nor a reduction block: {reason}",
+            block,
+        )
+
+
 def nest_for(state: State, block: s.Block, loop: s.For, wanted: Sides, keep_units: bool) -> Nest:
     """Loops under `loop` over the wanted instances of a block, all values of other axes.
 
@@ -236,21 +247,10 @@ def nest_sides(
             return None
         side = Side([ends[0][0]], [ends[1][1]])
         for limit in bounded:
-            _cut(side, low, high, limit)
+            if limit is not None:
+                cut_side(side, low, high, *limit)
         sides.append(side)
     return sides
-
-
-def _cut(side: Side, low: Sum, high: Sum, limit: tuple[Sum, Sum] | None) -> None:
-    if limit is None:
-        return
-    bounded, last = limit
-    gap = high.minus(bounded).value
-    if gap is not None:
-        side.highs.append(last.shifted(gap))
-    gap = low.plus(bounded).value
-    if gap is not None:
-        side.lows.append(Sum(gap).minus(last))
 
 
 def reads_within(block: s.Block, region: BufferRegion) -> bool:

@@ -56,19 +56,6 @@ class Rebuilder:
         """All boxes of a block's reads or writes."""
         return tuple(map(self.region, given))
 
-    def on_For(self, n: s.For) -> Any:
-        """A loop."""
-        return replace(n, min=self.expr(n.min), extent=self.expr(n.extent), body=self.stmt(n.body))
-
-    def on_BlockRealize(self, n: s.BlockRealize) -> Any:
-        """Where a block is run."""
-        return replace(
-            n,
-            iter_values=self.exprs(n.iter_values),
-            predicate=self.expr(n.predicate),
-            block=self.stmt(n.block),
-        )
-
     def on_Block(self, n: s.Block) -> Any:
         """A block."""
         return replace(
@@ -89,29 +76,21 @@ class Rebuilder:
         new = tuple(map(self.stmt, n.seq))
         return n if identical(new, n.seq) else s.seq(*new)
 
-    def on_BufferStore(self, n: s.BufferStore) -> Any:
-        """A store."""
-        return replace(n, value=self.expr(n.value), indices=self.exprs(n.indices))
-
-    def on_IfThenElse(self, n: s.IfThenElse) -> Any:
-        """A branch."""
-        return replace(
-            n,
-            condition=self.expr(n.condition),
-            then_case=self.stmt(n.then_case),
-            else_case=None if n.else_case is None else self.stmt(n.else_case),
-        )
-
     def other(self, n: Any) -> Any:
-        """Any other statement: each expression and statement in its fields."""
-        changes = {}
-        for name in n.child_fields:
-            value = getattr(n, name)
-            if isinstance(value, s.Stmt):
-                changes[name] = self.stmt(value)
-            elif isinstance(value, e.PrimExpr) and not isinstance(value, e.Var):
-                changes[name] = self.expr(value)
-        return replace(n, **changes)
+        """Any other statement: each expression and statement in its fields, but for the variables
+        that it defines, and what an attribute is said of.
+        """
+        names = (x for x in n.child_fields if x not in n.binder_fields and x != "node")
+        return replace(n, **{name: self._part(getattr(n, name)) for name in names})
+
+    on_For = on_BlockRealize = on_BufferStore = other
+
+    def _part(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(self._part, value))
+        if isinstance(value, s.Stmt):
+            return self.stmt(value)
+        return self.expr(value) if isinstance(value, e.PrimExpr) else value
 
 
 class Substitution(Rebuilder):

@@ -1,7 +1,6 @@
 """The step of a reduction that a block is, and how it is written again on other buffers.
 
 reduction_of(state, "rfactor", block)    the step (operator, values), what its buffers start from
-stored([C[i] = x, K[i] = y])             one store; or all values as lets, then the stores
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.reducers import Step, matched_step
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import State
-from mlcnb.tir.stmt import Block, BufferStore, LetStmt, SeqStmt, Stmt, seq
+from mlcnb.tir.stmt import Block, BufferStore, SeqStmt, Stmt
 
 
 def reduction_of(state: State, name: str, block: Block) -> tuple[Step, tuple[e.PrimExpr, ...]]:
@@ -52,17 +51,6 @@ def _start(store: BufferStore, inits: Sequence[Stmt | None]) -> e.PrimExpr | Non
     own = [x for x in inits if isinstance(x, BufferStore) and x.buffer is store.buffer]
     same = len(own) == 1 and structural_equal(own[0].indices, store.indices)
     return own[0].value if same else None
-
-
-def stored(stores: Sequence[BufferStore]) -> Stmt:
-    """One store; or all values first, as lets, and then the stores."""
-    if len(stores) == 1:
-        return stores[0]
-    names = [e.Var(f"v_{x.buffer.name}", x.value.dtype) for x in stores]
-    body: Stmt = seq(*(replace(x, value=v) for x, v in zip(stores, names, strict=True)))
-    for var, x in reversed(list(zip(names, stores, strict=True))):
-        body = LetStmt(var, x.value, body)
-    return body
 
 
 def reading_in_order(block: Block, order: Sequence[Buffer]) -> Block:

@@ -8,14 +8,13 @@ of the box is touched; without it the box may be too large, never too small.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mlcnb.arith.digits import contiguous
 from mlcnb.arith.extremes import Span, at_most, extremes
 from mlcnb.arith.reading import Context, larger, of, smaller
-from mlcnb.arith.sum import ZERO, Bounds, Sum
+from mlcnb.arith.sum import ZERO, Bounds, Sum, mentions_any
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -142,15 +141,22 @@ def _cut_sides(
     """Cut the sides whose index is `bounded`, up to a constant; False if there is none."""
     found = False
     for side, (start, width) in zip(sides, starts, strict=True):
-        gap = start.minus(bounded).value
-        if gap is not None and width is not None:
-            side.highs.append(last.shifted(gap + width))
-            found = True
-        gap = start.plus(bounded).value
-        if gap is not None:
-            side.lows.append(Sum(gap).minus(last))
-            found = True
+        end = None if width is None else start.shifted(width)
+        found = cut_side(side, start, end, bounded, last) or found
     return found
+
+
+def cut_side(side: Side, low: Sum, high: Sum | None, bounded: Sum, last: Sum) -> bool:
+    """Cut a side from `low` to `high` where bounded <= last speaks of an end, up to a constant;
+    False if it speaks of neither.
+    """
+    above = None if high is None else high.minus(bounded).value
+    if above is not None:
+        side.highs.append(last.shifted(above))
+    below = low.plus(bounded).value
+    if below is not None:
+        side.lows.append(Sum(below).minus(last))
+    return above is not None or below is not None
 
 
 def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Sum, Sum] | None:
@@ -170,13 +176,6 @@ def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Sum, Sum] | None:
     loops = {t: c for t, c in gap.terms.items() if mentions_any(t, context.bounds)}
     rest = {t: -c for t, c in gap.terms.items() if t not in loops}
     return Sum(0, loops), Sum(-gap.const, rest)
-
-
-def mentions_any(atom: Any, variables: Container[e.Var]) -> bool:
-    """Whether one of the variables stands in an atom of a sum."""
-    if isinstance(atom, e.Var):
-        return atom in variables
-    return any(v in variables for v in atom.variables())
 
 
 def inside(part: Box, whole: Box, known: Mapping[e.Var, Bounds]) -> bool:

@@ -34,7 +34,7 @@ from mlcnb.tir.schedule.legality.promises import (
     why_overwrites,
     written_buffers,
 )
-from mlcnb.tir.schedule.legality.regions import bindings, box_of, known_bounds, loops_below
+from mlcnb.tir.schedule.legality.regions import bindings, boxes_of, known_bounds, loops_below
 from mlcnb.tir.schedule.record.handles import name_of, names_of
 from mlcnb.tir.schedule.record.tree import Tree
 
@@ -51,13 +51,8 @@ def touched(tree: Tree, blocks: Iterable[s.Block]) -> dict[Buffer, list[s.Block]
 
 def boxes(tree: Tree, blocks: Iterable[s.Block], buffer: Buffer, below: s.Stmt) -> list[Box]:
     """The boxes of all accesses that blocks make to a buffer, over the loops inside `below`."""
-    found = []
-    for block in blocks:
-        context = bindings(tree, block)
-        for region in (*block.reads, *block.writes):
-            if region.buffer is buffer:
-                found.append(box_of(tree, block, region, below, context))
-    return found
+    sides = ("reads", "writes")
+    return [x for b in blocks for side in sides for x in boxes_of(tree, [b], side, buffer, below)]
 
 
 def is_private(tree: Tree, loop: s.For, buffer: Buffer, blocks: Sequence[s.Block]) -> bool:
@@ -97,8 +92,8 @@ def _covers(tree: Tree, writer: s.Block, reader: s.Block, buffer: Buffer) -> boo
     if key not in tree.facts:
         meeting = tree.common_ancestor([writer, reader])
         known = known_bounds(tree, tree.realize(reader))
-        written = [box_of(tree, writer, r, meeting) for r in writer.writes if r.buffer is buffer]
-        needed = [box_of(tree, reader, r, meeting) for r in reader.reads if r.buffer is buffer]
+        written = boxes_of(tree, [writer], "writes", buffer, meeting)
+        needed = boxes_of(tree, [reader], "reads", buffer, meeting)
         tree.facts[key] = all(any(w.exact and inside(n, w, known) for w in written) for n in needed)
     return bool(tree.facts[key])
 

@@ -242,3 +242,16 @@ def why_not_chain(tree: Tree, loops: Sequence[s.For]) -> str | None:
         if found is not inner:
             return f"{name_of(inner)} is not the only statement inside {name_of(outer)}"
     return None
+
+
+def why_made_later(tree: Tree, block: s.Block, place: s.Block) -> str | None:
+    """The reason why what a block reads may not be there yet where another block stands."""
+    info = tree.info(tree.scope(block))
+    for region in block.reads:
+        for writer in info.writers.get(region.buffer, ()):
+            if writer is not place and tree.position[writer] > tree.position[place]:
+                return (
+                    f"{name_of(writer)}, after {name_of(place)}, writes {region.buffer.name}, "
+                    "which it reads"
+                )
+    return None

@@ -8,14 +8,14 @@ Of what a block writes a box is exact only where the block surely stores all tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.reading import Context, of
 from mlcnb.arith.sum import Bounds
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
-from mlcnb.tir.buffer import BufferRegion
+from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.legality.boxes import Box, box_over, constant_bounds
 from mlcnb.tir.schedule.legality.stored import stores_all
@@ -106,3 +106,16 @@ def box_of(
     if box.exact and region in block.writes:
         box.exact = stores_all(block, region)
     return box
+
+
+def boxes_of(
+    tree: Tree,
+    blocks: Iterable[s.Block],
+    side: str,
+    buffer: Buffer,
+    below: s.Stmt,
+    also: Sequence[s.For] = (),
+) -> list[Box]:
+    """`box_of` for all that blocks say they touch of a buffer; side: "reads" or "writes"."""
+    regions = ((b, r) for b in blocks for r in getattr(b, side) if r.buffer is buffer)
+    return [box_of(tree, b, r, below, also=also) for b, r in regions]

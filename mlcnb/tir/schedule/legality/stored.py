@@ -28,13 +28,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Under
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.schedule.legality.boxes import (
-    Box,
-    Side,
-    box_over,
-    constant_bounds,
-    inside,
-)
+from mlcnb.tir.schedule.legality.boxes import Box, Side, box_over, constant_bounds, inside
 from mlcnb.tir.schedule.record.handles import name_of
 
 #: stores of one block that are put together, at most

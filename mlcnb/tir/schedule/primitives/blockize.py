@@ -23,11 +23,11 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferRegion
-from mlcnb.tir.reducers import update_of
+from mlcnb.tir.reducers import init_of, update_of
 from mlcnb.tir.schedule.edit.rebuild import AxisSubstitution, FreshCopy
 from mlcnb.tir.schedule.legality import boxes, regions
 from mlcnb.tir.schedule.legality.promises import why_not_affine, why_not_reduction, why_ragged
-from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks
+from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks, refuse_hole
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
@@ -235,17 +235,8 @@ def _init(
     """The init over the spatial part of the tile."""
     spatial = [c for c in cut if c.axis.iter_type is not IterType.REDUCE]
     used = {v for c in spatial for v in c.inner.variables()}
-    old = replace(
-        block,
-        reads=(),
-        name_hint=f"{block.name_hint}_init",
-        body=block.init,
-        init=None,
-        alloc_buffers=(),
-        match_buffers=(),
-    )
     conditions = p.all_of(*(c for c in boxes.conjuncts(predicate) if variables_of(c) <= used))
-    realize = _inner(old, spatial, at_outer, conditions, {}, "i_init")
+    realize = _inner(init_of(block), spatial, at_outer, conditions, {}, "i_init")
     inner = replace(realize.block, reads=detect_buffer_access(realize.block)[0])
     copied = [x for x in loops if x.loop_var in used]
     fresh = FreshCopy({})
@@ -281,12 +272,8 @@ def _regions(
 
     def tile(r: BufferRegion) -> BufferRegion:
         box = regions.box_of(tree, block, r, parent, context, predicate=predicate)
-        if r in block.writes and state.checks and not boxes.is_uncut(box, known):
-            raise state.refusal(
-                f"blockize: a condition in one tile keeps {name_of(block)} from writing all of "
-                f"it of {r.buffer.name}, and the new block could not say what it writes",
-                block,
-            )
+        if r in block.writes and state.checks:
+            refuse_hole(state, block, box, known)
         kind = r.region[0].min.dtype if r.region else "int32"
         sides = []
         for side in box.sides:

@@ -12,15 +12,15 @@ for i_0 in range(4):                          for i_0 in range(4):
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mlcnb.arith.reading import Context, of
-from mlcnb.arith.sum import Sum
+from mlcnb.arith.sum import Bounds, Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule.edit.elementwise import refreshed, within_buffers
 from mlcnb.tir.schedule.edit.rebuild import Substitution
-from mlcnb.tir.schedule.legality.boxes import is_uncut
+from mlcnb.tir.schedule.legality.boxes import Box, is_uncut
 from mlcnb.tir.schedule.legality.promises import reduce_variables
 from mlcnb.tir.schedule.legality.regions import bindings, box_of, known_bounds
 from mlcnb.tir.schedule.record.handles import name_of, names_of
@@ -86,17 +86,22 @@ def _items(state: State, blocks: Sequence[Block], place: Stmt) -> list[Stmt]:
     return items
 
 
+def refuse_hole(state: State, block: Block, box: Box, known: Mapping[e.Var, Bounds]) -> None:
+    """Refuse a tile of what a block writes that is not written as a whole."""
+    if not is_uncut(box, known):
+        raise state.refusal(
+            f"blockize: a condition in one tile keeps {name_of(block)} from writing all of it of "
+            f"{box.buffer.name}, and the new block could not say what it writes",
+            block,
+        )
+
+
 def _refuse_holes(state: State, blocks: Sequence[Block], place: Stmt) -> None:
     tree = state.tree
     known = known_bounds(tree, place)
     for block in blocks:
         for r in block.writes:
-            if not is_uncut(box_of(tree, block, r, place), known):
-                raise state.refusal(
-                    f"blockize: a condition in one tile keeps {name_of(block)} from writing all of "
-                    f"it of {r.buffer.name}, and the new block could not say what it writes",
-                    block,
-                )
+            refuse_hole(state, block, box_of(tree, block, r, place), known)
 
 
 def _axes(

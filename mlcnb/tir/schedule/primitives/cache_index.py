@@ -80,7 +80,7 @@ def _chosen(block: Block, threshold: int) -> list[e.PrimExpr]:
             _count(open_, x, 1, axes, fixed)
     kept: list[e.PrimExpr] = []
     while open_:
-        x, times = max(open_, key=lambda pair: _size(pair[0]))
+        x, times = max(open_, key=lambda pair: sum(1 for _ in walk(pair[0])))
         open_ = [pair for pair in open_ if pair[0] is not x]
         if times >= threshold:
             kept.append(x)
@@ -137,7 +137,7 @@ def _is_eligible(x: e.PrimExpr, axes: set[e.Var], fixed: set[e.Var]) -> bool:
     for n in walk(x):
         if isinstance(n, BufferLoad | e.Ramp | e.Broadcast | e.Let) or n in fixed:
             return False
-        if isinstance(n, e.Call) and not _is_pure(n):
+        if isinstance(n, e.Call) and n.op not in _PURE:
             return False
         if isinstance(n, e.FloorDiv | e.FloorMod | e.Div | e.Mod) and not p.as_int(n.b):
             return False
@@ -150,14 +150,6 @@ _PURE = frozenset(
     for x in "floor ceil trunc round nearbyint fabs likely if_then_else bitwise_and bitwise_or "
     "bitwise_xor shift_left shift_right exp log sqrt".split()
 )
-
-
-def _is_pure(n: e.Call) -> bool:
-    return n.op in _PURE
-
-
-def _size(x: e.PrimExpr) -> int:
-    return sum(1 for _ in walk(x))
 
 
 def _filled(table: Buffer, x: e.PrimExpr, axes: list[IterVar], n: int) -> tuple[Stmt, Block]:

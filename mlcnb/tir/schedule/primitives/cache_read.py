@@ -16,7 +16,7 @@ from mlcnb.tir.schedule.edit.nests import copy_nest, joined
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.tile_cache import Tile, tile_of
 from mlcnb.tir.schedule.legality.boxes import Side
-from mlcnb.tir.schedule.legality.regions import bindings, box_of, known_bounds
+from mlcnb.tir.schedule.legality.regions import bindings, boxes_of, known_bounds
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State
@@ -122,7 +122,7 @@ def _tile(tree: Tree, readers: list[Block], old: Buffer, parent: Stmt) -> Tile |
     """What the readers need of the buffer, where that is one tile inside of a block."""
     if not all(tree.inside(b, parent) for b in readers):
         return None
-    boxes = [box_of(tree, b, r, parent) for b in readers for r in b.reads if r.buffer is old]
+    boxes = boxes_of(tree, readers, "reads", old, parent)
     known = {v: x for b in readers for v, x in bindings(tree, b).bounds.items()}
     return tile_of(
         tree, parent, boxes, known | {v: x for b in readers for v, x in axis_bounds(b).items()}
@@ -135,8 +135,8 @@ def _copied(
     """What the readers need; where some stand outside of `parent`, all that is written inside."""
     tree = state.tree
     inside = [b for b in readers if tree.inside(b, parent)]
-    boxes = [box_of(tree, b, r, parent) for b in inside for r in b.reads if r.buffer is old]
+    boxes = boxes_of(tree, inside, "reads", old, parent)
     if len(inside) < len(readers):
-        boxes += [box_of(tree, b, r, parent) for b in writers for r in b.writes if r.buffer is old]
+        boxes += boxes_of(tree, writers, "writes", old, parent)
     known = known_bounds(tree, parent)
     return [joined([box.sides[n] for box in boxes], known) for n in range(old.ndim)]

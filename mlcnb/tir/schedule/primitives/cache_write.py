@@ -18,14 +18,8 @@ from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.tile_cache import tile_of
 from mlcnb.tir.schedule.legality.boxes import Box
 from mlcnb.tir.schedule.legality.dependence import is_covered
-from mlcnb.tir.schedule.legality.promises import (
-    read_buffers,
-    reduce_variables,
-    why_not_sole_writer,
-    why_skipped,
-)
+from mlcnb.tir.schedule.legality.promises import read_buffers, reduce_variables, why_not_sole_writer
 from mlcnb.tir.schedule.legality.regions import bindings, box_of, known_bounds, loops_below
-from mlcnb.tir.schedule.legality.stored import why_unwritten
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
@@ -122,16 +116,8 @@ def _refuse(state: State, block: Block, old: Buffer, readers: list[Block]) -> No
         raise state.refusal(
             f"cache_write: {name_of(block)} updates what {old.name} held before", block
         )
-    unwritten = why_unwritten(block, old)
-    if unwritten and state.checks:
-        raise state.refusal(
-            f"cache_write: {unwritten}, and the copy would write them always", block
-        )
-    skipped = None if block.init is None else why_skipped(tree, block)
-    if skipped and state.checks:
-        raise state.refusal(
-            f"cache_write: {name_of(block)} updates what {old.name} held before: {skipped}", block
-        )
+    if state.checks:
+        caching.refuse_gaps(state, "cache_write", block, old)
     caching.refuse_views(state, "cache_write", old, [block, *readers])
     early = [b for b in readers if tree.position[b] < tree.position[block]]
     if early:

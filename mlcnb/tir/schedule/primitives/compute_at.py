@@ -19,13 +19,8 @@ from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.edit import moving
 from mlcnb.tir.schedule.edit.nests import joined
 from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_readers_mind
-from mlcnb.tir.schedule.legality.promises import (
-    is_output_block,
-    read_buffers,
-    why_neither,
-    written_buffers,
-)
-from mlcnb.tir.schedule.legality.regions import box_of, known_bounds
+from mlcnb.tir.schedule.legality.promises import is_output_block, read_buffers, written_buffers
+from mlcnb.tir.schedule.legality.regions import boxes_of, known_bounds
 from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import INLINE, Mark, name_of, names_of
@@ -109,12 +104,7 @@ def _consumers(state: State, block: Block, loop: For) -> list[Block]:
 
 
 def _refuse(state: State, block: Block) -> None:
-    reason = why_neither(state.tree, block)
-    if reason:
-        raise state.refusal(
-            f"compute_at: {name_of(block)} is neither complete nor a reduction block: {reason}",
-            block,
-        )
+    moving.refuse_neither(state, "compute_at", block)
     reason = why_inputs_change(state.tree, block) or why_readers_mind(state.tree, block)
     if reason:
         raise state.refusal(f"compute_at: {name_of(block)} cannot move: {reason}", block)
@@ -127,12 +117,7 @@ def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> movi
     found: moving.Sides = {}
     for written in block.writes:
         also = threads_that_share(state, loop, written.buffer)
-        boxes = [
-            box_of(tree, b, r, loop, also=also)
-            for b in readers
-            for r in b.reads
-            if r.buffer is written.buffer
-        ]
+        boxes = boxes_of(tree, readers, "reads", written.buffer, loop, also)
         if not boxes:
             continue
         needed = [

@@ -19,13 +19,14 @@ from mlcnb.arith.sum import Bounds
 from mlcnb.ir import expr as e
 from mlcnb.tir.schedule.edit.caching import refuse_views
 from mlcnb.tir.schedule.edit.elementwise import LoadRule, axis_bounds, inverted, substituted_value
-from mlcnb.tir.schedule.legality.dependence import why_inputs_change
+from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_uncovered
 from mlcnb.tir.schedule.legality.pointers import refuse_held
 from mlcnb.tir.schedule.legality.promises import is_output_block, why_not_complete
 from mlcnb.tir.schedule.legality.regions import bindings
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
-from mlcnb.tir.schedule.record.state import Change, State
+from mlcnb.tir.schedule.record.state import Change, State, arrived
+from mlcnb.tir.schedule.record.tree import Tree
 from mlcnb.tir.stmt import Block, BufferStore, For, Stmt
 
 
@@ -97,6 +98,18 @@ def inlinable_store(
         kind = "several statements" if not isinstance(store, For) else "loops inside"
         raise state.refusal(f"{primitive}: {name_of(block)} has {kind}, not one store", block)
     return store
+
+
+def refuse_early(state: State, primitive: str, block: Block, into: Block, change: Change) -> None:
+    """Refuse where the block that another went into reads, in the program that came out, what is
+    written later.
+    """
+    made = Tree(change.func)
+    reason = why_uncovered(made, arrived(change.forward, into)) if state.checks else None
+    if reason:
+        raise state.refusal(
+            f"{primitive}: {name_of(block)} is too early in {name_of(into)}: {reason}", block
+        )
 
 
 def _rule(

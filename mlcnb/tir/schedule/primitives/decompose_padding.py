@@ -24,12 +24,12 @@ from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.schedule.edit.caching import refuse_uncovered
 from mlcnb.tir.schedule.edit.elementwise import axis_bounds, refreshed, substituted_value
 from mlcnb.tir.schedule.edit.moving import full, only_values
 from mlcnb.tir.schedule.edit.nests import at_least, below
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy, mentions
 from mlcnb.tir.schedule.legality import boxes, regions
-from mlcnb.tir.schedule.legality.dependence import is_covered
 from mlcnb.tir.schedule.legality.promises import why_not_complete
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
@@ -173,15 +173,9 @@ def _picked(
 
 def _refuse_readers(state: State, block: Block) -> None:
     """While the buffer is filled anew, nobody may count on what another iteration has written."""
-    tree = state.tree
     buffer = block.writes[0].buffer
-    for reader in tree.info(tree.scope(block)).readers.get(buffer, []):
-        if not is_covered(tree, reader, buffer, [block]):
-            raise state.refusal(
-                f"{NAME}: {name_of(reader)} may read elements of {buffer.name} that "
-                f"{name_of(block)} does not write in the same iteration",
-                reader,
-            )
+    readers = state.tree.info(state.tree.scope(block)).readers.get(buffer, [])
+    refuse_uncovered(state, NAME, readers, buffer, block)
 
 
 def _settled(state: State, block: Block, loop: For) -> BlockRealize:

@@ -18,7 +18,7 @@ from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
-from mlcnb.tir.reducers import update_of
+from mlcnb.tir.reducers import init_of, update_of
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy
 from mlcnb.tir.schedule.legality.boxes import conjuncts
 from mlcnb.tir.schedule.legality.promises import (
@@ -100,16 +100,8 @@ def _refuse(state: State, block: Block, loop: For, loops: list[For]) -> None:
 
 def _blocks(block: Block) -> tuple[Block, Block]:
     """The init and the update as blocks."""
-    init = replace(
-        block,
-        iter_vars=tuple(v for v in block.iter_vars if v.iter_type is not IterType.REDUCE),
-        reads=(),
-        name_hint=f"{block.name_hint}_init",
-        body=block.init,
-        init=None,
-        alloc_buffers=(),
-        match_buffers=(),
-    )
+    axes = tuple(v for v in block.iter_vars if v.iter_type is not IterType.REDUCE)
+    init = replace(init_of(block), iter_vars=axes)
     init = replace(init, reads=detect_buffer_access(init)[0])
     return init, replace(update_of(block), name_hint=f"{block.name_hint}_update")
 

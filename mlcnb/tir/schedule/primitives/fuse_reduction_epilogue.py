@@ -25,18 +25,18 @@ from mlcnb.tir.reducers import Reducer, is_neutral, matched_update
 from mlcnb.tir.schedule.edit.elementwise import loads_of, refreshed
 from mlcnb.tir.schedule.edit.rebuild import rewrite_values
 from mlcnb.tir.schedule.legality.boxes import inside
-from mlcnb.tir.schedule.legality.dependence import (
-    why_inputs_change,
-    why_readers_mind,
-    why_uncovered,
+from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_readers_mind
+from mlcnb.tir.schedule.legality.promises import (
+    is_output_block,
+    why_made_later,
+    why_not_affine,
+    why_not_reduction,
 )
-from mlcnb.tir.schedule.legality.promises import is_output_block, why_not_affine, why_not_reduction
 from mlcnb.tir.schedule.legality.regions import box_of, known_bounds
-from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
+from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store, refuse_early
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
-from mlcnb.tir.schedule.record.state import Change, State, arrived
-from mlcnb.tir.schedule.record.tree import Tree
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, IterType, IterVar
 
 NAME = "fuse_reduction_epilogue"
@@ -85,7 +85,7 @@ def fuse_reduction_epilogue(state: State, reduction_block: Block, epilogue_block
     edit.put(state.tree.realize(epilogue_block), None)
     edit.free(state.tree.scope(reduction_block), middle)
     change = Change.of(edit)
-    _refuse_early(state, reduction_block, epilogue_block, change)
+    refuse_early(state, NAME, epilogue_block, reduction_block, change)
     return change
 
 
@@ -168,14 +168,7 @@ def _refuse_order(state: State, reduction: Block, epilogue: Block) -> None:
     tree = state.tree
     reason = why_not_affine(tree, reduction) or why_inputs_change(tree, epilogue)
     reason = reason or why_readers_mind(tree, epilogue)
-    info = tree.info(tree.scope(reduction))
-    for region in epilogue.reads:
-        for writer in info.writers.get(region.buffer, []):
-            if writer is not reduction and tree.position[writer] > tree.position[reduction]:
-                reason = reason or (
-                    f"{name_of(writer)}, after {name_of(reduction)}, writes {region.buffer.name}, "
-                    "which it reads"
-                )
+    reason = reason or why_made_later(tree, epilogue, reduction)
     if reason:
         raise state.refusal(f"{NAME}: {name_of(epilogue)} cannot move: {reason}", epilogue)
 
@@ -194,14 +187,4 @@ def _refuse_partial(state: State, reduction: Block, epilogue: Block, middle: Buf
             f"{NAME}: {name_of(epilogue)} does not take all elements of {middle.name} that "
             f"{name_of(reduction)} makes",
             epilogue,
-        )
-
-
-def _refuse_early(state: State, reduction: Block, epilogue: Block, change: Change) -> None:
-    """In the program that came out, nothing may be read before it is written."""
-    made = Tree(change.func)
-    reason = why_uncovered(made, arrived(change.forward, reduction)) if state.checks else None
-    if reason:
-        raise state.refusal(
-            f"{NAME}: {name_of(epilogue)} is too early in {name_of(reduction)}: {reason}", epilogue
         )

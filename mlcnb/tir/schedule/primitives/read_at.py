@@ -18,7 +18,7 @@ from mlcnb.tir.schedule.edit.caching import cached, chosen_buffer, refuse_views,
 from mlcnb.tir.schedule.edit.moving import body_items
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.staging import copy_block, item_of, refuse_elsewhere, tile_of
-from mlcnb.tir.schedule.legality.regions import box_of, known_bounds
+from mlcnb.tir.schedule.legality.regions import boxes_of, known_bounds
 from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
@@ -68,9 +68,7 @@ def read_at(
         )
     new = cached(old, storage_scope)
     also = threads_that_share(state, loop, new)
-    boxes = [
-        box_of(tree, b, r, loop, also=also) for b in readers for r in b.reads if r.buffer is old
-    ]
+    boxes = boxes_of(tree, readers, "reads", old, loop, also)
     tile = tile_of(boxes, known_bounds(tree, loop))
     copy = copy_block(state, old, new, tile, loop, new.name)
     edit = state.edit()

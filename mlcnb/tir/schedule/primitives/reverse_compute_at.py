@@ -132,13 +132,8 @@ def _producers(state: State, block: Block, loop: For) -> list[tuple[Block, Buffe
 
 
 def _refuse(state: State, block: Block) -> None:
-    tree = state.tree
-    reason = promises.why_neither(tree, block)
-    if reason:
-        raise state.refusal(
-            f"{NAME}: {name_of(block)} is neither complete nor a reduction block: {reason}", block
-        )
-    reason = why_readers_mind(tree, block) or why_inputs_change(tree, block)
+    moving.refuse_neither(state, NAME, block)
+    reason = why_readers_mind(state.tree, block) or why_inputs_change(state.tree, block)
     if reason:
         raise state.refusal(f"{NAME}: {name_of(block)} cannot move: {reason}", block)
 

@@ -33,20 +33,14 @@ from mlcnb.tir.schedule.edit.moving import full, limits, reads_within
 from mlcnb.tir.schedule.edit.nests import at_least, below
 from mlcnb.tir.schedule.edit.rebuild import rewrite_values
 from mlcnb.tir.schedule.legality.boxes import conjuncts, spans
-from mlcnb.tir.schedule.legality.dependence import (
-    is_covered,
-    why_inputs_change,
-    why_readers_mind,
-    why_uncovered,
-)
+from mlcnb.tir.schedule.legality.dependence import is_covered, why_inputs_change, why_readers_mind
 from mlcnb.tir.schedule.legality.pointers import refuse_held
-from mlcnb.tir.schedule.legality.promises import is_output_block
+from mlcnb.tir.schedule.legality.promises import is_output_block, why_made_later
 from mlcnb.tir.schedule.legality.regions import bindings
-from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
+from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store, refuse_early
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
-from mlcnb.tir.schedule.record.state import Change, State, arrived
-from mlcnb.tir.schedule.record.tree import Tree
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore
 
 
@@ -91,7 +85,7 @@ def reverse_compute_inline(state: State, block: Block) -> Change:
     edit.put(state.tree.realize(block), None)
     edit.free(state.tree.scope(block), middle)
     change = Change.of(edit)
-    _refuse_early(state, block, producer, change)
+    refuse_early(state, name, block, producer, change)
     return change
 
 
@@ -133,31 +127,11 @@ def _producer(state: State, block: Block) -> tuple[Block, Buffer]:
 def _refuse_order(state: State, block: Block, producer: Block) -> None:
     """What the block reads must be there at the producer, and nobody may see it come early."""
     tree = state.tree
-    info = tree.info(tree.scope(block))
     reason = why_readers_mind(tree, block) or why_inputs_change(tree, block)
-    for region in block.reads:
-        for writer in info.writers.get(region.buffer, []):
-            if writer is not producer and tree.position[writer] > tree.position[producer]:
-                reason = reason or (
-                    f"{name_of(writer)}, after {name_of(producer)}, writes {region.buffer.name}, "
-                    "which it reads"
-                )
+    reason = reason or why_made_later(tree, block, producer)
     if reason and state.checks:
         raise state.refusal(
             f"reverse_compute_inline: {name_of(block)} cannot move: {reason}", block
-        )
-
-
-def _refuse_early(state: State, block: Block, producer: Block, change: Change) -> None:
-    """In the program that came out, the merged block must not read what is written later."""
-    made = Tree(change.func)
-    merged = arrived(change.forward, producer)
-    reason = why_uncovered(made, merged) if state.checks else None
-    if reason:
-        raise state.refusal(
-            f"reverse_compute_inline: {name_of(block)} is too early in {name_of(producer)}: "
-            f"{reason}",
-            block,
         )
 
 

@@ -25,11 +25,11 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
-from mlcnb.tir.reducers import Step
+from mlcnb.tir.reducers import Step, stored
 from mlcnb.tir.schedule.edit.elementwise import refreshed
 from mlcnb.tir.schedule.edit.moving import body_items
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy
-from mlcnb.tir.schedule.edit.reductions import reading_in_order, reduction_of, stored
+from mlcnb.tir.schedule.edit.reductions import reading_in_order, reduction_of
 from mlcnb.tir.schedule.legality.boxes import conjuncts
 from mlcnb.tir.schedule.legality.promises import (
     reduce_variables,

@@ -28,11 +28,12 @@ from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferRegion
-from mlcnb.tir.schedule.edit.caching import chosen_buffer, refuse_views
+from mlcnb.tir.schedule.edit.caching import chosen_buffer, refuse_uncovered, refuse_views
+from mlcnb.tir.schedule.edit.moving import refuse_neither
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.legality.boxes import Box
-from mlcnb.tir.schedule.legality.dependence import is_covered, why_inputs_change
-from mlcnb.tir.schedule.legality.promises import is_output_block, why_neither
+from mlcnb.tir.schedule.legality.dependence import why_inputs_change
+from mlcnb.tir.schedule.legality.promises import is_output_block
 from mlcnb.tir.schedule.legality.regions import bindings, box_of
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
@@ -115,25 +116,14 @@ def _place(state: State, block: Block, buffer: Buffer, readers: list[Block]) -> 
 
 
 def _refuse(state: State, block: Block, buffer: Buffer, readers: list[Block]) -> None:
-    tree = state.tree
     refuse_views(state, NAME, buffer, [block, *readers])
-    reason = why_neither(tree, block)
-    if reason:
-        raise state.refusal(
-            f"{NAME}: {name_of(block)} is neither complete nor a reduction block: {reason}", block
-        )
-    reason = why_inputs_change(tree, block)
+    refuse_neither(state, NAME, block)
+    reason = why_inputs_change(state.tree, block)
     if reason:
         raise state.refusal(
             f"{NAME}: what {name_of(block)} has made cannot be kept: {reason}", block
         )
-    for reader in readers:
-        if not is_covered(tree, reader, buffer, [block]):
-            raise state.refusal(
-                f"{NAME}: {name_of(reader)} may read elements of {buffer.name} that "
-                f"{name_of(block)} does not write in the same iteration",
-                reader,
-            )
+    refuse_uncovered(state, NAME, readers, buffer, block)
 
 
 def _overlaps(state: State, block: Block, buffer: Buffer, place: For) -> list[_Overlap]:

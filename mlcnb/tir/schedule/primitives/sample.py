@@ -11,6 +11,7 @@ TVM does it, and the trace keeps what it became.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
@@ -129,7 +130,7 @@ def _tile(
         factors = _drawn_tile(state, extent // inner, n, extent if most is None else most)
         for prime in _primes(inner):
             factors[first + state.random.integer(n - first)] *= prime
-    if inner > 1 and _product(factors[first:]) % inner:
+    if inner > 1 and prod(factors[first:]) % inner:
         raise state.refusal(
             f"{name}: decision {factors} has no multiple of {inner} from position {first} on", loop
         )
@@ -225,10 +226,3 @@ def _primes(number: int) -> list[int]:
             number //= divisor
         divisor += 1
     return sorted([*found, number] if number > 1 else found, reverse=True)
-
-
-def _product(factors: Sequence[int]) -> int:
-    total = 1
-    for factor in factors:
-        total *= factor
-    return total

@@ -13,12 +13,7 @@ from typing import Any
 from mlcnb.core.node import replace
 from mlcnb.ir.expr import Var
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.edit.caching import (
-    named_buffer,
-    place_of,
-    replaced_everywhere,
-    with_views,
-)
+from mlcnb.tir.schedule.edit.caching import named_buffer, place_of, replaced_everywhere, with_views
 from mlcnb.tir.schedule.edit.rebuild import ViewSwap
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.state import Change, State

@@ -75,12 +75,8 @@ def unsafe_set_dtype(
 
 def _buffer(state: State, name: str, block: Block, index: int | str | Buffer) -> Buffer:
     old = caching.chosen_buffer(state, name, block, block.writes, index)
-    if caching.home_of(state.tree, old) is None:
-        raise state.refusal(
-            f"{name}: {old.name}, which {name_of(block)} writes, is a parameter",
-            block,
-            hint="cache_write it, and change the dtype of the copy",
-        )
+    hint = "cache_write it, and change the dtype of the copy"
+    caching.refuse_parameter(state, name, block, old, hint)
     return old
 
 

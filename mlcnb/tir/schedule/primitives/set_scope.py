@@ -11,7 +11,6 @@ from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.edit import caching
 from mlcnb.tir.schedule.edit.rebuild import ViewSwap
 from mlcnb.tir.schedule.record.facts import does
-from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
@@ -42,12 +41,8 @@ def set_scope(
     else:
         old = caching.chosen_buffer(state, "set_scope", block, block.writes, buffer_index)
         kept = caching.index_of(block.writes, old)
-    if caching.home_of(state.tree, old) is None:
-        raise state.refusal(
-            f"set_scope: {old.name}, which {name_of(block)} writes, is a parameter",
-            block,
-            hint=f"cache_write it into {storage_scope!r}",
-        )
+    hint = f"cache_write it into {storage_scope!r}"
+    caching.refuse_parameter(state, "set_scope", block, old, hint)
     swaps = caching.with_views(state.tree, old, lambda b, _: _moved(b, storage_scope))
     edit = state.edit()
     func = caching.replaced_everywhere(state, old, swaps[old], edit, ViewSwap(swaps, edit.forward))

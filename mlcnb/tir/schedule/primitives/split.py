@@ -134,10 +134,8 @@ def _extents(state: State, loop: For, factors: list[Any]) -> list[e.PrimExpr]:
         if f is not None and known is not None and known < 1:
             raise state.refusal(f"split: factor {known} of {factors} is not positive", loop)
     _refuse_overflow(state, loop, factors, factors)
-    product: e.PrimExpr = p.const(1, dtype)
-    for f in factors:
-        if f is not None:
-            product = product * p.fitted(dtype, f)
+    given = (p.fitted(dtype, f) for f in factors if f is not None)
+    product: Any = prod(given, start=p.const(1, dtype))  # type: ignore[call-overload]
     total = p.as_int(loop.extent)
     if None in factors:
         rest = simplified(p.ceildiv(loop.extent, product))
@@ -190,9 +188,8 @@ def _covers(loop: For, factors: list[Any], product: e.PrimExpr) -> bool:
     dtype = loop.loop_var.dtype
     for n, factor in enumerate(factors):
         if isinstance(factor, e.FloorDiv):
-            others: e.PrimExpr = p.const(1, dtype)
-            for x in (*factors[:n], *factors[n + 1 :]):
-                others = others * p.fitted(dtype, x)
+            rest = (p.fitted(dtype, x) for x in (*factors[:n], *factors[n + 1 :]))
+            others: Any = prod(rest, start=p.const(1, dtype))  # type: ignore[call-overload]
             needed = p.ceildiv(loop.extent, others)
             is_rounded_up = _is_same(p.fitted(dtype, factor), needed)
             if is_rounded_up and can_prove(p.greater(others, p.const(0, dtype))):

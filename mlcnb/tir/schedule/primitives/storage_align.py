@@ -7,7 +7,7 @@ B[i, j] with a row of 128 elements, storage_align(block, 0, axis=0, factor=32, o
 from __future__ import annotations
 
 from mlcnb.core.node import FrozenDict
-from mlcnb.tir.schedule.edit.caching import chosen_buffer
+from mlcnb.tir.schedule.edit.caching import chosen_buffer, refuse_parameter
 from mlcnb.tir.schedule.legality.pointers import refuse_held
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
@@ -50,10 +50,7 @@ def storage_align(
         )
     if factor <= 0:
         raise state.refusal(f"storage_align: the factor {factor} is not positive", block)
-    if not any(buffer in b.alloc_buffers for b in state.tree.blocks):
-        raise state.refusal(
-            f"storage_align: {buffer.name}, which {name_of(block)} writes, is a parameter", block
-        )
+    refuse_parameter(state, "storage_align", block, buffer)
     refuse_held(state, "storage_align", buffer)
     kept = [x for x in _marked(state, block) if (x[0], x[1]) != (buffer_index, place)]
     marks = {**block.annotations, KEY: (*kept, (buffer_index, place, factor, offset))}

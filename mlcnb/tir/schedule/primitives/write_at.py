@@ -16,7 +16,7 @@ an iteration writes no full box: the copy would carry elements that were never w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from mlcnb.arith.atoms import structure_key, variables_of
 from mlcnb.ir import expr as e
@@ -27,6 +27,7 @@ from mlcnb.tir.schedule.edit.caching import (
     cached,
     chosen_buffer,
     index_dtype,
+    refuse_gaps,
     refuse_views,
     replace_block,
 )
@@ -36,14 +37,8 @@ from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.staging import copy_block, item_of, refuse_elsewhere, tile_of
 from mlcnb.tir.schedule.legality.boxes import Box, conjuncts, inside
 from mlcnb.tir.schedule.legality.dependence import is_covered
-from mlcnb.tir.schedule.legality.promises import (
-    read_buffers,
-    why_in_parts,
-    why_skipped,
-    written_buffers,
-)
-from mlcnb.tir.schedule.legality.regions import box_of, known_bounds, loops_below
-from mlcnb.tir.schedule.legality.stored import why_unwritten
+from mlcnb.tir.schedule.legality.promises import read_buffers, why_in_parts, written_buffers
+from mlcnb.tir.schedule.legality.regions import boxes_of, known_bounds, loops_below
 from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
@@ -93,10 +88,10 @@ def write_at(
         _refuse(state, loop, old, writers, readers)
     waited = waited_for(tree, writers, [*tree.loops(loop), loop])
     new = cached(old, storage_scope)
-    boxes = _written(state, loop, writers, old, waited)
+    boxes = boxes_of(tree, writers, "writes", old, loop, waited)
     if _has_holes(state, loop, boxes):
         threads = threads_that_share(state, loop, new)
-        boxes = _written(state, loop, writers, old, [*threads, *waited])
+        boxes = boxes_of(tree, writers, "writes", old, loop, [*threads, *waited])
         _refuse_holes(state, loop, old, boxes)
     tile = tile_of(boxes, known_bounds(tree, loop))
     finished = in_the_last(waited, index_dtype(tree, block))
@@ -134,16 +129,7 @@ def _refuse(
                 writer,
                 hint=f"choose a loop outside of {name_of(tree.scope(writer))}",
             )
-        unwritten = why_unwritten(writer, old)
-        if unwritten:
-            raise state.refusal(
-                f"{NAME}: {unwritten}, and the copy would write them always", writer
-            )
-        skipped = None if writer.init is None else why_skipped(tree, writer)
-        if skipped:
-            raise state.refusal(
-                f"{NAME}: {name_of(writer)} updates what {old.name} held before: {skipped}", writer
-            )
+        refuse_gaps(state, NAME, writer, old)
     for reader in readers:
         if not is_covered(tree, reader, old, tree.blocks_under(loop)):
             raise state.refusal(
@@ -209,18 +195,6 @@ def _condition(
             f"{NAME}: {names_of(writers)} write {old.name} under different conditions", loop
         )
     return p.all_of(*found[0].values())
-
-
-def _written(
-    state: State, loop: For, writers: Iterable[Block], old: Buffer, also: list[For]
-) -> list[Box]:
-    """What each writer writes of the buffer in one iteration, and while the loops `also` run."""
-    return [
-        box_of(state.tree, b, r, loop, also=also)
-        for b in writers
-        for r in b.writes
-        if r.buffer is old
-    ]
 
 
 def _has_holes(state: State, loop: For, boxes: Sequence[Box]) -> bool:

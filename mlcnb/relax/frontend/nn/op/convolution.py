@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError, UnsupportedOpError
-from mlcnb.relax.frontend.nn.tensor import Tensor, call, reshape
+from mlcnb.relax.frontend.nn.tensor import Tensor, call, named, reshape
 
 
 def _convolution(
@@ -49,72 +49,64 @@ def conv1d(
     return _convolution("nn.conv1d", name, "NCW", (x, weight), bias, attrs)
 
 
-def conv2d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    name: str = "conv2d",
-) -> Tensor:
-    """Convolution of images: x in `data_layout`, weight (O, C / groups, h, w), bias (O,)."""
-    layout = _layout(data_layout, 2, "OIHW")
-    attrs = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    return _convolution("nn.conv2d", name, data_layout, (x, weight), bias, {**attrs, **layout})
+def _of_layout(rank: int, layout: str, kernel: str, text: str) -> Callable[..., Tensor]:
+    def convolve(
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        data_layout: str = layout,
+        name: str = f"conv{rank}d",
+    ) -> Tensor:
+        attrs = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        attrs |= _layout(data_layout, rank, kernel)
+        return _convolution(f"nn.conv{rank}d", name, data_layout, (x, weight), bias, attrs)
+
+    return named(convolve, f"conv{rank}d", text)  # type: ignore[no-any-return]
 
 
-def conv3d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    data_layout: str = "NCDHW",
-    name: str = "conv3d",
-) -> Tensor:
-    """Convolution of volumes: x in `data_layout`, weight (O, C / groups, d, h, w), bias (O,)."""
-    layout = _layout(data_layout, 3, "OIDHW")
-    attrs = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    return _convolution("nn.conv3d", name, data_layout, (x, weight), bias, {**attrs, **layout})
+conv2d = _of_layout(
+    2, "NCHW", "OIHW",
+    "Convolution of images: x in `data_layout`, weight (O, C / groups, h, w), bias (O,).",
+)  # fmt: skip
+conv3d = _of_layout(
+    3, "NCDHW", "OIDHW",
+    "Convolution of volumes: x in `data_layout`, weight (O, C / groups, d, h, w), bias (O,).",
+)  # fmt: skip
 
 
-def conv1d_transpose(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    name: str = "conv1d_transpose",
-) -> Tensor:
-    """Transposed convolution of signals: x (N, C, W), weight (C, O / groups, w), bias (O,)."""
-    attrs = {"strides": stride, "padding": padding, "output_padding": output_padding}
-    attrs |= {"dilation": dilation, "groups": groups}
-    return _convolution("nn.conv1d_transpose", name, "NCW", (x, weight), bias, attrs)
+def _transposed(rank: int, layout: str, text: str) -> Callable[..., Tensor]:
+    own = f"conv{rank}d_transpose"
+
+    def convolve(
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        name: str = own,
+    ) -> Tensor:
+        attrs = {"strides": stride, "padding": padding, "output_padding": output_padding}
+        attrs |= {"dilation": dilation, "groups": groups}
+        return _convolution(f"nn.{own}", name, layout, (x, weight), bias, attrs)
+
+    return named(convolve, own, text)  # type: ignore[no-any-return]
 
 
-def conv2d_transpose(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    name: str = "conv2d_transpose",
-) -> Tensor:
-    """Transposed convolution of images: x (N, C, H, W), weight (C, O / groups, h, w), bias (O,)."""
-    attrs = {"strides": stride, "padding": padding, "output_padding": output_padding}
-    attrs |= {"dilation": dilation, "groups": groups}
-    return _convolution("nn.conv2d_transpose", name, "NCHW", (x, weight), bias, attrs)
+conv1d_transpose = _transposed(
+    1, "NCW",
+    "Transposed convolution of signals: x (N, C, W), weight (C, O / groups, w), bias (O,).",
+)  # fmt: skip
+conv2d_transpose = _transposed(
+    2, "NCHW",
+    "Transposed convolution of images: x (N, C, H, W), weight (C, O / groups, h, w), bias (O,).",
+)  # fmt: skip
 
 
 def pad(
