@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlcnb.arith import Analyzer, const_bounds
+from mlcnb.arith.ranges import RULES
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
@@ -217,10 +218,9 @@ class _Narrower(PyStmtExprMutator):
         else:
             a = self.quick_ends(x.a)
             b = None if a is None else self.quick_ends(x.b)
-            found = None if a is None or b is None else _combined(x, *a, *b)
-            if found is None:
+            if a is None or b is None:
                 return None
-            low, high = found
+            low, high = RULES[type(x)](x, lambda part: a if part is x.a else b)
         if low < self.first or high > self.last:
             return None
         return int(low), int(high)
@@ -236,26 +236,6 @@ class _Narrower(PyStmtExprMutator):
         if isinstance(x, e.Cast) and x.value.dtype == self.kind:
             return self.visit(x.value)
         return p.cast(self.kind, self.visit(x))
-
-
-def _combined(x: PrimExpr, a: int, b: int, c: int, d: int) -> tuple[int, int] | None:
-    """Ends of an operation on values from `a` to `b` and from `c` to `d`; None: not known here."""
-    if isinstance(x, e.Add):
-        return a + c, b + d
-    if isinstance(x, e.Sub):
-        return a - d, b - c
-    if isinstance(x, e.Mul):
-        corners = a * c, a * d, b * c, b * d
-        return min(corners), max(corners)
-    if isinstance(x, e.FloorDiv) and c == d > 0:
-        return a // c, b // c
-    if isinstance(x, e.FloorMod) and c == d > 0:
-        return (a % c, b % c) if a // c == b // c else (0, c - 1)
-    if isinstance(x, e.Min):
-        return min(a, c), min(b, d)
-    if isinstance(x, e.Max):
-        return max(a, c), max(b, d)
-    return None
 
 
 def force_narrow_index_to_int32(func: PrimFunc) -> PrimFunc:
