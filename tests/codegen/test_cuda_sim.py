@@ -248,15 +248,30 @@ def test_more_threads_than_a_gpu_has_are_refused():
         mlc.compile(sch, target="cuda-sim -max_threads_per_block=8")
 
 
-@pytest.mark.parametrize(("dtype", "short"), [("float16", "f16"), ("bfloat16", "bf16")])
-def test_tensor_cores(dtype, short):
-    """mma.sync by its definition: the fragments of a warp, sums of sixteen products."""
-    func, sch = on_tensor_cores(dtype, short)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8"])
+def test_tensor_cores(dtype):
+    """mma.sync by its definition: the fragments of a warp, sums of sixteen products or more."""
+    func, sch = on_tensor_cores(dtype)
     expected = inputs(func)
     args = [x.copy() for x in expected]
     run_prim_func(func, expected)
     simulated(sch)(*args)
-    np.testing.assert_allclose(args[-1], expected[-1], rtol=1e-3, atol=1e-3)
+    tol = 0 if dtype == "int8" else 1e-3
+    np.testing.assert_allclose(args[-1], expected[-1], rtol=tol, atol=tol)
+
+
+def test_sums_of_bytes_wrap_around():
+    """In the simulation as in the interpreter: near the end of int32, where PTX wraps too."""
+    _, sch = on_tensor_cores("int8")
+    text = sch.mod.script()
+    assert text.count("= 0\n") == 1
+    sch = Schedule(mlc.script.from_source(text.replace("= 0\n", "= 2147480000\n")))
+    a, b = np.full((32, 64), -128, "int8"), np.full((64, 16), -128, "int8")
+    expected = np.full((32, 16), 2147480000 + 64 * 128 * 128 - 2**32, "int32")
+    for run in (simulated(sch), lambda *args: run_prim_func(sch.mod["main"], args)):
+        out = np.zeros((32, 16), "int32")
+        run(a, b, out)
+        np.testing.assert_array_equal(out, expected)
 
 
 def test_kernel_shows_what_stands_for_its_threads():

@@ -25,6 +25,7 @@ from tests.dlight.test_cpu import loops_of
 
 SIM = Target("cuda-sim")
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_120")
+tensor_cores = import_module("mlcnb.dlight.gpu.tensor_cores")
 few = settings(max_examples=6, deadline=None, derandomize=True)
 
 
@@ -204,6 +205,102 @@ def halves(dtype: str, batch: int, rows: int, columns: int, length: int):
 def test_tensor_cores(dtype, batch, rows, columns, length):
     source = check(dl.gpu.Matmul, halves(dtype, batch, rows, columns, length))
     assert "mma.sync.aligned.m16n8k16" in source
+
+
+def byte_product(batch: int, rows: int, columns: int, length: int, turned: bool, b_turned: bool):
+    """A product of int8 in int32, with what follows it; X may lie as (k, m), W as (n, k)."""
+    lead = (batch,) if batch else ()
+    shapes = [(length, rows) if turned else (rows, length),
+              (columns, length) if b_turned else (length, columns)]  # fmt: skip
+    X, W = (te.placeholder((*lead, *s), "int8", name=n) for s, n in zip(shapes, "XW", strict=True))
+    k = te.reduce_axis((0, length), name="k")
+
+    def term(*at):
+        *b, i, j = at
+        x, w = ((k, i) if turned else (i, k)), ((j, k) if b_turned else (k, j))
+        return te.sum(X[(*b, *x)].astype("int32") * W[(*b, *w)].astype("int32"), axis=k)
+
+    Y = te.compute((*lead, rows, columns), term, name="Y")
+    Z = te.compute(Y.shape, lambda *at: Y[at] * 3 - 1, name="Z")
+    numbers = np.random.default_rng(rows + columns + length)
+    x, w = (numbers.integers(-128, 128, (*lead, *s)).astype("int8") for s in shapes)
+    x[..., 0], w[..., -1] = -128, -128
+    a, b = (v.swapaxes(-1, -2) if t else v for v, t in ((x, turned), (w, b_turned)))
+    expected = np.matmul(a.astype("int32"), b.astype("int32")) * 3 - 1
+    return te.create_prim_func([X, W, Z]), [x, w], expected
+
+
+def check_bytes(made, by=None) -> str:
+    """Tensor cores take a product of int8, and each number is NumPy's; its CUDA C++."""
+    func, args, expected = made
+    sch = tir.Schedule(func)
+    assert tensor_cores.tensor_cores(sch, Survey.of(sch), SIM, by)
+    ex = mlc.compile(sch, target=SIM)
+    out = np.full(expected.shape, -7, "int32")
+    ex(*args, out)
+    np.testing.assert_array_equal(out, expected)
+    source = ex.kernels[0].source
+    assert "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32" in source
+    assert "ldmatrix_x4(" in source and "ldmatrix_x4_trans" not in source
+    return source
+
+
+@pytest.mark.slow
+@few
+@given(
+    st.integers(0, 2), st.integers(17, 90), st.integers(17, 90), st.integers(16, 90),
+    st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_bytes_on_tensor_cores(batch, rows, columns, length, turned, b_turned):
+    """Ragged sizes, operands however they lie: to the last bit."""
+    check_bytes(byte_product(batch, rows, columns, length, turned, b_turned))
+
+
+def test_bytes_are_fetched_ahead_where_k_lies_side_by_side():
+    made = byte_product(0, 33, 40, 96, False, True)
+    source = check_bytes(made)
+    assert "cp_async_or_zeros<16>" in source or "cp_async<16>" in source
+    sch = scheduled(dl.gpu.Matmul, made[0])
+    assert sch is not None and races(sch.mod["main"]) == ()
+    assert "mma_i8i8i32" in str(sch.trace)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tile", ["TILE", "PARTLY", "SMALL"])
+@pytest.mark.parametrize("turned", [(False, True), (True, False)])
+def test_large_tiles_on_small_products_of_bytes(tile, turned):
+    made = byte_product(2, 136, 250, 208, *turned)
+    check_bytes(made, getattr(tensor_cores, tile))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not nvrtc.is_available(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("turned", [(False, True), (True, False)])
+def test_products_of_bytes_compile_without_spills(arch, turned):
+    func, *_ = byte_product(0, 1024, 1024, 1024, *turned)
+    sch = dl.gpu.Matmul().apply(func, Target(f"cuda -arch={arch}"))
+    made = nvrtc.compile_text(mlc.compile(sch, target=f"cuda -arch={arch}").kernels[0].source, arch)
+    (facts,) = made.resources.values()
+    assert (facts.spill_stores, facts.spill_loads, facts.stack) == (0, 0, 0)
+    count = made.ptx.count("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32")
+    assert count and count % 16 == 0  # two steps of 2 x 2 fragments; unrolled, and ahead, or not
+
+
+def test_other_integers_go_elsewhere():
+    """No product of uint8, and none of int8 into another dtype than int32."""
+    for given_dtype, sums in (("uint8", "int32"), ("int8", "int16"), ("int8", "float32")):
+        A, B = (te.placeholder((32, 32), given_dtype, name=n) for n in "AB")
+        k = te.reduce_axis((0, 32), name="k")
+        C = te.compute(
+            (32, 32),
+            lambda i, j, A=A, B=B, k=k, sums=sums: te.sum(
+                A[i, k].astype(sums) * B[k, j].astype(sums), axis=k
+            ),
+            name="C",
+        )
+        sch = tir.Schedule(te.create_prim_func([A, B, C]))
+        assert not tensor_cores.tensor_cores(sch, Survey.of(sch), SIM)
 
 
 def test_a_convolution_on_tensor_cores():

@@ -17,6 +17,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.script import tir as T
 from mlcnb.tir import IndexMap, TensorIntrin
+from mlcnb.tir.analysis.mma import FORMS
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.tensor_intrin import (
     arm_cpu,
@@ -311,24 +312,27 @@ def test_two_uses_have_offsets_and_strides_of_their_own():
 
 
 def half_product(n: int, m: int, k: int, dtype: str):
+    sums = FORMS[dtype].sums.dtype
     A, B = te.placeholder((n, k), dtype, name="A"), te.placeholder((k, m), dtype, name="B")
     r = te.reduce_axis((0, k), name="k")
 
     def value(i, j):
-        return te.sum(p.cast("float32", A[i, r]) * p.cast("float32", B[r, j]), axis=r)
+        return te.sum(p.cast(sums, A[i, r]) * p.cast(sums, B[r, j]), axis=r)
 
     return te.create_prim_func([A, B, te.compute((n, m), value, name="C")])
 
 
-def on_tensor_cores(dtype: str, short: str):
-    """A product of halves by mma.sync, each fragment in the registers of a warp."""
-    func = half_product(32, 16, 32, dtype)
+def on_tensor_cores(dtype: str):
+    """A product of halves or bytes by mma.sync, each fragment in the registers of a warp."""
+    form = FORMS[dtype]
+    depth, short, sums = form.depth, form.given.short, form.sums.short
+    func = half_product(32, 16, 2 * depth, dtype)
     sch = Schedule(func)
     C = sch.get_block("C")
     out = sch.cache_write(C, 0, "warp")
     a, b = (sch.cache_read(C, n, "warp") for n in (0, 1))
-    a_map = lambda i, j: (i // 16, j // 16, *mma_sync.layout_a(i % 16, j % 16))
-    b_map = lambda i, j: (i // 16, j // 8, *mma_sync.layout_b(i % 16, j % 8))
+    a_map = lambda i, j: (i // 16, j // depth, *form.layout_a(i % 16, j % depth))
+    b_map = lambda i, j: (i // depth, j // 8, *form.layout_b(i % depth, j % 8))
     c_map = lambda i, j: (i // 16, j // 8, *mma_sync.layout_c(i % 16, j % 8))
     for block, layout in ((a, a_map), (b, b_map), (C, c_map)):
         sch.transform_layout(block, ("write", 0), layout)
@@ -338,23 +342,29 @@ def on_tensor_cores(dtype: str, short: str):
         sch.reorder(*(o for o, _ in pairs), *(i for _, i in pairs))
         return pairs
 
-    sch.tensorize(tile(a, (16, 16))[0][1], f"mma_load_16x16_{short}_a_global")
-    sch.tensorize(tile(b, (16, 8))[0][1], f"mma_load_16x8_{short}_b_global")
-    sch.tensorize(tile(out, (16, 8))[0][1], "mma_store_16x8_f32_global")
-    pairs = tile(C, (16, 8, 16))
+    sch.tensorize(tile(a, (16, depth))[0][1], f"mma_load_16x{depth}_{short}_a_global")
+    sch.tensorize(tile(b, (depth, 8))[0][1], f"mma_load_{depth}x8_{short}_b_global")
+    sch.tensorize(tile(out, (16, 8))[0][1], f"mma_store_16x8_{sums}_global")
+    pairs = tile(C, (16, 8, depth))
     init = sch.decompose_reduction(C, pairs[2][0])
-    sch.tensorize(sch.get_loops(init)[2], "mma_fill_16x8_f32")
-    sch.tensorize(pairs[0][1], f"mma_sync_16x8x16_{short}{short}f32")
+    sch.tensorize(sch.get_loops(init)[2], f"mma_fill_16x8_{sums}")
+    sch.tensorize(pairs[0][1], f"mma_sync_16x8x{depth}_{short}{short}{sums}")
     return func, sch
 
 
-@pytest.mark.parametrize(("dtype", "short"), [("float16", "f16"), ("bfloat16", "bf16")])
-def test_a_warp_multiplies(dtype, short):
-    func, sch = on_tensor_cores(dtype, short)
-    same(func, sch, run_prim_func, 1e-3)
+@pytest.mark.parametrize(
+    ("dtype", "said"),
+    [
+        ("float16", '"float32", "m16n8k16", "row", "col", "fp16", "fp16", "fp32"'),
+        ("bfloat16", '"float32", "m16n8k16", "row", "col", "bf16", "bf16", "fp32"'),
+        ("int8", '"int32", "m16n8k32", "row", "col", "int8", "int8", "int32"'),
+    ],
+)
+def test_a_warp_multiplies(dtype, said):
+    func, sch = on_tensor_cores(dtype)
+    same(func, sch, run_prim_func, 0.0 if dtype == "int8" else 1e-3)
     replays(sch)
-    kind = {"f16": "fp16", "bf16": "bf16"}[short]
-    assert f'T.ptx_mma("float32", "m16n8k16", "row", "col", "{kind}", "{kind}", "fp32"' in text(sch)
+    assert f"T.ptx_mma({said}" in text(sch)
 
 
 @pytest.mark.parametrize(
@@ -363,6 +373,8 @@ def test_a_warp_multiplies(dtype, short):
         (mma_sync.layout_a, mma_sync.place_a, (16, 16)),
         (mma_sync.layout_b, mma_sync.place_b, (16, 8)),
         (mma_sync.layout_c, mma_sync.place_c, (16, 8)),
+        (FORMS["int8"].layout_a, FORMS["int8"].place_a, (16, 32)),
+        (FORMS["int8"].layout_b, FORMS["int8"].place_b, (32, 8)),
     ],
 )
 def test_fragments_hold_each_element_once(layout, place, shape):
@@ -563,7 +575,7 @@ def test_what_is_not_described_is_refused_by_its_name():
                 TensorIntrin.get(name)
             assert error.value.hint == undescribed.instead_of(name)
             assert TensorIntrin.get(name, allow_missing=True) is None
-    assert (len(undescribed.CUDA), len(undescribed.ROCM)) == (28, 13)
+    assert (len(undescribed.CUDA), len(undescribed.ROCM)) == (23, 13)
     assert cuda.LDMATRIX_f16_B_TRANS_DYN_INTRIN == "mma_ldmatrix_f16_b_trans_dyn"
     assert cuda.MMA_store_16x16_f32_shared_dyn_INTRIN_SIMPLE == (
         "mma_store_16x16_f32_shared_dyn_simple_"

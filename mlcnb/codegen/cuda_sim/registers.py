@@ -4,7 +4,7 @@ r = T.allocate([2], …, "local")               r[i] is r[i * threads + thread]
 
 tvm_warp_shuffle_down(mask, x, 4, 32, 32)     lanes[thread] = x; when all have, lanes[thread + 4]
 ptx_mma("m16n8k16", …)                        four sums of each thread, over its warp's fragments
-ptx_ldmatrix(False, 4, ".b16", …)             eight halves of each thread, of rows that others name
+ptx_ldmatrix(False, 4, ".b16", …)             16 bytes of each thread, of rows that others name
 ptx_wgmma("m64n128k16", …)                    its sums of each thread, over tiles in shared memory
 
 r[0:4] = A[tx * 4:tx * 4 + 4] * 2.0           for lane in range(4):
@@ -25,7 +25,7 @@ from typing import Any
 
 from mlcnb.arith import Analyzer
 from mlcnb.codegen.cuda_sim.phases import CALLS
-from mlcnb.core.errors import CodegenError, UnsupportedOpError
+from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -35,23 +35,20 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis import wgmma
 from mlcnb.tir.analysis.effects import LANEWISE
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES, Launch
+from mlcnb.tir.analysis.mma import FRAGMENTS, LDMATRIX, MMA, WARP, Form, neighbours, place_c
 from mlcnb.tir.analysis.wgmma import OPERANDS, SUMS, Product
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.tensor_intrin import mma_sync
-from mlcnb.tir.tensor_intrin.mma_sync import WARP
 from mlcnb.tir.transform.inject_ptx_async_copy import done_at_once
 
 BARRIER = "tir.tvm_storage_sync"
 ACTIVE = "tir.tvm_warp_activemask"
-MMA = "tir.ptx_mma"
-LDMATRIX = "tir.ptx_ldmatrix"
 _SHUFFLES = frozenset(f"tir.tvm_warp_shuffle{way}" for way in ("", "_up", "_down"))
 #: calls that do the same in every lane, whatever stands in the others
 _BY_LANE = LANEWISE | {"tir.if_then_else", "tir.reinterpret"}
-#: what PTX calls the dtypes of a product -> dtype
-_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+#: dtype of sums -> the dtype in which products are summed
+_WIDE = {"float32": "float64", "int32": "int32"}
 
 
 @dataclass(frozen=True)
@@ -182,40 +179,34 @@ def source(n: e.Call, thread: PrimExpr, threads: int) -> PrimExpr:
 
 
 def matrix_product(call: e.Call, thread: PrimExpr, lane_var: Var) -> s.Stmt:
-    """What one thread does in `mma.sync`: each of its four sums goes up by sixteen products.
+    """What one thread does in `mma.sync`: each of its four sums goes up by the products of a row
+    and a column.
 
-    The products are summed in float64 and rounded once to float32: what the reference does. Real
-    tensor cores keep fewer bits on the way.
+    Products of halves are summed in float64 and rounded once to float32: what the reference does.
+    Real tensor cores keep fewer bits on the way. Those of bytes are summed in int32.
 
     Raises:
-        UnsupportedOpError: another shape, layout or dtype than m16n8k16 of halves.
+        UnsupportedOpError: tensor cores have no such product.
     """
-    words = [getattr(x, "value", None) for x in call.args[:6]]
-    if words[:3] != ["m16n8k16", "row", "col"] or words[3] != words[4] or words[5] != "fp32":
-        raise UnsupportedOpError(
-            f"no simulation of mma.sync {' '.join(map(str, words))}",
-            hint="m16n8k16 row col of fp16 or bf16, with sums in fp32",
-        )
-    kind = _DTYPES[str(words[3])]
+    form = Form.of(call)
+    kind, sums = form.given.dtype, form.sums.dtype
     (a, at_a), (b, at_b), (c, at_c) = (
-        (_memory(data, name), place)
-        for data, place, name in zip(
-            call.args[6:12:2], call.args[7:12:2], (kind, kind, "float32"), strict=True
-        )
+        (_memory(call.args[n], name), call.args[n + 1])
+        for n, name in zip(FRAGMENTS, (kind, kind, sums), strict=True)
     )
     lane = p.floormod(thread, WARP)
     own_a, own_b = (_apart(at, lane_var) for at in (at_a, at_b))
     base_a, base_b = at_a - lane * own_a, at_b - lane * own_b
     stores = []
     for n in range(4):
-        row, column = mma_sync.place_c(lane, n)
-        total: Any = p.cast("float64", BufferLoad(c, (at_c + n,)))
-        for k in range(16):
-            (t_a, n_a), (t_b, n_b) = mma_sync.layout_a(row, k), mma_sync.layout_b(k, column)
+        row, column = place_c(lane, n)
+        total: Any = p.cast(_WIDE[sums], BufferLoad(c, (at_c + n,)))
+        for k in range(form.depth):
+            (t_a, n_a), (t_b, n_b) = form.layout_a(row, k), form.layout_b(k, column)
             x = BufferLoad(a, (base_a + t_a * own_a + n_a,))
             y = BufferLoad(b, (base_b + t_b * own_b + n_b,))
-            total = total + p.cast("float64", x) * p.cast("float64", y)
-        stores.append(s.BufferStore(c, p.cast("float32", total), (at_c + n,)))
+            total = total + p.cast(_WIDE[sums], x) * p.cast(_WIDE[sums], y)
+        stores.append(s.BufferStore(c, p.cast(sums, total), (at_c + n,)))
     return s.seq(*stores)
 
 
@@ -266,26 +257,23 @@ def _apart(place: PrimExpr, lane: Var) -> PrimExpr:
 
 
 def loaded_matrices(call: e.Call, thread: PrimExpr, lane_var: Var) -> s.Stmt:
-    """What one thread does in `ldmatrix`: it takes two elements of each matrix, from rows that
-    other threads name.
+    """What one thread does in `ldmatrix`: it takes neighbours of each matrix, from rows that other
+    threads name.
 
     Raises:
-        UnsupportedOpError: other elements than 16 bits.
+        UnsupportedOpError: there is no such load.
     """
-    turned, count, kind, data, at, memory, row = call.args
-    if getattr(kind, "value", None) != ".b16" or call.dtype.nbytes != 2:
-        raise UnsupportedOpError(
-            f"no simulation of ldmatrix of {call.dtype}", hint=".b16 of halves"
-        )
+    turned, count, _, data, at, memory, row = call.args
+    own = neighbours(call)
     target, source = (_memory(x, str(call.dtype)) for x in (data, memory))
     lane = p.floormod(thread, WARP)
     stores = []
-    for matrix, half in product(range(p.as_int(count) or 0), range(2)):
-        along, across = p.floordiv(lane, 4), p.floormod(lane, 4) * 2 + half
+    for matrix, n in product(range(p.as_int(count) or 0), range(own)):
+        along, across = p.floordiv(lane, 4), p.floormod(lane, 4) * own + n
         line, place = (across, along) if p.as_int(turned) else (along, across)
         begins = substitute(row, {lane_var: p.cast(lane_var.dtype, line + 8 * matrix)})
         value = BufferLoad(source, (begins + place,))
-        stores.append(s.BufferStore(target, value, (at + (2 * matrix + half),)))
+        stores.append(s.BufferStore(target, value, (at + (own * matrix + n),)))
     return s.seq(*stores)
 
 

@@ -48,10 +48,10 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES, Launch, is_launch, launch_of
 from mlcnb.tir.analysis.leaving import is_left_early
+from mlcnb.tir.analysis.mma import WARP
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.renew import renew_defs
-from mlcnb.tir.tensor_intrin.mma_sync import WARP
 from mlcnb.tir.transform.simplify import simplify_stmt
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from mlcnb.codegen.interp import instructions
-from mlcnb.codegen.interp.expressions import Closure, ExpressionCompiler, Frame, _text
+from mlcnb.codegen.interp.expressions import Closure, ExpressionCompiler, Frame
 from mlcnb.codegen.interp.memory import View
 from mlcnb.codegen.interp.numerics import binary
 from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.mma import FRAGMENTS, Form, neighbours
 from mlcnb.tir.buffer import Buffer, BufferLoad
 
 #: who is told of an access: `tell(frame, position, value written)`
@@ -264,17 +265,16 @@ class AccessCompiler(ExpressionCompiler):
 
     def _matrix_product(self, x: e.Call) -> Closure:
         """`ptx_mma`: shape, layouts and dtypes as texts, then (fragment, offset) of A, B, C."""
-        shape = _text(x.args[0])
-        if shape != "m16n8k16":
-            raise UnsupportedOpError(f"the interpreter knows no tensor core product {shape}")
-        memory = [self.compile(a) for a in x.args[6:12:2]]
-        places = [self.compile(a) for a in x.args[7:12:2]]
+        form = Form.of(x)
+        memory = [self.compile(x.args[n]) for n in FRAGMENTS]
+        places = [self.compile(x.args[n + 1]) for n in FRAGMENTS]
 
         lane = self.lane_slot(x)
 
         def run(f: Frame) -> int:
             zero, one = _as_lane(f, lane, 0), _as_lane(f, lane, 1)
             instructions.matrix_product(
+                form,
                 [m(f) for m in memory],
                 [at(f) for at in places],
                 [at(one) - at(zero) for at in places],
@@ -298,19 +298,18 @@ class AccessCompiler(ExpressionCompiler):
 
     def _loaded_matrices(self, x: e.Call) -> Closure:
         """`ptx_ldmatrix`: what a thread takes of each matrix, of rows that other threads name."""
-        if getattr(x.args[2], "value", None) != ".b16" or x.dtype.nbytes != 2:
-            raise UnsupportedOpError(f"the interpreter knows no ldmatrix of {x.dtype}")
+        taken = neighbours(x)
         turned, count = (self.compile(a) for a in x.args[:2])
         own, at, memory, row = (self.compile(a) for a in x.args[3:7])
         lane, look = self.lane_slot(x), self.look(x, 5)
 
         def run(f: Frame) -> int:
             registers, first, thread = own(f), at(f), f[lane]
-            for n in range(2 * count(f)):
-                line, place = thread // 4, thread % 4 * 2 + n % 2
+            for n in range(taken * count(f)):
+                line, place = thread // 4, thread % 4 * taken + n % taken
                 if turned(f):
                     line, place = place, line
-                begins = row(_as_lane(f, lane, n // 2 * 8 + line))
+                begins = row(_as_lane(f, lane, n // taken * 8 + line))
                 registers[first + n] = look(f, memory(f), begins + place)
             return 0
 

@@ -19,7 +19,8 @@ import numpy as np
 
 from mlcnb.codegen.interp.numerics import rounder, wrapper
 from mlcnb.core.errors import UnsupportedOpError
-from mlcnb.ir.dtype import DType
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.tir.analysis.mma import Form, place_c
 
 Lanes = list[Any]
 #: the smallest float32 that is no denormal
@@ -59,26 +60,27 @@ def reinterpreted(kind: DType, source: DType) -> Callable[[Any], Any]:
 
 
 def matrix_product(
-    memory: Sequence[Any], places: Sequence[int], apart: Sequence[int], thread: int
+    form: Form, memory: Sequence[Any], places: Sequence[int], apart: Sequence[int], thread: int
 ) -> None:
-    """What one thread of a warp does in `mma.sync` m16n8k16: its four sums go up by products.
+    """What one thread of a warp does in `mma.sync`: its four sums go up by products.
 
-    memory: the fragments A, B and C as flat arrays; places: where the thread's own values begin in
-    each; apart: how far those of neighbouring threads are from each other; thread: its number in
-    the warp.
+    form: the product; memory: the fragments A, B and C as flat arrays; places: where the thread's
+    own values begin in each; apart: how far those of neighbouring threads are from each other;
+    thread: its number in the warp.
     """
-    from mlcnb.tir.tensor_intrin.mma_sync import layout_a, layout_b, place_c
-
+    sums = dtype(form.sums.dtype)
+    number: Any = float if sums.is_float else int
+    fit: Any = rounder(sums) if sums.is_float else wrapper(sums)
     (a, b, c), (at_a, at_b, at_c) = memory, places
     own_a, own_b, _ = apart
     base_a, base_b = at_a - own_a * thread, at_b - own_b * thread
     for n in range(4):
         row, column = place_c(thread, n)
-        total = float(c[at_c + n])
-        for k in range(16):
-            (t_a, n_a), (t_b, n_b) = layout_a(row, k), layout_b(k, column)
-            total += float(a[base_a + own_a * t_a + n_a]) * float(b[base_b + own_b * t_b + n_b])
-        c[at_c + n] = total
+        total = number(c[at_c + n])
+        for k in range(form.depth):
+            (t_a, n_a), (t_b, n_b) = form.layout_a(row, k), form.layout_b(k, column)
+            total += number(a[base_a + own_a * t_a + n_a]) * number(b[base_b + own_b * t_b + n_b])
+        c[at_c + n] = fit(total)
 
 
 def _bytes(x: Lanes, bits: int, code: str) -> list[int]:

@@ -2,7 +2,7 @@
 
 RULES, first that fits:    flash_attention  softmax(Q K^T) V of halves, on tensor cores
                            attention        the same as one kernel, scores in shared memory
-                           tensor_cores     products and convolutions of halves by mma.sync
+                           tensor_cores     products, convolutions of halves or of int8 by mma.sync
                            matmul           products and convolutions, in tiles in shared memory
                            gemv             a vector times a matrix, which is read once
                            low_batch_gemv   a few rows times a matrix

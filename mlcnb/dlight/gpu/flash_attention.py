@@ -31,6 +31,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.target import Target
+from mlcnb.tir.analysis.mma import SIDE, WARP
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
@@ -38,7 +39,6 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.legality.boxes import conjuncts, limit_of
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, SeqStmt, Stmt
 from mlcnb.tir.tensor_intrin.ldmatrix import OWN
-from mlcnb.tir.tensor_intrin.mma_sync import SIDE, WARP
 
 #: fewer queries leave too much of a fragment empty
 LEAST = 16

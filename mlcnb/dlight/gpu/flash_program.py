@@ -23,10 +23,11 @@ from mlcnb.dlight.gpu.flash_attention import Attention, Tile
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
+from mlcnb.tir.analysis.mma import SIDE, WARP
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.tensor_intrin.ldmatrix import OWN, place_c, row_named
-from mlcnb.tir.tensor_intrin.mma_sync import SIDE, WARP, mma
+from mlcnb.tir.tensor_intrin.mma_sync import mma
 
 #: elements that rows in shared memory are moved apart, as `tensor_cores` does
 APART = 8

@@ -1,4 +1,4 @@
-"""tensor_cores: products of halves and convolutions on tensor cores, `mma.sync` by warps.
+"""tensor_cores: products and convolutions of halves or bytes on tensor cores, by warps.
 
 for i, j, k: C[i, j] += A[i, k] * B[k, j]    blocks of 128 x 128 of C, four warps, each 64 x 64
                                              for k_0: A_shared[128, 32], B_shared[32, 128] = …
@@ -11,6 +11,10 @@ fetch into shared memory finds outside of an operand is zero, and what lies outs
 not stored. An operand lies in shared memory as it does outside, so that its rows are fetched 16
 bytes at a time, asynchronously (`cp.async`), some steps ahead; `ldmatrix` turns it where that is
 needed. Where rows are no multiple of 4 bytes, it is fetched element by element, step by step.
+
+Bytes (int8, summed in int32) are multiplied 16 x 16 x 32, so that steps are twice as long. Those
+`ldmatrix` does not turn: an operand of which k does not lie side by side is turned by its fetch,
+element by element.
 """
 
 from __future__ import annotations
@@ -38,15 +42,20 @@ from mlcnb.dlight.rule import no
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.analysis.kernels import BLOCK_AXES
+from mlcnb.tir.analysis.mma import FORMS, SIDE, WARP, Form
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.tensor_intrin import ldmatrix
-from mlcnb.tir.tensor_intrin.ldmatrix import SIDE, layout_c, layout_of
-from mlcnb.tir.tensor_intrin.mma_sync import SHORT, WARP
+from mlcnb.tir.tensor_intrin.ldmatrix import (
+    is_turned_on_the_way,
+    layout_c,
+    layout_of,
+    name_of_load,
+    name_of_product,
+)
 
-#: elements that rows of a tile in shared memory are moved apart: those of the eight rows that
+#: bytes that rows of a tile in shared memory are moved apart: those of the eight rows that
 #: `ldmatrix` takes at once then begin in different banks
-APART = 8
+APART = 16
 #: a side that is shorter leaves too much of a tile empty
 LEAST = 16
 #: the memory of tiles: more than 48 KB of it may be had
@@ -87,12 +96,12 @@ class Tile(NamedTuple):
             column_warps=1 if columns <= by.columns * SIDE else by.column_warps,
         )
 
-    def sizes(self) -> list[int]:
-        """Rows, columns and k of what a block computes at a time."""
+    def sizes(self, depth: int = SIDE) -> list[int]:
+        """Rows, columns and k of what a block computes at a time; depth: of a fragment along k."""
         return [
             self.row_warps * self.rows * SIDE,
             self.column_warps * self.columns * SIDE,
-            self.steps * SIDE,
+            self.steps * depth,
         ]
 
 
@@ -102,16 +111,16 @@ TILE, PARTLY, SMALL = Tile(), Tile(columns=2, column_warps=4), Tile(rows=2, colu
 
 
 def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None) -> bool:
-    """Apply to a product of halves that is summed in float32."""
+    """Apply to a product of halves that is summed in float32, or of int8 in int32."""
     anchor = survey.anchor
     most = most_threads(target)
     found = product_of(survey, (by or TILE).threads, most)
     if anchor is None or isinstance(found, str):
         return no(str(found))
     axes = found
-    kind = _halves(anchor)
-    if kind is None:
-        return no("operands and sum are no float16 or bfloat16 summed in float32")
+    form = _form(anchor)
+    if form is None:
+        return no("operands and sum are no halves and float32, nor int8 and int32")
     if not copies_asynchronously(target):
         return no("the GPU is older than sm_80: no asynchronous copies, no products of 16 x 8 x 16")
     lengths = [product([anchor.extents[n] for n in side]) or 0 for side in axes[1:]]
@@ -121,7 +130,7 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None 
     if swapped:  # the first factor is what the instruction takes as rows
         axes = axes._replace(rows=axes.columns, columns=axes.rows)
     sides = [product([anchor.extents[n] for n in x]) or 1 for x in (axes.rows, axes.columns)]
-    by = (by or _tile_for(anchor, axes)).fitting(*sides)
+    by = (by or _tile_for(anchor, axes, form)).fitting(*sides)
     batch = [axes.batch] if (product([anchor.extents[n] for n in axes.batch]) or 0) > 1 else []
     ones = [] if batch else axes.batch
     ways = []
@@ -129,6 +138,8 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None 
         rows = side is axes.rows
         along_k, lanes = lies(anchor, number, axes)
         turned = along_k is not None and along_k != rows
+        if form.nbytes == 1 and is_turned_on_the_way("a" if rows else "b", turned):
+            turned, lanes = not turned, 0
         pair = ([*ones, *side], axes.reduced) if rows else (axes.reduced, [*ones, *side])
         over_axes(sch, anchor, ("read", number), [*batch, *(pair[::-1] if turned else pair)])
         ways.append((turned, lanes))
@@ -139,28 +150,25 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None 
         sch.compute_inline(before.handle)
     for after in survey.after(anchor):
         sch.reverse_compute_inline(after.handle)
-    a, b = padded(sch, anchor.handle, out, [*(1 for _ in batch), *by.sizes()])
-    _on_warps(sch, anchor.handle, (a, b, out), by, SHORT[kind], ways, in_groups(anchor, axes, 2))
+    a, b = padded(sch, anchor.handle, out, [*(1 for _ in batch), *by.sizes(form.depth)])
+    _on_warps(sch, anchor.handle, (a, b, out), by, form, ways, in_groups(anchor, axes, 2))
     return True
 
 
-def _tile_for(block: BlockInfo, axes: Axes) -> Tile:
+def _tile_for(block: BlockInfo, axes: Axes, form: Form) -> Tile:
     """A large tile where enough blocks are left, else the small one."""
     if tiles_of(block, axes, *TILE.sizes()[:2]) < MANY:
         return SMALL
     lengths = [product([block.extents[n] for n in x]) or 1 for x in axes[1:]]
-    is_whole = all(n % tile == 0 for n, tile in zip(lengths, TILE.sizes(), strict=True))
+    is_whole = all(n % tile == 0 for n, tile in zip(lengths, TILE.sizes(form.depth), strict=True))
     return TILE if is_whole else PARTLY
 
 
-def _halves(block: BlockInfo) -> str | None:
-    """The dtype of both operands, if tensor cores multiply it and the sum is float32."""
-    loads = factors(block.node.body) or []
-    kinds = {str(load.buffer.dtype) for load in loads}
-    if len(kinds) != 1 or block.node.writes[0].buffer.dtype != "float32":
-        return None
-    (kind,) = kinds
-    return kind if kind in ("float16", "bfloat16") else None
+def _form(block: BlockInfo) -> Form | None:
+    """The product that tensor cores know of both operands' dtype, into that of the sum."""
+    kinds = {str(load.buffer.dtype) for load in factors(block.node.body) or []}
+    form = FORMS.get(kinds.pop()) if len(kinds) == 1 else None
+    return form if form and block.node.writes[0].buffer.dtype == form.sums.dtype else None
 
 
 def _on_warps(
@@ -168,28 +176,28 @@ def _on_warps(
     block: Any,
     moves: tuple[Any, Any, Any],
     by: Tile,
-    short: str,
+    form: Form,
     ways: list[tuple[bool, int]],
     by_vectors: bool,
 ) -> None:
     """The product in tiles of blocks, of warps, of fragments.
 
-    ways: of A and of B is it turned, and how many of its elements are moved at once. A is turned
-    where its rows lie side by side in memory, B where k does. by_vectors: a thread stores two
-    columns at once.
+    ways: of A and of B is it turned, and how many of its elements are moved at once; 0: one, where
+    neighbours in memory are none in shared memory. There A is turned where its rows lie side by
+    side, B where k does. by_vectors: a thread stores two columns at once.
     """
     a, b, out = moves
     *batch, rows, columns, reduced = sch.get_loops(block)
     i_0, i_1, i_2, i_3 = sch.split(rows, [None, by.row_warps, by.rows, SIDE])
     j_0, j_1, j_2, j_3 = sch.split(columns, [None, by.column_warps, by.columns, SIDE])
-    k_0, k_1, k_2 = sch.split(reduced, [None, by.steps, SIDE])
+    k_0, k_1, k_2 = sch.split(reduced, [None, by.steps, form.depth])
     sch.reorder(*batch, i_0, j_0, i_1, j_1, k_0, k_1, i_2, j_2, i_3, j_3, k_2)
     reads = [r.buffer for r in sch.get(block).reads]
     written = [sch.get(x).writes[0].buffer for x in (a, b)]
     a_warp, b_warp = (sch.cache_read(block, reads.index(w), "warp") for w in written)
-    layouts = [layout_of(m, turned) for m, (turned, _) in zip("ab", ways, strict=True)]
-    for made, layout in ((a_warp, layouts[0]), (b_warp, layouts[1]), (block, layout_c)):
-        sch.transform_layout(made, ("write", 0), _fragments(len(batch), layout))
+    of_a, of_b = (_Fragment.of(m, turned, form) for m, (turned, _) in zip("ab", ways, strict=True))
+    for made, fragment in ((a_warp, of_a), (b_warp, of_b), (block, _Fragment(layout_c))):
+        sch.transform_layout(made, ("write", 0), fragment.index_map(len(batch)))
     for made, scope in ((a, SHARED), (b, SHARED), (block, "warp")):
         sch.set_scope(made, 0, scope)
     sch.reverse_compute_at(out, j_0)
@@ -202,36 +210,55 @@ def _on_warps(
         sch.bind(loop, place)
     for fetch, (_, lanes) in zip((a, b), ways, strict=True):
         sch.compute_at(fetch, k_0)
-        sch.storage_align(fetch, 0, -2, 2 * APART, APART)
+        sch.storage_align(fetch, 0, -2, 2 * APART // form.nbytes, APART // form.nbytes)
         _by_all(sch, fetch, by, lanes)
     sch.bind(threads, "threadIdx.x")
     for loop, place in zip((j_0, i_0, *batch), BLOCK_AXES, strict=False):
         sch.bind(loop, place)
-    for made, matrix, (turned, _) in ((a_warp, "a", ways[0]), (b_warp, "b", ways[1])):
-        dtype = {"f16": "float16", "bf16": "bfloat16"}[short]
-        _tensorized(sch, made, ldmatrix.name_of_load(dtype, matrix, turned, SHARED))
-    sch.tensorize(sch.get_loops(start)[-2], "mma_fill_16x16_f32")
-    sch.tensorize(i_3, f"mma_{short}{short}f32")
+    dtype = form.given.dtype
+    _tensorized(sch, a_warp, name_of_load(dtype, "a", ways[0][0], SHARED), of_a)
+    _tensorized(sch, b_warp, name_of_load(dtype, "b", ways[1][0], SHARED), of_b)
+    sch.tensorize(sch.get_loops(start)[-2], f"mma_fill_16x16_{form.sums.short}")
+    sch.tensorize(i_3, name_of_product(dtype))
     if all(lanes * sch.get(b).reads[0].buffer.dtype.nbytes >= LEAST_BYTES for _, lanes in ways):
         sch.annotate(k_0, "software_pipeline_stage", [0, 0, by.ahead])
         sch.annotate(k_0, "software_pipeline_order", [0, 1, 2])
         sch.annotate(k_0, "software_pipeline_async_stages", [0])
 
 
-def _fragments(batch: int, layout: Callable[..., Any]) -> IndexMap:
-    """Rows and columns of a matrix as (tile, tile, lane, register)."""
+class _Fragment(NamedTuple):
+    """Where elements of a tile lie in registers; the sides of the tile, as it lies in memory."""
 
-    def indices(*at: Any) -> list[Any]:
-        i, j = at[batch:]
-        return [*at[:batch], i // SIDE, j // SIDE, *layout(i % SIDE, j % SIDE)]
+    layout: Callable[..., Any]
+    lines: int = SIDE
+    places: int = SIDE
 
-    return IndexMap.from_func(indices, ndim=batch + 2)
+    @staticmethod
+    def of(matrix: str, turned: bool, form: Form) -> _Fragment:
+        """The fragment of an operand."""
+        sides = (SIDE, form.depth) if turned == (matrix == "b") else (form.depth, SIDE)
+        return _Fragment(layout_of(matrix, turned, form.given.dtype), *sides)
+
+    def index_map(self, batch: int) -> IndexMap:
+        """Rows and columns of a matrix as (tile, tile, lane, register)."""
+
+        def indices(*at: Any) -> list[Any]:
+            i, j = at[batch:]
+            within = self.layout(i % self.lines, j % self.places)
+            return [*at[:batch], i // self.lines, j // self.places, *within]
+
+        return IndexMap.from_func(indices, ndim=batch + 2)
 
 
 def _by_all(sch: Schedule, block: Any, by: Tile, lanes: int) -> None:
-    """A tile that all threads of a block move together."""
-    whole = sch.fuse(*sch.get_loops(block)[-2:])
-    _, z, y, x, vector = sch.split(whole, [None, by.column_warps, by.row_warps, WARP, lanes])
+    """A tile that all threads of a block move together, neighbours what lies side by side."""
+    loops = sch.get_loops(block)[-2:]
+    if not lanes:
+        sch.reorder(*reversed(loops))
+        loops.reverse()
+    whole = sch.fuse(*loops)
+    sizes = [None, by.column_warps, by.row_warps, WARP, max(lanes, 1)]
+    _, z, y, x, vector = sch.split(whole, sizes)
     for loop, place in ((z, "threadIdx.z"), (y, "threadIdx.y"), (x, "threadIdx.x")):
         sch.bind(loop, place)
     if lanes > 1:
@@ -253,10 +280,10 @@ def _stored(sch: Schedule, block: Any, by: Tile, along: Any, by_vectors: bool) -
     return threads
 
 
-def _tensorized(sch: Schedule, block: Any, name: str) -> None:
+def _tensorized(sch: Schedule, block: Any, name: str, fragment: _Fragment) -> None:
     """The last two loops of a block in tiles, each an instruction."""
     i, j = sch.get_loops(block)[-2:]
-    i_0, i_1 = sch.split(i, [None, SIDE])
-    j_0, j_1 = sch.split(j, [None, SIDE])
+    i_0, i_1 = sch.split(i, [None, fragment.lines])
+    j_0, j_1 = sch.split(j, [None, fragment.places])
     sch.reorder(i_0, j_0, i_1, j_1)
     sch.tensorize(i_1, name)

@@ -1,4 +1,4 @@
-"""MultiLevelTilingTensorCore: products of halves in tiles of warps, by `mma.sync`.
+"""MultiLevelTilingTensorCore: products of halves or bytes in tiles of warps, by `mma.sync`.
 
 The steps are those of `dlight.gpu.tensor_cores`; how many fragments a warp holds, and how many
 steps of k are fetched together, are draws.
@@ -19,7 +19,8 @@ from mlcnb.tir.schedule import Schedule
 
 @dataclass(eq=False)
 class MultiLevelTilingTensorCore(ScheduleRule):
-    """A product (or convolution) of float16 or bfloat16 that is summed in float32.
+    """A product (or convolution) of float16 or bfloat16 that is summed in float32, or of int8 that
+    is summed in int32.
 
     Args:
         tiles: the tiles of a block of threads that are tried.

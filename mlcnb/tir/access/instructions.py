@@ -19,15 +19,13 @@ from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.bulk import BOX, BULK, Matrix, bytes_of
 from mlcnb.tir.analysis.effects import POINTERS
+from mlcnb.tir.analysis.mma import ROW, WARP
 from mlcnb.tir.analysis.wgmma import OPERANDS, SUMS, Product
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.functor import substitute
 
 if TYPE_CHECKING:
     from mlcnb.tir.access.read import Reading
-
-#: threads of a warp, elements of a row of a matrix that it loads
-WARP, ROW = 32, 8
 
 
 def _atomic(reading: Reading, n: e.Call) -> None:
@@ -84,7 +82,9 @@ def _matrices(reading: Reading, n: e.Call) -> None:
         return
     other, place = Var("lane", lane.dtype), Var("element", row.dtype)
     first = substitute(row, {lane: other})
-    _read_over(reading, n, buffer, steps, first + place, {other: WARP, place: ROW})
+    _read_over(
+        reading, n, buffer, steps, first + place, {other: WARP, place: ROW // n.dtype.nbytes}
+    )
     if isinstance(own, Var):
         reading._whole(own, n, (True,))
 

@@ -41,6 +41,7 @@ from mlcnb.tir.analysis.bulk import (
     bytes_of,
     number_of,
 )
+from mlcnb.tir.analysis.mma import LDMATRIX, MMA, own_of
 from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SIZE, SUMS, WGMMA, Product, apart
 from mlcnb.tir.function import PrimFunc
 
@@ -69,13 +70,11 @@ _SINCE = {
     "tir.ptx_cp_async": 80,
     "tir.ptx_commit_group": 80,
     "tir.ptx_wait_group": 80,
-    "tir.ptx_ldmatrix": 75,
-    "tir.ptx_mma": 80,
+    LDMATRIX: 75,
+    MMA: 80,
     WGMMA: 90,
     **dict.fromkeys((*BULKS, *BARRIERS), 90),
 }
-#: instructions of warps: their arguments that are registers, how many each thread gives, and bytes
-_OWN = {"tir.ptx_mma": ((6, 8, 2), (8, 4, 2), (10, 4, 4)), "tir.ptx_ldmatrix": ((3, 8, 2),)}
 #: instructions that only this one has: neither older nor newer ones, by its name with an a
 _ONLY = {WGMMA: "sm_90a"}
 
@@ -259,8 +258,8 @@ def _tiles(launch: kernels.Launch) -> Iterator[Excess]:
 def _registers(launch: kernels.Launch) -> Iterator[Excess]:
     """Instructions of tensor cores whose registers may lie beyond what was allocated."""
     sizes = {n.buffer_var: size for n, _, size in _allocations(launch)}
-    for call, analyzer in _calls(launch, (*_OWN, WGMMA)):
-        own = _OWN.get(call.op) or ((SUMS, Product.of(call).own, 4),)
+    for call, analyzer in _calls(launch, (MMA, LDMATRIX, WGMMA)):
+        own = own_of(call) if call.op != WGMMA else ((SUMS, Product.of(call).own, 4),)
         for at, count, nbytes in own:
             data, begin = call.args[at : at + 2]
             size = sizes.get(data)
@@ -279,7 +278,7 @@ def is_verified(access: Access) -> bool:
     of warpgroups, boxes, and registers.
     """
     op = getattr(access.node, "op", None)
-    return op in (WGMMA, BOX, "tir.ptx_mma") or (op == "tir.ptx_ldmatrix" and access.is_write)
+    return op in (WGMMA, BOX, MMA) or (op == LDMATRIX and access.is_write)
 
 
 def _calls(launch: kernels.Launch, names: Sequence[str]) -> Iterator[tuple[Any, Analyzer]]:

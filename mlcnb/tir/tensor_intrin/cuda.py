@@ -12,8 +12,7 @@ text know these calls; no backend here compiles them (`mma_sync` has the instruc
 
 The names are those of `tvm.tir.tensor_intrin.cuda`, with a group of them by dtypes and the layouts
 of the fragments of `mma_sync`. Those of `ldmatrix` and of products of 16 x 16 are here too
-(`ldmatrix` describes them); of bytes, and of sums in halves, they are names that `tensorize`
-refuses.
+(`ldmatrix` describes them); of sums in halves they are names that `tensorize` refuses.
 """
 
 from __future__ import annotations
@@ -235,6 +234,11 @@ LDMATRIX_f16_B_DYN_INTRIN = "mma_ldmatrix_f16_b_dyn"
 LDMATRIX_f16_B_TRANS_INTRIN = "mma_ldmatrix_f16_b_trans"
 LDMATRIX_f16_B_TRANS_DYN_INTRIN = "mma_ldmatrix_f16_b_trans_dyn"
 MMA_f16f16f32_INTRIN = "mma_f16f16f32"
+LDMATRIX_i8_A_INTRIN = "mma_ldmatrix_i8_a"
+LDMATRIX_i8_B_TRANS_INTRIN = "mma_ldmatrix_i8_b_trans"
+MMA_i8i8i32_INTRIN = "mma_i8i8i32"
+MMA_fill_16x16_i32_INTRIN = "mma_fill_16x16_i32"
+MMA_store_16x16_i32_global_INTRIN = "mma_store_16x16_i32_global_"
 MMA_fill_16x16_f32_INTRIN = "mma_fill_16x16_f32"
 MMA_store_16x16_f32_global_INTRIN = "mma_store_16x16_f32_global_"
 MMA_store_16x16_f32_shared_dyn_INTRIN = "mma_store_16x16_f32_shared_dyn_"

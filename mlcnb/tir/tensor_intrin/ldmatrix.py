@@ -5,6 +5,8 @@
     mma_f16f16f32                      C += A @ B, two `mma.sync` of 16 x 8 x 16
     mma_fill_16x16_f32                 C = 0
     mma_store_16x16_f32_global_        C in memory
+    mma_ldmatrix_i8_a, …_b_trans       tiles of 16 x 32 bytes: of A (i, k), of B that lies as (j, k)
+    mma_i8i8i32                        C += A @ B, two `mma.sync` of 16 x 8 x 32; C is int32
 
 With `_dyn` behind it a load is from memory of scope shared.dyn; bf16 stands for f16 too. A fragment
 is a buffer of scope "warp", (32, 8): 8 registers of each thread, two by two in 32 bits,
@@ -16,7 +18,9 @@ is a buffer of scope "warp", (32, 8): 8 registers of each thread, two by two in 
 `ldmatrix.x4` reads four matrices of 8 x 8, of which thread t names row t % 8 of matrix t // 8, and
 gives thread t two neighbours of row t // 4 of each; `.trans` of column t // 4. Rows begin at
 multiples of 16 bytes. Where the 8 rows of a matrix begin in different banks (rows of 8 elements
-more than a multiple of 64), no two collide. Source: PTX ISA, "ldmatrix", "mma.m16n8k16".
+more than a multiple of 64), no two collide. Of bytes a thread gets four neighbours of a row; what
+lies otherwise has to be turned on its way into shared memory, for `.trans` moves pairs of bytes.
+Source: PTX ISA, "ldmatrix", "mma.m16n8k16", "mma.m16n8k32".
 
 The names are TVM's (`tvm.tir.tensor_intrin.cuda`); there B's fragment is indexed as it lies in
 memory, here by what the registers hold.
@@ -25,81 +29,67 @@ memory, here by what the registers hold.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from mlcnb.script import tir as T
+from mlcnb.tir.analysis.mma import FORMS, SIDE, WARP
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.tensor_intrin.descriptions import register
 from mlcnb.tir.tensor_intrin.mma_sync import (
     SHORT,
-    SIDE,
-    WARP,
     fill,
-    layout_a,
-    mma,
-    place_a,
-    product_of,
     store,
+    sync,
     tile_loaded,
 )
 
-#: registers of a thread
+#: elements that a thread has of a tile of 16 x 16
 OWN = 8
 
-
-def layout_b(k: Any, j: Any) -> tuple[Any, Any]:
-    """Where element (k, j) of a 16 x 16 tile of B lies: (thread, place in the thread)."""
-    return 4 * (j % 8) + k % 8 // 2, 4 * (j // 8) + 2 * (k // 8) + k % 2
+#: where element (i, j) of a 16 x 16 tile of C lies; row and column of what thread t has at place l
+layout_c, place_c = FORMS["float16"].layout_a, FORMS["float16"].place_a
 
 
-#: where element (i, j) of a 16 x 16 tile of C lies
-layout_c = layout_a
-
-
-#: row and column of what thread t has at place n of a fragment of C
-place_c = place_a
-
-
-#: (matrix, does it lie turned) -> its layout, is it turned on the way, the row that thread t names
-_LOADS: dict[tuple[str, bool], tuple[Any, bool, Callable[[Any], tuple[Any, Any]]]] = {
-    ("a", False): (layout_a, False, lambda t: (t % 16, 8 * (t // 16))),
-    ("a", True): (lambda k, i: layout_a(i, k), True,
-                  lambda t: (t % 8 + 8 * (t // 16), 8 * (t // 8 % 2))),
-    ("b", False): (layout_b, True, lambda t: (t % 16, 8 * (t // 16))),
-    ("b", True): (lambda j, k: layout_b(k, j), False,
-                  lambda t: (t % 8 + 8 * (t // 16), 8 * (t // 8 % 2))),
-}  # fmt: skip
-
-
-def layout_of(matrix: str, turned: bool) -> Callable[[Any, Any], tuple[Any, Any]]:
+def layout_of(matrix: str, turned: bool, dtype: str = "float16") -> Callable[[Any, Any], Any]:
     """Where the element of a tile of "a" or "b" lies, by its two indices in memory."""
-    return _LOADS[matrix, turned][0]
+    form = FORMS[dtype]
+    layout = form.layout_a if matrix == "a" else form.layout_b_16
+    return (lambda i, j: layout(j, i)) if turned else layout
 
 
-def row_named(matrix: str, turned: bool, t: Any) -> tuple[bool, Any, Any]:
+def is_turned_on_the_way(matrix: str, turned: bool) -> bool:
+    """Does `ldmatrix` turn a tile? One of A that lies as (k, i), one of B that lies as (k, j)."""
+    return turned == (matrix == "a")
+
+
+def row_named(matrix: str, turned: bool, t: Any, dtype: str = "float16") -> tuple[bool, Any, Any]:
     """What `ldmatrix` does for a tile of "a" or "b": does it turn it, and where the row begins that
     thread t names: (line, column).
     """
-    _, trans, row_of = _LOADS[matrix, turned]
-    return trans, *row_of(t)
+    line, part = (t % 8 + 8 * (t // 16), t // 8 % 2) if turned else (t % 16, t // 16)
+    return is_turned_on_the_way(matrix, turned), line, part * (FORMS[dtype].depth // 2)
 
 
 def load(dtype: str, matrix: str, turned: bool, scope: str) -> tuple[PrimFunc, PrimFunc]:
     """A tile of shared memory into a fragment."""
-    layout, trans, row_of = _LOADS[matrix, turned]
+    depth = FORMS[dtype].depth
+    along_k = turned == (matrix == "b")
+    lines, columns = (SIDE, depth) if along_k else (depth, SIDE)
+    own = SIDE * depth // WARP
 
     @T.prim_func
     def impl(memory: T.handle, fragment: T.handle):
         apart, step, at_m, at_f = T.int32(), T.int32(), T.int32(), T.int32()
         M = T.match_buffer(
-            memory, (SIDE, SIDE), dtype, scope=scope, strides=[apart, step], elem_offset=at_m
+            memory, (lines, columns), dtype, scope=scope, strides=[apart, step], elem_offset=at_m
         )
-        F = T.match_buffer(fragment, (WARP, OWN), dtype, scope="warp", elem_offset=at_f)
+        F = T.match_buffer(fragment, (WARP, own), dtype, scope="warp", elem_offset=at_f)
         with T.block("root"):
-            T.reads(M[0:SIDE, 0:SIDE])
-            T.writes(F[0:WARP, 0:OWN])
+            T.reads(M[0:lines, 0:columns])
+            T.writes(F[0:WARP, 0:own])
             for t in T.thread_binding(WARP, thread="threadIdx.x"):
-                row, column = T.meta_var(row_of(t))
+                trans, row, column = T.meta_var(row_named(matrix, turned, t, dtype))
                 T.evaluate(
                     T.ptx_ldmatrix(
                         dtype,
@@ -107,42 +97,18 @@ def load(dtype: str, matrix: str, turned: bool, scope: str) -> tuple[PrimFunc, P
                         4,
                         ".b16",
                         F.data,
-                        at_f + t * OWN,
+                        at_f + t * own,
                         M.data,
                         at_m + row * apart + column,
                     )
                 )
 
-    return tile_loaded(SIDE, SIDE, dtype, scope, layout), impl
+    return tile_loaded(lines, columns, dtype, scope, layout_of(matrix, turned, dtype)), impl
 
 
-def sync(dtype: str) -> tuple[PrimFunc, PrimFunc]:
-    """The product of fragments of `dtype`, with sums in float32: two instructions side by side."""
-
-    @T.prim_func
-    def impl(a: T.handle, b: T.handle, c: T.handle):
-        at_a, at_b, at_c = T.int32(), T.int32(), T.int32()
-        A = T.match_buffer(a, (WARP, OWN), dtype, scope="warp", elem_offset=at_a)
-        B = T.match_buffer(b, (WARP, OWN), dtype, scope="warp", elem_offset=at_b)
-        C = T.match_buffer(c, (WARP, OWN), "float32", scope="warp", elem_offset=at_c)
-        with T.block("root"):
-            T.reads(C[0:WARP, 0:OWN], A[0:WARP, 0:OWN], B[0:WARP, 0:OWN])
-            T.writes(C[0:WARP, 0:OWN])
-            for t in T.thread_binding(WARP, thread="threadIdx.x"):
-                for half in T.unroll(2):
-                    T.evaluate(
-                        mma(
-                            dtype,
-                            A.data,
-                            at_a + t * OWN,
-                            B.data,
-                            at_b + t * OWN + half * 4,
-                            C.data,
-                            at_c + t * OWN + half * 4,
-                        )
-                    )
-
-    return product_of(SIDE, dtype, layout_b, layout_c), impl
+def name_of_product(dtype: str) -> str:
+    """mma_f16f16f32"""
+    return f"mma_{SHORT[dtype]}{SHORT[dtype]}{FORMS[dtype].sums.short}"
 
 
 def name_of_load(dtype: str, matrix: str, turned: bool, scope: str) -> str:
@@ -151,14 +117,17 @@ def name_of_load(dtype: str, matrix: str, turned: bool, scope: str) -> str:
     return f"mma_ldmatrix_{SHORT[dtype]}_{matrix}{end}"
 
 
-register("mma_fill_16x16_f32", *fill(SIDE, layout_c))
-for _scope in ("global", "shared", "shared.dyn"):
-    register(
-        f"mma_store_16x16_f32_{_scope.replace('.', '_')}_", *store(SIDE, _scope, layout_c, place_c)
-    )
-for _dtype in ("float16", "bfloat16"):
-    register(f"mma_{SHORT[_dtype]}{SHORT[_dtype]}f32", *sync(_dtype))
-    for _scope in ("shared", "shared.dyn"):
-        for _matrix, _turned in _LOADS:
+for _sums in ("float32", "int32"):
+    _name = SHORT[_sums]
+    register(f"mma_fill_16x16_{_name}", *fill(SIDE, _sums, layout_c))
+    for _scope in ("global", "shared", "shared.dyn"):
+        register(
+            f"mma_store_16x16_{_name}_{_scope.replace('.', '_')}_",
+            *store(SIDE, _sums, _scope, layout_c, place_c),
+        )
+for _dtype, _form in FORMS.items():
+    register(name_of_product(_dtype), *sync(_form, SIDE, _form.layout_b_16, layout_c))
+    for _scope, _matrix, _turned in product(("shared", "shared.dyn"), "ab", (False, True)):
+        if _form.nbytes == 2 or not is_turned_on_the_way(_matrix, _turned):
             _name = name_of_load(_dtype, _matrix, _turned, _scope)
             register(_name, *load(_dtype, _matrix, _turned, _scope))

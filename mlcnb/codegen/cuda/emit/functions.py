@@ -12,6 +12,7 @@ from mlcnb.core.errors import CodegenError, UnsupportedOpError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import dtype
 from mlcnb.tir.analysis.bulk import BOX, CREATE, PIECE, WAIT, Matrix, number_of, parity_of
+from mlcnb.tir.analysis.mma import FRAGMENTS, Form, neighbours
 from mlcnb.tir.analysis.wgmma import ALIGNMENT, OPERANDS, SUMS, Product
 
 if TYPE_CHECKING:
@@ -176,24 +177,15 @@ def _barrier(em: Emitter, x: e.Call) -> str:
 
 
 def _mma(em: Emitter, x: e.Call) -> str:
-    words = [getattr(word, "value", None) for word in x.args[:6]]
-    short = {"fp16": "f16", "bf16": "bf16"}.get(str(words[3]))
-    if words[:3] != ["m16n8k16", "row", "col"] or words[3] != words[4] or words[5] != "fp32":
-        short = None
-    if short is None:
-        raise UnsupportedOpError(
-            f"the cuda backend has no mma.sync {' '.join(map(str, words))}",
-            hint="m16n8k16 row col of fp16 or bf16, with sums in fp32",
-        )
-    a, b, c = (f"{em.expr(data)} + {em.operand(at)}"
-               for data, at in zip(x.args[6:12:2], x.args[7:12:2], strict=True))  # fmt: skip
-    return f"{em.helper(f'mma_m16n8k16_{short}')}({c}, {a}, {b})"
+    form = Form.of(x)
+    a, b, c = (f"{em.expr(x.args[n])} + {em.operand(x.args[n + 1])}" for n in FRAGMENTS)
+    return f"{em.helper(f'mma_{form.shape}_{form.given.ptx}')}({c}, {a}, {b})"
 
 
 def _load_matrices(em: Emitter, x: e.Call) -> str:
-    trans, count, kind, *places = x.args
-    if getattr(count, "value", 0) != 4 or getattr(kind, "value", "") != ".b16":
-        raise UnsupportedOpError("the cuda backend has no such ldmatrix", hint="4 of .b16")
+    trans, count, _, *places = x.args
+    if neighbours(x) and getattr(count, "value", 0) != 4:
+        raise UnsupportedOpError(f"the cuda backend has no ldmatrix of {count}", hint="4 of .b16")
     own, shared = (f"{em.expr(data)} + {em.operand(at)}" for data, at in (places[:2], places[2:]))
     name = "ldmatrix_x4_trans" if getattr(trans, "value", 0) else "ldmatrix_x4"
     return f"{em.helper(name)}({own}, {shared})"

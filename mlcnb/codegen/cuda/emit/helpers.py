@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+from mlcnb.tir.analysis.mma import FORMS, Form
 from mlcnb.tir.analysis.wgmma import DEPTH, ROWS, SWIZZLES, Operand, Product
 
 
@@ -11,16 +12,19 @@ def _code(text: str) -> str:
     return dedent(text).strip()
 
 
-def _mma(short: str) -> str:
+def _mma(form: Form) -> str:
     """The product of fragments in the registers of a warp (PTX ISA, "mma.m16n8k16")."""
+    short, sums, k = form.given.ptx, form.sums.ptx, form.depth
+    kind, held = ("float", "f") if sums == "f32" else ("int", "r")
+    c = ", ".join(f'"+{held}"(c[{n}])' for n in range(4))
     return _code(f"""
-        // the warp's 16 x 8 sums go up by the product of its fragments, 16 x 16 and 16 x 8
-        __device__ void mma_m16n8k16_{short}(float* c, const void* a, const void* b) {{
+        // the warp's 16 x 8 sums go up by the product of its fragments, 16 x {k} and {k} x 8
+        __device__ void mma_{form.shape}_{short}({kind}* c, const void* a, const void* b) {{
           const unsigned* x = (const unsigned*)a;
           const unsigned* y = (const unsigned*)b;
-          asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{short}.{short}.f32 "
+          asm volatile("mma.sync.aligned.{form.shape}.row.col.{sums}.{short}.{short}.{sums} "
                        "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
-                       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                       : {c}
                        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
         }}
     """)
@@ -30,7 +34,7 @@ def _ldmatrix(way: str, taken: str) -> str:
     """Four matrices from shared memory into the registers of a warp (PTX ISA, "ldmatrix")."""
     name = "ldmatrix_x4" + way.replace(".", "_")
     return _code(f"""
-        // each thread names a row of 8 halves, and gets two neighbours of a {taken} of each matrix
+        // each thread names a row of 16 bytes, and gets 4 bytes of a {taken} of each matrix
         __device__ void {name}(void* registers, const void* row) {{
           unsigned* r = (unsigned*)registers;
           unsigned from = (unsigned)__cvta_generic_to_shared(row);
@@ -223,7 +227,7 @@ INSTRUCTIONS: dict[str, str] = {
     """),
     "ldmatrix_x4": _ldmatrix("", "row"),
     "ldmatrix_x4_trans": _ldmatrix(".trans", "column"),
-    **{f"mma_m16n8k16_{short}": _mma(short) for short in ("f16", "bf16")},
+    **{f"mma_{form.shape}_{form.given.ptx}": _mma(form) for form in FORMS.values()},
 }
 #: name -> definition; the meaning is the reference interpreter's
 HELPERS: dict[str, str] = {

@@ -22,12 +22,12 @@ from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.bulk import BULKS, Matrix
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, Launch, kernels_in, launch_of
+from mlcnb.tir.analysis.mma import FRAGMENTS, LDMATRIX, MMA, WARP
 from mlcnb.tir.analysis.structure import allocations
 from mlcnb.tir.analysis.wgmma import ALIGNMENT, SUMS, WGMMA
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.tensor_intrin.mma_sync import WARP
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def warps_in_registers(body: s.Stmt, launch: Launch) -> s.Stmt:
 
 
 #: calls that get registers: the arguments that are a pointer to some, before a place in them
-_OWN = {"tir.ptx_mma": (6, 8, 10), "tir.ptx_ldmatrix": (3,), WGMMA: (SUMS,)}
+_OWN = {MMA: FRAGMENTS, LDMATRIX: (3,), WGMMA: (SUMS,)}
 
 
 def _is_of_warp(data: Var) -> bool:
