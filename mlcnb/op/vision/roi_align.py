@@ -32,9 +32,11 @@ from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.index_check import checked
-from mlcnb.tir.stmt import IfThenElse, Stmt
+from mlcnb.tir.stmt import Evaluate, IfThenElse, Stmt
 
 INT64 = dtype("int64")
+#: what an image without pixels lacks
+_FIRST = "vision.roi_align: the first element"
 
 
 @operator("relax.vision.roi_align")
@@ -184,7 +186,7 @@ class RoiAlign(OpDecl):
                 ),
                 sample=index,
             )
-            return seq(*weights, bins)
+            return seq(*(side.some() for side in sides), *weights, bins)
 
         held_here = [*down.buffers, *along.buffers, sums, total]
         return with_scratch(held_here, loop("n", out.shape[0], region, INT64), name="roi_align")
@@ -200,7 +202,7 @@ class RoiAlign(OpDecl):
         seen = p.cast(kind, p.logical_and(at >= -1.0, at <= p.cast(kind, size)))
         at = p.minimum(p.maximum(at, 0.0), last)
         before = te.floor(at)
-        first = checked(p.const(0, "int64"), size, "vision.roi_align: the first element")
+        first = checked(p.const(0, "int64"), size, _FIRST)
         index = p.maximum(p.cast("int64", before), first)
         after = p.minimum(index + 1, p.cast("int64", size - 1))
         return index, after, (1.0 - (at - before)) * seen, (at - before) * seen
@@ -240,6 +242,10 @@ class _Side:
             self.weights, self.first, self.end, self.ends, self.part,
             self.start, self.step, self.count,
         ]  # fmt: skip
+
+    def some(self) -> Stmt:
+        """An error for an image that has no pixels."""
+        return Evaluate(checked(p.const(0, "int64"), self.size, _FIRST))
 
     def each(self, b: Any, act: Callable[[Any], Stmt]) -> Stmt:
         """act(k) for each pixel of bin b."""
