@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 import mlcnb as mlc
 from mlcnb import te
 from mlcnb.codegen import families
+from mlcnb.codegen.llvm import making
+from mlcnb.core.errors import CodegenError
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.ir.structural import structural_equal
 from mlcnb.testing.evaluate import evaluate
@@ -175,6 +177,22 @@ def test_steps_that_leave_a_rest_are_not_for_all():
         return made
 
     assert [p.general for p in group.parts(rule)] == [None] * 4
+
+
+def test_what_cannot_be_code_for_all_is_code_for_each(monkeypatch):
+    real = making.emit
+
+    def emit(name, *rest):
+        if ".n." in name:
+            raise CodegenError("an open number of lanes")
+        return real(name, *rest)
+
+    monkeypatch.setattr(making, "emit", emit)
+    monkeypatch.setenv("MLCNB_CACHE", "0")
+    funcs = [_scaled(rows) for rows in (4, 6, 10, 12, 30)]
+    ex = _compiled(funcs)
+    assert len(set(_symbols(ex))) == 5
+    _check(funcs, ex, _wanted_scaled)
 
 
 def test_rules_of_a_user_are_asked_for_each_function():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from mlcnb.codegen.families import SIZE, Group, groups_of
+from mlcnb.codegen.families import SIZE, Group, Part, groups_of
 from mlcnb.codegen.kernel import scheduled_by
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.emit import emit_kernel
@@ -21,6 +21,7 @@ from mlcnb.codegen.llvm.engine import Compiled, Options, compile_many
 from mlcnb.codegen.llvm.names import PREFIX, symbol_of
 from mlcnb.codegen.llvm.target_machine import cpu_of
 from mlcnb.codegen.llvm.workers import WORTHWHILE, WORTHWHILE_SIMULATED, Task, Work, Workers
+from mlcnb.core.errors import MLCError
 from mlcnb.core.garbage import collect_young
 from mlcnb.target import Target
 from mlcnb.tir.analysis.meaning import meaning_of
@@ -148,15 +149,24 @@ class Making:
             return schedules[name]
 
         for part in group.parts(rule):
-            if part.general is None:
-                yield self.emitted(part.names[0], lambda *_, of=part: rule(of.names[0]))
-                continue
-            name = _family_name(part.names[0], part.general, part.schedule.trace)
-            made = emit(name, scheduled_by(part.schedule, part.general), self.target, None)
+            made = self._for_all(part)
             for number, (name, size) in enumerate(zip(part.names, part.sizes, strict=True)):
+                if made is None:
+                    yield self.emitted(name, lambda *_, of=name: rule(of))
+                    continue
                 if number:
                     self.tell(0.5)  # its object is the first one's
                 yield self.noted(name, made._replace(sizes=(size,)), new=True)
+
+    def _for_all(self, part: Part) -> Emitted | None:
+        """The IR of the function of any size; None where each is to be made for itself."""
+        if part.general is None:
+            return None
+        name = _family_name(part.names[0], part.general, part.schedule.trace)
+        try:
+            return emit(name, scheduled_by(part.schedule, part.general), self.target, None)
+        except MLCError:  # numbers that code is written for are open in it
+            return None
 
     def emitted(self, name: str, schedule: Schedule | None = None) -> str:
         """The IR of a function, made here."""
