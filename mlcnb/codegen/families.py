@@ -66,10 +66,8 @@ class Group:
         name, size = next((x for x in found if x[1] not in self._others), ("", 0))
         if not name:
             return None
-        func, variable = (
-            self._funcs[name].without_attr("global_symbol"),
-            Var(SIZE, dtype(self._dtype)),
-        )
+        func = self._funcs[name].without_attr("global_symbol")
+        variable = Var(SIZE, dtype(self._dtype))
 
         def rule(n: Node) -> Node | None:
             is_it = isinstance(n, IntImm) and n.value == size and n.dtype == self._dtype
@@ -82,21 +80,19 @@ class Group:
 
     def parts(self, rule: Rule) -> Iterator[Part]:
         """Its members, in runs whose schedules are the same steps."""
-        if self.general is None:
-            yield from (
-                Part([name], [size]) for name, size in zip(self.members, self.sizes, strict=True)
-            )
-            return
-        first, end = 0, len(self.members)
-        while first < end:
-            last = self._last_alike(first, rule)
+        first = 0
+        while first < len(self.members):
+            last, made = first, None
+            if self.general is not None:
+                last = self._last_alike(first, rule)
+                if last - first + 1 >= FEW:
+                    made = scheduled_alike(rule(self.members[first]), self.general)
             names, sizes = self.members[first : last + 1], self.sizes[first : last + 1]
-            made = scheduled_alike(rule(names[0]), self.general) if len(names) >= FEW else None
-            first = last + 1
             if made is not None:
                 yield Part(names, sizes, self.general, made)
             else:
                 yield from (Part([name], [size]) for name, size in zip(names, sizes, strict=True))
+            first = last + 1
 
     def _last_alike(self, first: int, rule: Rule) -> int:
         """The last member that is scheduled as `first`, as far as those that are asked say."""

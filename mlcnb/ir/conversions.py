@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import math
+import operator
 import reprlib
+from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -240,3 +243,8 @@ def as_int(x: Any) -> int | None:
     if isinstance(x, IntImm):
         return x.value
     return x if isinstance(x, int) else None
+
+
+def product_of(factors: Iterable[PrimExpr], one: PrimExpr) -> PrimExpr:
+    """`one` times all of them, in order."""
+    return reduce(operator.mul, factors, one)

@@ -27,6 +27,7 @@ from mlcnb.ir.conversions import (
     max_value,
     min_value,
     numbers,
+    product_of,
     round_to,
     wrap,
     wrapped,
@@ -36,7 +37,7 @@ from mlcnb.ir.expr import FloatImm, IntImm, PrimExpr
 
 __all__ = [
     "as_expr", "as_int", "cast", "const", "dtype", "fitted", "infinity", "is_const", "lanes_of",
-    "match_dtypes", "max_value", "min_value", "round_to", "wrap", "wrapped",
+    "match_dtypes", "max_value", "min_value", "product_of", "round_to", "wrap", "wrapped",
 ]  # fmt: skip
 
 

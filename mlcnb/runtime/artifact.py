@@ -43,7 +43,7 @@ from mlcnb.script import parse, script_with_constants
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save(ex: Executable, path: str | Path) -> Path:
@@ -162,7 +162,7 @@ def _load(members: dict[str, bytes]) -> Executable:
 #: the entries of a manifest, and those of each of its kernels
 _FIELDS = {"format": int, "target": str, "constants": list, "files": dict, "kernels": dict}
 _KERNEL_FIELDS: dict[str, dict[str, type]] = {
-    "llvm": {"symbol": str, "workspace": int, "messages": list},
+    "llvm": {"symbol": str, "workspace": int, "messages": list, "sizes": list},
     "cuda": {"name": str, "arch": str, "log": str},
 }
 
@@ -260,7 +260,7 @@ def _kernels(
         if not isinstance(func, PrimFunc):
             raise ValueError(f"{name} is no kernel")
         module, told = compiled[entry["symbol"]], tuple(entry["messages"])
-        sizes = tuple(map(int, entry.get("sizes", ())))
+        sizes = tuple(map(int, entry["sizes"]))
         code = backend.Code(module, int(entry["workspace"]), told, sizes, library=library)
         kernels[name] = backend.CompiledKernel(name, func, target, None, code)
     return kernels

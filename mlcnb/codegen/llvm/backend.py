@@ -186,7 +186,7 @@ class CompiledKernel(Kernel):
             "symbol": self.symbol,
             "workspace": self.signature.workspace,
             "messages": list(self.messages),
-            **({"sizes": list(self.code.sizes)} if self.code.sizes else {}),
+            "sizes": list(self.code.sizes),
         }
         parts = {"ll": self.compiled.ir.encode(), "o": self.compiled.object}
         return entry, {f"{self.symbol}.{end}": data for end, data in parts.items()}

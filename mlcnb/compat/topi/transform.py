@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 from mlcnb import te
@@ -199,5 +198,5 @@ def ndarray_size(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
     """The number of elements, as a tensor without dimensions."""
 
     dims = [p.cast(dtype, dim) for dim in array.shape]
-    size = prod(dims, start=p.const(1, dtype))  # type: ignore[call-overload]
+    size = p.product_of(dims, p.const(1, dtype))
     return te.compute((), lambda: size, name="ndarray_size")

@@ -192,8 +192,7 @@ def _product(extents: Iterable[e.PrimExpr], nbytes: int) -> e.PrimExpr:
     known = [p.as_int(x) for x in sizes]
     if None not in known:
         return p.const(min(prod(known) * nbytes, 2**62), "int64")  # type: ignore[arg-type]
-    start: Any = p.const(nbytes, "int64")
-    return prod(map(_wide, sizes), start=start)  # type: ignore[no-any-return]
+    return p.product_of(map(_wide, sizes), p.const(nbytes, "int64"))
 
 
 def _bytes(buffer: Buffer) -> e.PrimExpr:

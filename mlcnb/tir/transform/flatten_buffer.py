@@ -139,8 +139,7 @@ def _product(extents: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
         return p.const(prod(known), "int64")  # type: ignore[arg-type]
     if len(extents) == 1:
         return extents[0]
-    one: Any = p.const(1, extents[0].dtype if extents else "int32")
-    return prod(extents, start=one)  # type: ignore[no-any-return]
+    return p.product_of(extents, p.const(1, extents[0].dtype if extents else "int32"))
 
 
 def _flat(buffer: Buffer) -> Buffer:

@@ -28,7 +28,6 @@ copies, and its loads are as they were.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
 
 from mlcnb.core.node import FrozenDict, Node, replace, rewrite
 from mlcnb.ir import expr as e
@@ -213,7 +212,7 @@ def _size_of_version(buffer: Buffer) -> PrimExpr:
     """Elements from one version of a buffer to the next."""
     if buffer.strides:
         return buffer.strides[0]
-    return prod(buffer.shape[1:], start=p.const(1))  # type: ignore[call-overload, no-any-return]
+    return p.product_of(buffer.shape[1:], p.const(1))
 
 
 def _with_versions(stmt: s.Stmt, loop: s.For, buffers: dict[Buffer, Buffer]) -> s.Stmt:

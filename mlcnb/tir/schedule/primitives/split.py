@@ -135,7 +135,7 @@ def _extents(state: State, loop: For, factors: list[Any]) -> list[e.PrimExpr]:
             raise state.refusal(f"split: factor {known} of {factors} is not positive", loop)
     _refuse_overflow(state, loop, factors, factors)
     given = (p.fitted(dtype, f) for f in factors if f is not None)
-    product: Any = prod(given, start=p.const(1, dtype))  # type: ignore[call-overload]
+    product = p.product_of(given, p.const(1, dtype))
     total = p.as_int(loop.extent)
     if None in factors:
         rest = simplified(p.ceildiv(loop.extent, product))
@@ -189,7 +189,7 @@ def _covers(loop: For, factors: list[Any], product: e.PrimExpr) -> bool:
     for n, factor in enumerate(factors):
         if isinstance(factor, e.FloorDiv):
             rest = (p.fitted(dtype, x) for x in (*factors[:n], *factors[n + 1 :]))
-            others: Any = prod(rest, start=p.const(1, dtype))  # type: ignore[call-overload]
+            others = p.product_of(rest, p.const(1, dtype))
             needed = p.ceildiv(loop.extent, others)
             is_rounded_up = _is_same(p.fitted(dtype, factor), needed)
             if is_rounded_up and can_prove(p.greater(others, p.const(0, dtype))):
