@@ -11,10 +11,11 @@ RULES, first that fits:    flash_attention  softmax(Q K^T) V of halves, on tenso
                            fallback         a thread for each element, or for a vector of them
 
 By TVM's names, for `ApplyDefaultSchedule`: `Attention`, `Matmul` (on tensor cores where they
-multiply its dtype; float32, which they round to tf32, with `tf32=True` only), `GEMV`, `LowBatchGEMV`, `Reduction`,
-`GeneralReduction` and `RMSNorm` (rows), `Transpose`, `Fallback`. `WarpgroupMatmul` (products of
-halves by `wgmma` on sm_90a; with `loads="tma"` its tiles come as boxes of tensor maps) is checked
-by simulation and offline compilation, not yet on a GPU: it applies only where it is named.
+multiply its dtype; float32, which they round to tf32, with `tf32=True` only), `GEMV`,
+`LowBatchGEMV`, `Reduction`, `GeneralReduction` and `RMSNorm` (rows), `Transpose`, `Fallback`.
+`WarpgroupMatmul` (products of halves by `wgmma` on sm_90a; with `loads="tma"` its tiles come as
+boxes of tensor maps) is checked by simulation and offline compilation, not yet on a GPU: it applies
+only where it is named.
 """
 
 from __future__ import annotations

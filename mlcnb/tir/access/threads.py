@@ -15,7 +15,7 @@ from functools import lru_cache, reduce
 from typing import Any
 
 from mlcnb.arith import Analyzer
-from mlcnb.arith.isl import ask, first_point, image, library, read_set, smallest
+from mlcnb.arith.isl import ask, first_point, image, is_missing, library, read_set, smallest
 from mlcnb.arith.presburger import Translator
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
@@ -332,6 +332,8 @@ def strange_read(kernel: s.Stmt, axes: int, memories: Iterable[Var]) -> Strange 
 
     kernel: launches that many axes first.
     """
+    if is_missing():
+        return None
     known = Relations.inside(Reading(kernel))
     accesses = known.accesses()
     for data in memories:

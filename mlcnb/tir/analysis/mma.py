@@ -4,13 +4,14 @@
 | --- | --- | --- | --- |
 | float16, bfloat16 | float32 | m16n8k16 | mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 |
 | int8 | int32, which wrap around | m16n8k32 | mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 |
-| float32, rounded to tf32 | float32 | m16n8k8 | mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 |
+| float32 as tf32 | float32 | m16n8k8 | mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 |
 
-What float32 loses on its way into tensor cores is said once, by `as_tf32`: 13 of 23 bits behind the
-point are rounded off (`cvt.rna.tf32.f32`), so that products are exact to 2^-11 of each operand.
+What float32 loses on its way into tensor cores is said once, by `as_tf32`: 13 of 23 bits behind
+the point are rounded off (`cvt.rna.tf32.f32`), which is up to 2^-11 of each operand.
 
 A register has 32 bits: `lanes` elements that are neighbours along k. Thread t = 4 * group + pair
-holds at place l of its fragment (PTX ISA, "Matrix fragments for mma.m16n8k16", "… m16n8k32")
+holds at place l of its fragment (PTX ISA, "Matrix fragments for mma.m16n8k16", "… m16n8k32",
+"… m16n8k8", where tf32 has one element a register)
 
     A 16 x depth    [group + 8 * (r % 2), lanes * pair + l % lanes + depth / 2 * (r // 2)]
     B depth x 8     [lanes * pair + l % lanes + depth / 2 * r, group]          r = l // lanes
@@ -18,7 +19,6 @@ holds at place l of its fragment (PTX ISA, "Matrix fragments for mma.m16n8k16", 
 
 `ldmatrix` moves matrices of 8 rows of 16 bytes: a thread gets `lanes` neighbours of a row of each.
 What it turns on the way are pairs of bytes, so only elements of two bytes can be turned.
-(PTX ISA, "Matrix Fragments for mma.m16n8k8": of tf32 a register is one element.)
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
     mma_store_16x16_f32_global_        C in memory
     mma_ldmatrix_i8_a, …_b_trans       tiles of 16 x 32 bytes: of A (i, k), of B that lies as (j, k)
     mma_i8i8i32                        C += A @ B, two `mma.sync` of 16 x 8 x 32; C is int32
-    mma_ldmatrix_tf32_a, …_b_trans     tiles of 16 x 8 float32: of A (i, k), of B that lies as (j, k)
+    mma_ldmatrix_tf32_a, …_b_trans     tiles of 16 x 8 float32: of A (i, k), of B lying as (j, k)
     mma_load_8x16_tf32_a_trans_shared  … that lie as (k, i) or (k, j), element by element
     mma_tf32tf32f32                    C += A @ B, rounded to tf32, two `mma.sync` of 16 x 8 x 8
 

@@ -20,7 +20,7 @@ _ROUNDED = _code("""
       asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(near) : "f"(__uint_as_float(x)));
       return near;
     }
-""") + "\n\n"
+""")
 
 
 def _mma(form: Form) -> str:
@@ -28,9 +28,10 @@ def _mma(form: Form) -> str:
     short, sums, k = form.given.ptx, form.sums.ptx, form.depth
     kind, held = ("float", "f") if sums == "f32" else ("int", "r")
     c = ", ".join(f'"+{held}"(c[{n}])' for n in range(4))
-    near = "as_tf32" if form.is_rounded else ""
-    given = ", ".join(f'"r"({near}({v}[{n}]))' for v, many in (("x", 4), ("y", 2)) for n in range(many))
-    return _ROUNDED * form.is_rounded + _code(f"""
+    taken = "as_tf32({})" if form.is_rounded else "{}"
+    registers = [*(f"x[{n}]" for n in range(4)), "y[0]", "y[1]"]
+    given = ", ".join(f'"r"({taken.format(r)})' for r in registers)
+    return f"{_ROUNDED}\n\n" * form.is_rounded + _code(f"""
         // the warp's 16 x 8 sums go up by the product of its fragments, 16 x {k} and {k} x 8
         __device__ void mma_{form.shape}_{short}({kind}* c, const void* a, const void* b) {{
           const unsigned* x = (const unsigned*)a;
