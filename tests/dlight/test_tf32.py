@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 import mlcnb as mlc
 from mlcnb import dlight as dl
+from mlcnb import meta_schedule as ms
 from mlcnb import te, tir
 from mlcnb.codegen.cuda import nvrtc
 from mlcnb.codegen.races import races
 from mlcnb.dlight.survey import Survey
 from mlcnb.ir.module import IRModule
-from mlcnb.meta_schedule.schedule_rule import MultiLevelTilingTensorCore
+from mlcnb.meta_schedule import schedule_rule as rules
 from mlcnb.target import Target
 from tests.codegen.test_tf32 import numbers, rounded
 from tests.dlight.test_gpu_rules import ARCHITECTURES, SIM, few
@@ -143,11 +144,11 @@ def test_a_gpu_older_than_tensor_cores_of_float32():
 def test_the_search_is_asked_too():
     func, *_ = of_floats(1, 128, 128, 64, False, False)
     for asked in (False, True):
-        rule = MultiLevelTilingTensorCore(tf32=asked)
-        rule.target = SIM
-        sch = tir.Schedule(func)
-        made = rule.apply(sch, sch.get_block("Y"))
-        assert all(("mma_tf32tf32f32" in str(x.trace)) == asked for x in made)
+        rule = rules.MultiLevelTilingTensorCore(tf32=asked)
+        space = ms.space_generator.PostOrderApply([rule], postprocs=[], mutator_probs=None)
+        ctx = ms.TuneContext(func, target="cuda -arch=sm_80", space_generator=space)
+        made = ctx.generate_design_space()
+        assert made and all(("mma_tf32tf32f32" in str(x.trace)) == asked for x in made)
 
 
 @pytest.mark.slow

@@ -40,6 +40,9 @@ from mlcnb.tir.function import PrimFunc
 BOUNDS = ("prove", "check", "trust")
 #: attribute of a function whose accesses have to be checked while it runs
 CHECKED = "tir.bounds"
+#: its value where the checks are there: in loops that stand for threads, fragments and tiles are
+#: pointers, of which nobody knows the size any more
+DONE = "done"
 #: instructions that get pointers
 _TOLD = ("tir.ptx_cp_async", "tir.ptx_cp_async_bulk", "tir.ptx_ldmatrix")
 _TRUST = 'compile with bounds="trust" if you know better'

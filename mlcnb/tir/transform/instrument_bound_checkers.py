@@ -20,7 +20,7 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.access.inside import open_axes as not_proved
 from mlcnb.tir.access.read import read
 from mlcnb.tir.analysis.bulk import BULK
-from mlcnb.tir.analysis.safety import CHECKED, span
+from mlcnb.tir.analysis.safety import CHECKED, DONE, span
 from mlcnb.tir.analysis.wrapping import may_wrap
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -39,7 +39,7 @@ _COPIES = (ASYNC_COPY, BULK)
 
 def instrument_bound_checkers(func: PrimFunc) -> PrimFunc:
     """`func` with a check around each index that is not proved, if it is marked."""
-    return checked(func) if CHECKED in func.attrs else func
+    return checked(func) if func.attrs.get(CHECKED, DONE) != DONE else func
 
 
 def checked(func: PrimFunc) -> PrimFunc:
