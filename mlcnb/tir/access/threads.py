@@ -16,20 +16,18 @@ from functools import lru_cache, reduce
 from typing import Any
 
 from mlcnb.arith import Analyzer
-from mlcnb.arith.digits import determined
 from mlcnb.arith.isl import ask, first_point, image, is_missing, library, read_set, smallest
 from mlcnb.arith.presburger import Translator
-from mlcnb.arith.reading import of
-from mlcnb.arith.sum import Bounds
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.apart import names_thread
 from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.relation import Related, Relations
 from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Scope, Under
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import Buffer
 
 
 @dataclass(frozen=True)
@@ -85,9 +83,10 @@ class Threads:
             return True
         key = first, second
         if key not in self._conflicts:
-            asked = first, second, self.extents, self.extents
-            is_possible = not _is_told_apart(*asked, self.grid)
-            self._conflicts[key] = is_possible and not _asked(*asked).is_impossible()
+            apart = a.node is b.node and names_thread(a, self.extents, self.extents, self.grid)
+            self._conflicts[key] = not (
+                apart or _asked(first, second, self.extents, self.extents).is_impossible()
+            )
         return self._conflicts[key]
 
     def meeting(
@@ -104,53 +103,10 @@ class Threads:
         """
         own = {**self.grid, **self.extents} if across else self.extents
         apart, fixed = (self.grid, {}) if across else (self.extents, self.grid)
-        if _is_told_apart(first, second, own, apart, fixed):
+        a, b = first.access, second.access
+        if a.node is b.node and names_thread(a, own, apart, fixed):
             return None
         return _asked(first, second, own, apart, fixed, differing).answer()
-
-
-def _is_told_apart(
-    first: Pending,
-    second: Pending,
-    own: Mapping[Var, PrimExpr],
-    apart: Mapping[Var, PrimExpr],
-    fixed: Mapping[Var, PrimExpr],
-) -> bool:
-    """True where two threads that differ in `apart` make one access, in whichever iterations, at
-    different elements: the threads are digits of its indices.
-
-    own: axes that threads have for themselves; fixed: those that they share.
-    """
-    access, indices = first.access, first.access.indices
-    if access.node is not second.access.node or indices is None:
-        return False
-    known: dict[Var, Bounds] = {}
-    for x in access.scope.around():
-        if not isinstance(x, InLoop):
-            continue
-        if x.var is not None and x.domain is not None and x.var not in fixed:
-            known[x.var] = _ends(x.domain)
-    known |= {v: _ends(e.Range(p.const(0, v.dtype), n)) for v, n in own.items()}
-    here = {var for var, _ in access.scope.values}
-    starts = []
-    for index in indices:
-        base, width = index, 0
-        if isinstance(index, e.Ramp) and p.is_const(index.stride, 1):
-            base, width = index.base, index.dtype.lanes - 1
-        parts = list(walk(base))
-        if base.dtype.lanes != 1 or any(isinstance(n, e.Call | BufferLoad) for n in parts):
-            return False
-        if any(n in here for n in parts if isinstance(n, Var)):
-            return False
-        starts.append((of(base), width))
-    told = determined(starts, known, known)
-    return all(v in told or p.is_const(n, 1) for v, n in apart.items())
-
-
-def _ends(domain: e.Range) -> Bounds:
-    """The first and the last number of a range, where they are known."""
-    low, count = p.as_int(domain.min), p.as_int(domain.extent)
-    return low, None if low is None or count is None else low + count - 1
 
 
 def _asked(*given: Any) -> _Question:
