@@ -140,7 +140,7 @@ def tensor_cores(
     if form is None:
         return no("operands and sum are no halves and float32, nor int8 and int32")
     if form.is_rounded and not tf32:
-        return no("float32 is rounded to tf32 where that is asked for: gpu.Matmul(tf32=True)")
+        return no("float32 is rounded to tf32 only by gpu.Matmul(tf32=True)")
     if not copies_asynchronously(target):
         return no("the GPU is older than sm_80: no asynchronous copies, no products of 16 x 8 x 16")
     lengths = [product([anchor.extents[n] for n in side]) or 0 for side in axes[1:]]
