@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any
 
 from mlcnb.arith import Analyzer
-from mlcnb.arith.isl import ask, first_point, image, is_missing, library, read_set, smallest
+from mlcnb.arith.isl import ask, first_point, read_set
 from mlcnb.arith.presburger import Translator
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
@@ -24,10 +24,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.apart import names_thread
-from mlcnb.tir.access.read import Reading
-from mlcnb.tir.access.relation import Related, Relations
 from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Scope, Under
-from mlcnb.tir.buffer import Buffer
 
 
 @dataclass(frozen=True)
@@ -316,59 +313,3 @@ def any_conflict(threads: Threads, before: Iterable[Pending], now: Iterable[Pend
     """True if one of the accesses conflicts with one of those before."""
     now = list(now)
     return any(threads.conflict(a, b) for a in before for b in now)
-
-
-@dataclass(frozen=True)
-class Strange:
-    """A read of what only other threads have filled: the buffer, the element, who reads, who
-    filled it (by the axes of the threads, in order).
-    """
-
-    buffer: Buffer
-    index: tuple[int, ...]
-    reader: tuple[int, ...]
-    writer: tuple[int, ...]
-
-
-def strange_read(kernel: s.Stmt, axes: int, memories: Iterable[Var]) -> Strange | None:
-    """A read of memory that each thread has for itself, at an element that another one fills and
-    the reader never does; None where none is proved.
-
-    kernel: launches that many axes first.
-    """
-    if is_missing():
-        return None
-    known = Relations.inside(Reading(kernel))
-    accesses = known.accesses()
-    for data in memories:
-        found = _strange([a for a in accesses if a.buffer.data is data], axes)
-        if found is not None:
-            return found
-    return None
-
-
-def _strange(accesses: Sequence[Related], axes: int) -> Strange | None:
-    buffer = accesses[0].buffer
-    if not all(a.exact and a.buffer is buffer for a in accesses):
-        return None
-    reads = [_by_thread(a, axes) for a in accesses if not a.is_write]
-    first, *rest = (_by_thread(a, axes) for a in accesses if a.is_write)
-
-    def asked() -> Any:
-        filled = reduce(lambda a, b: a.union(b), rest, first)
-        missing = [r.subtract(filled).intersect_range(filled.range()) for r in reads]
-        return filled, next((m for m in missing if not m.is_empty()), None)
-
-    filled, missing = ask(asked) or (None, None)
-    if filled is None or missing is None:
-        return None
-    pair = smallest(missing)
-    return Strange(
-        buffer, pair.second, pair.first, image(filled.reverse(), pair.parameters, pair.second)
-    )
-
-
-def _by_thread(access: Related, axes: int) -> Any:
-    """The elements that each thread touches."""
-    relation, kind = access.relation, library().dim_type.in_
-    return relation.project_out(kind, axes, relation.dim(kind) - axes)
