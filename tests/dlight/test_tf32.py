@@ -145,7 +145,9 @@ def test_the_search_is_asked_too():
     func, *_ = of_floats(1, 128, 128, 64, False, False)
     for asked in (False, True):
         rule = rules.MultiLevelTilingTensorCore(tf32=asked)
-        space = ms.space_generator.PostOrderApply([rule], postprocs=[], mutator_probs=None)
+        space = ms.space_generator.PostOrderApply(
+            sch_rules=[rule], postprocs=[], mutator_probs=None
+        )
         ctx = ms.TuneContext(func, target="cuda -arch=sm_80", space_generator=space)
         made = ctx.generate_design_space()
         assert made and all(("mma_tf32tf32f32" in str(x.trace)) == asked for x in made)
