@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.arith.isl import is_missing
 from mlcnb.codegen.races import Race
 from mlcnb.machine.warp import LANES
 from mlcnb.observe.gpu import GpuKernel, GpuReport
@@ -52,6 +53,8 @@ def report(r: GpuReport) -> list[Part]:
 
 
 def _correct(r: GpuReport) -> list[Part]:
+    if is_missing():
+        return [Line("races and bounds are not looked at: pip install islpy", "error")]
     parts: list[Part] = []
     for race in r.races[:4]:
         parts += card(race)

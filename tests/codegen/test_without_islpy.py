@@ -126,6 +126,16 @@ def test_who_asks_for_a_proof_is_told_what_is_missing():
     """)
 
 
+def test_a_report_says_what_it_does_not_know():
+    out = run("""
+        from tests.codegen.gpu_programs import PROGRAMS
+
+        print(mlc.observe.gpu_report(PROGRAMS["matmul_tiled"]().schedule))
+    """)
+    assert "races and bounds are not looked at: pip install islpy" in out
+    assert "proved" not in out and "predicted" in out
+
+
 def test_a_refused_step_stays_refused():
     """isl is asked for a second opinion; without it the rules have the last word."""
     run("""
