@@ -87,8 +87,8 @@ def choose_pixels(width: int, height: int, chunks: int, target: Target) -> tuple
 
     Tall and one vector wide where the weights are more than the pixels (and a multiply-add can
     broadcast an operand from memory), two vectors wide where it is the pixels that should be read
-    few times. Also whether a tile runs over the ends of rows; None where no tile fits well and
-    there are too few chunks to run in parallel instead.
+    few times. Also whether a tile runs over the ends of rows; None where chunks are odd, and no
+    operand comes from memory.
     """
     lanes, registers = target.lanes("float32"), target.vector_registers
     broadcasts = "avx512f" in target.features
@@ -100,8 +100,6 @@ def choose_pixels(width: int, height: int, chunks: int, target: Target) -> tuple
         rows = max(r for r in range(1, most + 1) if pixels % r == 0)
         if 4 * rows >= 3 * min(most, width * height):
             return Tile(rows, vectors, True), pixels > width
-    if chunks // vectors < ENOUGH:
-        return None
     return Tile(-(-pixels // -(-pixels // most)), vectors, False), True
 
 
