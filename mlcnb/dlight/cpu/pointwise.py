@@ -26,7 +26,7 @@ from mlcnb.dlight.cpu.blocked_window import (
     prefetch_weights,
 )
 from mlcnb.dlight.cpu.elementwise import spread
-from mlcnb.dlight.cpu.tiles import choose_pixels
+from mlcnb.dlight.cpu.tiles import choose_pixels, steady_loads
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
@@ -66,7 +66,9 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     sch.unroll(px_1)
     sch.unroll(oc_1)
     sch.vectorize(c)
-    prefetch_weights(sch, anchor, reduce[-1])  # of the inner channels, where they are in blocks
+    inner = reduce[-1]  # of the inner channels, where they are in blocks
+    steady_loads(sch, inner, tile.rows * tile.vectors, target)
+    prefetch_weights(sch, anchor, inner, target)
     spread(sch, outer if tile.even else outer[:-1], anchor.work)
     return True
 
