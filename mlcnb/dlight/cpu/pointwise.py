@@ -8,28 +8,16 @@ for n, oc, oh, ow, c, ic, i in …:               for n_oc_0 in T.parallel(…):
                                                             for px_1, oc_1, c: acc += …
                                                         y[…, px // 7, px % 7, …] = acc + bias
 
-                                                for n_px_0 in T.parallel(…):
-                                         or         x_1 = pixels of a tile, side by side
-                                                    for oc_0 in range(16):
-                                                        acc = 6 x 2 vectors, in registers
-                                                        …
-
 With strides, the pixels that are used are copied first, to lie side by side.
 
 Rows and columns of the image become one axis, so that tiles need not fit its rows: 7 x 7 pixels are
 25 and 24. The more pixels in a tile, the fewer times the weights are read; where there are more
 weights than pixels a tile is one vector of channels wide, else two. Weights that are read once in a
 run come from memory: they are asked for early.
-
-Channels of the image lie in blocks, each an image apart from the next: a tile reads a few lines of
-each, and each time waits for the first. Where the multiply-adds of a block take not much longer
-than that, tiles of pixels are outermost, and the weights are read again for each of them: those lie
-in a row, and come as fast as they are used.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from mlcnb.dlight.cpu.blocked_window import (
@@ -37,19 +25,12 @@ from mlcnb.dlight.cpu.blocked_window import (
     is_blocked_window,
     prefetch_weights,
 )
-from mlcnb.dlight.cpu.blocking import NEXT_LINE
 from mlcnb.dlight.cpu.elementwise import spread
-from mlcnb.dlight.cpu.tiles import ENOUGH, Tile, choose_pixels
-from mlcnb.dlight.decide import either
+from mlcnb.dlight.cpu.tiles import choose_pixels, steady_loads
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
-
-#: the part of its multiply-adds' time that a tile may wait for pixels
-WAITS = 0.1
-#: times that a tile reads its pixels from which on they are copied; parts for each thread then
-OFTEN, ENOUGH_PARTS = 4, 4
 
 
 def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -59,29 +40,23 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     if not is_pointwise(anchor) or survey.before(anchor) or not survey.keeps_shape(anchor):
         return False
-    images, chunks, height, width = (e or 0 for e in anchor.extents[:4])
+    _, chunks, height, width = (e or 0 for e in anchor.extents[:4])
     found = choose_pixels(width, height, chunks, target)
     if found is None:
         return False
     tile, over_rows = found
-    first = either("pixels outermost", waits_for_pixels(anchor, tile, target))
-    if not (tile.even or first) and chunks // tile.vectors < ENOUGH:
-        return False  # too few channels to run in parallel instead
-    parts = images * -(-height * width // tile.rows)
-    copies = first and copied(parts, chunks // tile.vectors, target)
-    if not copies and (image := strided_image(anchor)) is not None:
+    if (image := strided_image(anchor)) is not None:
         gathered(sch, anchor, image)
     last = fuse_epilogue(sch, anchor, survey.after(anchor))
     if over_rows:
         fuse_pixels(sch, anchor, last, width)
-    copy = side_by_side(sch, anchor) if copies else None
     loops, steps = sch.get_loops(anchor.handle), len(anchor.reduced())
     (n, oc, *oh, px, c), reduce = loops[:-steps], loops[-steps:]
     oc_0, oc_1 = sch.split(oc, [None, tile.vectors])
     px_0, px_1 = sch.split(px, [None, tile.rows])
-    outer = [n, *oh, px_0, oc_0] if first else [n, oc_0, *oh, px_0]
+    outer = [n, oc_0, *oh, px_0]
     sch.reorder(*outer, *reduce, px_1, oc_1, c)
-    sch.reverse_compute_at(last, outer[-1])
+    sch.reverse_compute_at(last, px_0)
     start = sch.decompose_reduction(anchor.handle, reduce[0])
     for block in (start, last):
         *inner, lane = sch.get_loops(block)[len(outer) :]
@@ -91,51 +66,11 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     sch.unroll(px_1)
     sch.unroll(oc_1)
     sch.vectorize(c)
-    if copy is not None:
-        sch.compute_at(copy, px_0)
-        sch.vectorize(sch.get_loops(copy)[-1])
-    if not first:
-        prefetch_weights(sch, anchor, reduce[-1])  # of the inner channels, which are in blocks
-    spread(sch, outer[:-1] if copies or not (first or tile.even) else outer, anchor.work)
+    inner = reduce[-1]  # of the inner channels, where they are in blocks
+    steady_loads(sch, inner, tile.rows * tile.vectors, target)
+    prefetch_weights(sch, anchor, inner, target)
+    spread(sch, outer if tile.even else outer[:-1], anchor.work)
     return True
-
-
-def waits_for_pixels(anchor: BlockInfo, tile: Tile, target: Target) -> bool:
-    """Whether tiles that read the image again for each of their columns would wait for it: for the
-    first line of each block of channels, from the first cache that holds an image."""
-    _, chunks, height, width, lanes = (e or 0 for e in anchor.extents[:5])
-    depth = math.prod(e or 0 for e in anchor.reduced())
-    if 4 * depth * chunks * lanes > target.caches[2] // 2:
-        return False  # weights from memory, again and again
-    image = 4 * depth * height * width
-    late = next((n for n, size in enumerate(target.caches) if 2 * image <= size), -1)
-    again = 1 - tile.vectors / chunks
-    step = lanes * tile.rows * tile.vectors / target.multiply_adds
-    return again * NEXT_LINE[late] > WAITS * step
-
-
-def copied(parts: int, passes: int, target: Target) -> bool:
-    """Whether each tile copies its pixels: where they are read several times, and there are tiles
-    enough for the threads without cutting the channels too."""
-    enough = target.num_cores == 1 or parts >= ENOUGH_PARTS * target.num_cores
-    return either("pixels copied", passes >= OFTEN and enough)
-
-
-def side_by_side(sch: Schedule, anchor: BlockInfo) -> Any:
-    """The block that copies what a tile reads of the image: pixels of a block of channels, then
-    those of the next."""
-    height, width = anchor.extents[2:4]
-    image = strided_image(anchor)
-    image = _image(anchor, height, width) if image is None else image
-    copy = sch.reindex(anchor.handle, ("read", image))
-
-    def blocked(n: Any, *index: Any) -> Any:
-        *pixels, outer, kh, kw, inner = index
-        return n, outer, kh, kw, *pixels, inner
-
-    sch.transform_layout(anchor.handle, ("read", image), blocked)
-    sch.transform_block_layout(copy, blocked)
-    return copy
 
 
 def is_pointwise(block: BlockInfo) -> bool:

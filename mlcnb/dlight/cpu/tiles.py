@@ -21,6 +21,8 @@ ENOUGH = 8
 #: what comes from L2 or L3 in a cycle, one behind the other: so many bytes, or this part of a
 #: vector if that is more
 NEXT_BYTES, NEXT_VECTOR = 12, 0.375
+#: cycles in which a line comes from the last cache
+FAR = 100
 
 
 class Tile(NamedTuple):
@@ -34,6 +36,21 @@ class Tile(NamedTuple):
 def vector_reads(target: Target, lanes: int) -> float:
     """Multiply-adds of vectors in the time in which one of `lanes` float32 comes from L2 or L3."""
     return target.multiply_adds / max(NEXT_BYTES / (4 * lanes), NEXT_VECTOR)
+
+
+def steady_loads(sch: Schedule, channel: Any, products: int, target: Target) -> None:
+    """Write out the loop over the channels of a block, each step so many products of vectors, where
+    a block takes less time than a line from far away.
+
+    A load then goes from block to block by one stride, which hardware learns, load by load. In a
+    loop it goes through a block and jumps: lines of the next one are asked for when it has begun.
+    Where one element of a register can be multiplied, LLVM would load the whole block, into
+    registers that a tile has not left.
+    """
+    lanes = target.lanes("float32")
+    is_block = as_int(sch.get(channel).extent) == lanes
+    if is_block and "neon" not in target.features and lanes * products / target.multiply_adds < FAR:
+        sch.unroll(channel)
 
 
 def overlap(sch: Schedule, *loops: Any) -> None:
@@ -87,8 +104,8 @@ def choose_pixels(width: int, height: int, chunks: int, target: Target) -> tuple
 
     Tall and one vector wide where the weights are more than the pixels (and a multiply-add can
     broadcast an operand from memory), two vectors wide where it is the pixels that should be read
-    few times. Also whether a tile runs over the ends of rows; None where chunks are odd, and no
-    operand comes from memory.
+    few times. Also whether a tile runs over the ends of rows; None where no tile fits well and
+    there are too few chunks to run in parallel instead.
     """
     lanes, registers = target.lanes("float32"), target.vector_registers
     broadcasts = "avx512f" in target.features
@@ -100,6 +117,8 @@ def choose_pixels(width: int, height: int, chunks: int, target: Target) -> tuple
         rows = max(r for r in range(1, most + 1) if pixels % r == 0)
         if 4 * rows >= 3 * min(most, width * height):
             return Tile(rows, vectors, True), pixels > width
+    if chunks // vectors < ENOUGH:
+        return None
     return Tile(-(-pixels // -(-pixels // most)), vectors, False), True
 
 
