@@ -144,7 +144,7 @@ def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target, skips: boo
         sch.unroll(ow_0)
         sch.unroll(reduce[2])
     if depth >= WINDOW:
-        steady_loads(sch, reduce[-1], rows * vectors, target)
+        steady_loads(sch, reduce[-1], (rows, vectors), target)
     prefetch_weights(sch, anchor, reduce[-1], target)
     spread(sch, [n, oc_0, oh], anchor.work)
 

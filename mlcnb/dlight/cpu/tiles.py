@@ -38,19 +38,21 @@ def vector_reads(target: Target, lanes: int) -> float:
     return target.multiply_adds / max(NEXT_BYTES / (4 * lanes), NEXT_VECTOR)
 
 
-def steady_loads(sch: Schedule, channel: Any, products: int, target: Target) -> None:
-    """Write out the loop over the channels of a block, each step so many products of vectors, where
-    a block takes less time than a line from far away.
+def steady_loads(sch: Schedule, channel: Any, tile: tuple[int, int], target: Target) -> None:
+    """Write out the loop over the channels of a block, where a block takes less time than a line
+    from far away; tile: rows and vectors whose products each step adds.
 
     A load then goes from block to block by one stride, which hardware learns, load by load. In a
     loop it goes through a block and jumps: lines of the next one are asked for when it has begun.
-    Where one element of a register can be multiplied, LLVM would load the whole block, into
-    registers that a tile has not left.
+    Not where LLVM would hold more of the image than a tile leaves registers for: all of a block,
+    where an element of it can be multiplied; broadcasts of later steps, where each has but one use.
     """
-    lanes = target.lanes("float32")
-    is_block = as_int(sch.get(channel).extent) == lanes
-    if is_block and "neon" not in target.features and lanes * products / target.multiply_adds < FAR:
-        sch.unroll(channel)
+    lanes, (rows, vectors) = target.lanes("float32"), tile
+    is_short = lanes * rows * vectors / target.multiply_adds < FAR
+    has_room = vectors > 1 or 2 * rows <= target.vector_registers
+    if is_short and has_room and "neon" not in target.features:
+        if as_int(sch.get(channel).extent) == lanes:
+            sch.unroll(channel)
 
 
 def overlap(sch: Schedule, *loops: Any) -> None:

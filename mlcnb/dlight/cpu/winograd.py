@@ -162,7 +162,7 @@ def _product(sch: Schedule, product: Any, at: Any, pieces: Pieces, target: Targe
     for loop in (lane, channel, begun[-1]):
         sch.vectorize(loop)
     if not pieces.whole_rows:
-        steady_loads(sch, inner, math.prod(pieces.registers) * pieces.vectors, target)
+        steady_loads(sch, inner, (math.prod(pieces.registers), pieces.vectors), target)
     return inner if pieces.whole_rows else eps
 
 
