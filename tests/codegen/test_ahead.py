@@ -96,9 +96,9 @@ def test_the_least_number_by_minus_one_is_not_divided_ahead():
 def test_no_loop_inside_divides():
     """A sum over channels, at places that come from one loop over rows and columns of any size."""
     h, w = te.var("h", "int64"), te.var("w", "int64")
-    x = te.placeholder((16, h, w), name="X")
+    x = te.placeholder((16, w, h), name="X")
     k = te.reduce_axis((0, 16), "k")
-    y = te.compute((h, w), lambda i, j: te.sum(x[k, i, j], axis=k), name="Y")
+    y = te.compute((h, w), lambda i, j: te.sum(x[k, j, i], axis=k), name="Y")
     sch = tir.Schedule(te.create_prim_func([x, y]))
     i, j, k = sch.get_loops(sch.get_block("Y"))
     sch.parallel(sch.fuse(i, j))
@@ -108,7 +108,7 @@ def test_no_loop_inside_divides():
     loops = re.split(r"^loop\d+:", body, flags=re.M)
     assert len(loops) == 3
     assert divisions.search(loops[1]) and not divisions.search(loops[2])
-    data = np.random.default_rng(0).standard_normal((16, 5, 7)).astype("float32")
+    data = np.random.default_rng(0).standard_normal((16, 7, 5)).astype("float32")
     found = np.zeros((5, 7), "float32")
     mlc.compile(sch.mod, schedule=None)(data, found)
-    np.testing.assert_allclose(found, data.sum(0), rtol=1e-5)
+    np.testing.assert_allclose(found, data.sum(0).T, rtol=1e-5)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlcnb.codegen.llvm.emit.index import DIVISIONS, division_key, index, nonnegative
-from mlcnb.core.node import Node, walk
+from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.functor import bound
@@ -37,16 +37,17 @@ def loop_body(em: Emitter, body: s.Stmt) -> None:
         inside = {v for n in walk(body) for v in bound(n)}
         f.is_ahead = True
         for x in walk(body):  # the parts of an expression come before it
-            if _is_ready(em, x, inside) and (found := division_key(x)) not in f.divided:
-                f.divided[found] = index(em, x)
+            if isinstance(x, DIVISIONS) and _is_ready(em, x, inside):
+                found = division_key(x)
+                f.divided[found] = f.divided.get(found) or index(em, x)
         f.is_ahead = False
     em.stmt(body)
     f.divided = before
 
 
-def _is_ready(em: Emitter, x: Node, inside: set[e.Var]) -> bool:
-    """Whether it is a division of which all is known, and that nothing but zero can stop."""
-    if not isinstance(x, DIVISIONS) or isinstance(x.b, e.IntImm) or division_key(x) is None:
+def _is_ready(em: Emitter, x: e.FloorDiv | e.FloorMod, inside: set[e.Var]) -> bool:
+    """Whether all of a division is known, and nothing but zero can stop it."""
+    if isinstance(x.b, e.IntImm) or division_key(x) is None:
         return False
     variables = [v for v in walk(x) if isinstance(v, e.Var)]
     known = all(v in em.f.env and em.f.env[v][1] and v not in inside for v in variables)
