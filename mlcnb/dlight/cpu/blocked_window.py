@@ -143,7 +143,7 @@ def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target, skips: boo
         sch.annotate(reduce[0], SKIP_PADDING, True)
         sch.unroll(ow_0)
         sch.unroll(reduce[2])
-    if depth >= WINDOW:
+    elif depth >= WINDOW:
         steady_loads(sch, reduce[-1], (rows, vectors), target)
     prefetch_weights(sch, anchor, reduce[-1], target)
     spread(sch, [n, oc_0, oh], anchor.work)

@@ -13,7 +13,8 @@ With strides, the pixels that are used are copied first, to lie side by side.
 Rows and columns of the image become one axis, so that tiles need not fit its rows: 7 x 7 pixels are
 25 and 24. The more pixels in a tile, the fewer times the weights are read; where there are more
 weights than pixels a tile is one vector of channels wide, else two. Weights that are read once in a
-run come from memory: they are asked for early.
+run come from memory: they are asked for early, where a vector is a line. A block of channels that
+takes less time than a line from far away is written out (`tiles.steady_loads`).
 """
 
 from __future__ import annotations
