@@ -93,7 +93,8 @@ def compile(
             refused) or "trust" (nothing is looked at: a wrong index ends the process). What
             certainly leaves its buffer is refused by both "check" and "prove". On a CPU the same is
             asked of the rounds of parallel loops: two that certainly race are refused, and where
-            nothing is proved they run one after the other, or are refused by "prove".
+            nothing is proved they run one after the other, or are refused by "prove". On a GPU
+            threads that certainly race are refused.
         exec_mode: TVM's "bytecode" or "compiled"; a graph is native code here in both.
         specialize: of a model with open sizes, how many sets of sizes that are met often are
             compiled for themselves, in the background (`mlcnb.runtime.versions`); 0: none.
@@ -101,7 +102,8 @@ def compile(
     Raises:
         TargetError: a target that programs are not made for.
         WellFormedError: an access that leaves its buffer, or memory that is not the function's own.
-        DataRaceError: two rounds of a parallel loop touch one element, and nothing orders them.
+        DataRaceError: two rounds of a parallel loop, or two threads of a GPU, touch one element,
+            and nothing orders them.
         MLCError: what is in the module cannot be compiled, saying what and where.
     """
     where = Target(target or Target.current() or "llvm")
@@ -139,7 +141,8 @@ def compile(
             module = _timed(timings, "graph passes", _lower_graph, *given)
         if schedule == "default" and in_use.current() is not None:
             module = _timed(timings, "tuning records", _apply_records, module, where)
-        kernels = _timed(timings, "kernels", _kernels, module, where, schedule, workers)
+        trusted = bounds == "trust"
+        kernels = _timed(timings, "kernels", _kernels, module, where, schedule, workers, trusted)
     release_freed()
     made = Executable(module, kernels, where, timings)
     if specialize > 0 and where.is_cpu and isinstance(module[made.entry], Function):
@@ -325,11 +328,14 @@ def _default_rule(target: Target) -> Any:
     return schedule_gpu
 
 
-def _kernels(mod: IRModule, target: Target, schedule: Any, workers: Workers) -> dict[str, Any]:
+def _kernels(
+    mod: IRModule, target: Target, schedule: Any, workers: Workers, trusted: bool
+) -> dict[str, Any]:
     """Every PrimFunc of the module, compiled."""
     funcs = {v.name_hint: f for v, f in mod.items() if isinstance(f, PrimFunc)}
     rule = _default_rule(target) if schedule == "default" else schedule
     later = never_called(mod)
     with progress_bar("compiling kernels", len(funcs) - len(later)) as bar:
         host = {"symbols": threads.symbols(), "workers": workers, "later": later}
+        host["trusted"] = trusted
         return backend_of(target.kind).build(funcs, target, rule, bar.update, **host)

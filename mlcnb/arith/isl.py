@@ -11,9 +11,11 @@ objects on. `presburger` writes expressions and conditions as such text.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from mlcnb.core.errors import MissingDependencyError
@@ -56,6 +58,26 @@ def library() -> Any:
             hint="pip install islpy",
         ) from error
     return islpy
+
+
+@cache
+def is_missing() -> bool:
+    """True where islpy is not installed, which is said once: nothing is proved then that needs it.
+
+    For who asks isl unasked, of any program: what is not proved is done with more care (a barrier
+    more, a check in the kernel, a step refused), or is not looked for (races). Whom a person asks
+    calls `library`, which says it as an error.
+    """
+    try:
+        library()
+    except MissingDependencyError:
+        warnings.warn(
+            "islpy is not installed: no races of threads are looked for; what only isl proves is "
+            "refused, checked in kernels or waited for (pip install islpy)",
+            stacklevel=2,
+        )
+        return True
+    return False
 
 
 def context() -> Any:
@@ -110,7 +132,11 @@ def _is_spent(error: Exception) -> bool:
 
 
 def ask(question: Callable[[], T], operations: int = QUESTION) -> T | None:
-    """The answer to a question to isl, None where it takes more operations or isl fails."""
+    """The answer to a question to isl, None where it takes more operations, isl fails or is not
+    there.
+    """
+    if is_missing():
+        return None
     try:
         with within(operations):
             return question()

@@ -68,8 +68,9 @@ class Backend(Protocol):
             target: of the backend's kind.
             schedule: (func, target) -> Schedule, PrimFunc or None; what makes a function fast.
             progress: called with the part of a kernel that was done: 1 in all for each.
-            host: `symbols` and `workers` of the process, for a backend that compiles for it, and
-                `later`, the functions that nobody is going to call.
+            host: `symbols` and `workers` of the process, for a backend that compiles for it,
+                `later`, the functions that nobody is going to call, and `trusted`, True where
+                nothing is to be looked at (`bounds="trust"`).
 
         Raises:
             CodegenError: a function that cannot become code.

@@ -25,6 +25,7 @@ from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from mlcnb.arith.isl import library
 from mlcnb.codegen.alike import decides, leaves_the_same
 from mlcnb.codegen.arrivals import Arrivals
 from mlcnb.codegen.interp.launching import on_threads, runs_on_threads
@@ -178,7 +179,9 @@ def races(func: PrimFunc) -> tuple[Race, ...]:
     Raises:
         PassError: its threads cannot run it (a barrier would have to stand where not all come by),
             or copies in bulk are not proved to be ordered by their barriers.
+        MissingDependencyError: islpy is not installed.
     """
+    library()
     if func not in _known:
         program = _as_threads(func)
         found = [r for kernel in kernels_in(program.body) for r in _Finder(program, kernel).races()]

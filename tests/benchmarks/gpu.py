@@ -84,13 +84,36 @@ def by_warpgroups(n: int, m: int, k: int, loads: str = "cp.async") -> Work:
     return replace(made, name=f"{made.name} by {by}", exact=exact, options=options)
 
 
+def rounded(n: int, m: int, k: int) -> Work:
+    """A product of float32 rounded to tf32, by both; compared with one in float64."""
+    import torch
+
+    def peer(x: Any, w: Any) -> Any:
+        asked = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            return x @ w
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = asked
+
+    exact: Make = lambda x, w: x.double() @ w.double()
+    made = product(n, m, k)
+    return replace(made, name=f"{made.name} by tf32", peer=peer, exact=exact, tolerance=2e-3,
+                   options={"schedule": by_rule(dl.gpu.Matmul(tf32=True))})  # fmt: skip
+
+
 def warpgroups(loads: str) -> Callable[[Any, Any], Any]:
     """The schedules of `WarpgroupMatmul`, which no default takes."""
+    return by_rule(dl.gpu.WarpgroupMatmul(loads=loads))
+
+
+def by_rule(rule: Any) -> Callable[[Any, Any], Any]:
+    """The schedules of a rule that is named."""
 
     def schedule(func: Any, target: Any) -> Any:
-        made = dl.gpu.WarpgroupMatmul(loads=loads).apply(func, target)
+        made = rule.apply(func, target)
         if made is None:
-            raise AssertionError("WarpgroupMatmul does not take the product")
+            raise AssertionError(f"{rule} does not take the product")
         return made
 
     return schedule
@@ -105,6 +128,8 @@ def works() -> Iterator[Work]:
         yield product(n, n, n)
     for n in (1024, 2048, 4096):
         yield product(n, n, n, "float16")
+    for n in (1024, 2048, 4096):
+        yield rounded(n, n, n)
     if torch.cuda.get_device_capability() == (9, 0):
         for n in (2048, 4096, 8192):
             yield by_warpgroups(n, n, n)

@@ -25,6 +25,7 @@ from tests.codegen.test_races import (
     written,
 )
 from tests.tir.programs import FUZZ
+from tests.tir.schedule.programs import elementwise
 
 THREADS = [name for name in LOOPS if name != "parallel"]
 
@@ -73,18 +74,38 @@ RACING = {
 
 @pytest.mark.parametrize("name", RACING)
 def test_every_way_of_writing_it(name):
-    """The interpreter and the analysis name it; the simulation does not run it."""
+    """The interpreter and the analysis name it; no GPU runs it, simulated or not."""
     func = parsed(RACING[name])
     with pytest.raises(DataRaceError):
         run_prim_func(func, arrays())
     assert races(func)[0].element == "B[0]"
-    with pytest.raises(MLCError):
-        mlc.compile(func, target="cuda-sim")
+    for target in ("cuda-sim", "cuda"):
+        with pytest.raises(MLCError):
+            mlc.compile(func, target=target)
 
 
-def test_the_simulation_says_who_and_where():
+def test_who_knows_better_compiles_it():
+    """For a GPU: the simulation would give the numbers of another program."""
+    func = parsed(RACING["lowered"])
+    assert "B[0] += A[t]" in mlc.compile(func, target="cuda", bounds="trust").kernels[0].source
+    with pytest.raises(DataRaceError):
+        mlc.compile(func, target="cuda-sim", bounds="trust")
+
+
+def test_a_rule_of_ones_own_is_looked_at():
+    """What mlcnb's rules make is known; what a person's make is not."""
+    racing, plain = parsed(RACING["block"]), elementwise(8)
+    with pytest.raises(DataRaceError):
+        mlc.compile(plain, target="cuda", schedule=lambda func, target: racing)
+    with pytest.raises(DataRaceError):
+        mlc.compile(racing, target="cuda", schedule="default")
+    assert mlc.compile(plain, target="cuda", schedule="default").kernels[0].source
+
+
+@pytest.mark.parametrize("target", ["cuda-sim", "cuda"])
+def test_it_says_who_and_where(target):
     with pytest.raises(DataRaceError) as error:
-        mlc.compile(parsed(RACING["lowered"]), target="cuda-sim")
+        mlc.compile(parsed(RACING["lowered"]), target=target)
     assert str(error.value) == (
         "data race on B[0] in global memory: nothing orders these two accesses\n"
         "  thread (threadIdx.x = 0) reads it: B[0] = B[0] + A[t]\n"

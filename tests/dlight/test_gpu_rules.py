@@ -200,6 +200,7 @@ def halves(dtype: str, batch: int, rows: int, columns: int, length: int):
         ("float16", 0, 70, 90, 50),
         pytest.param("bfloat16", 3, 33, 16, 40, marks=pytest.mark.slow),
         pytest.param("float16", 1, 64, 64, 32, marks=pytest.mark.slow),
+        ("float16", 0, 16, 40, 32),  # one row of tiles
     ],
 )
 def test_tensor_cores(dtype, batch, rows, columns, length):

@@ -25,7 +25,7 @@ Rules for cuda: 1 function
   passed over      why                                                                 functions
   flash_attention  no attention: it takes the blocks of nn.attention, all sizes known  main
   attention        no attention: it takes the blocks of nn.attention, all sizes known  main
-  tensor_cores     operands and sum are no halves and float32, nor int8 and int32      main
+  tensor_cores     float32 is rounded to tf32 only by gpu.Matmul(tf32=True)            main
   matmul           8 x 128 by 256: a side under 16 leaves too much of a tile empty     main
   gemv             8 rows: it takes 1                                                  main"""
 

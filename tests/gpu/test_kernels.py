@@ -21,7 +21,8 @@ from tests.codegen.test_bulk import ring
 from tests.codegen.test_cuda import KINDS, elementwise
 from tests.codegen.test_wgmma import CASES as DESCRIPTORS
 from tests.codegen.test_wgmma import program as of_descriptors
-from tests.dlight.test_gpu_rules import SHIPPED, copied, halves, product
+from tests.dlight.test_gpu_rules import SHIPPED, byte_product, copied, halves, product
+from tests.dlight.test_tf32 import product as of_tf32
 from tests.dlight.test_wgmma import product as by_warpgroups
 
 pytestmark = pytest.mark.gpu
@@ -100,6 +101,25 @@ def test_large_products(sizes, turned):
 )
 def test_large_products_on_tensor_cores(kind, sizes):
     by_rule(dl.gpu.Matmul, halves(kind, *sizes))
+
+
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize("sizes", [(0, 512, 512, 512), (3, 300, 200, 500), (0, 16, 256, 72)])
+def test_products_of_float32_on_tensor_cores(sizes, turned):
+    """m16n8k8 of tf32: numbers that it rounds to whole ones, so to the last bit."""
+    by_rule(dl.gpu.Matmul(tf32=True), of_tf32(*sizes, *turned), 0.0)
+
+
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize("sizes", [(0, 512, 512, 512), (3, 300, 200, 500), (0, 16, 256, 96)])
+def test_products_of_bytes_on_tensor_cores(sizes, turned):
+    """m16n8k32 of int8, in int32: to the last bit."""
+    func, args, expected = byte_product(*sizes, *turned)
+    sch = dl.gpu.Matmul.apply(func, CUDA)
+    assert sch is not None and "mma_i8i8i32" in str(sch.trace)
+    out = np.full(expected.shape, -7, "int32")
+    mlc.compile(sch, target=CUDA)(*args, out)
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("b_along_k", [False, True])

@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.codegen.arrivals import copies_by_hand
 from mlcnb.codegen.cuda.emit.functions import FIRST_ASSERT
 from mlcnb.codegen.cuda.emit.kernel import CudaSource, emit_kernel, whole_text
 from mlcnb.codegen.cuda.gpu import Device, Gpu, runs_on
 from mlcnb.codegen.cuda.host import HostProgram, why_unbound
 from mlcnb.codegen.cuda.nvrtc import CompiledCuda, Resources, compile_text
 from mlcnb.codegen.kernel import Kernel, scheduled_by, signature_of
+from mlcnb.codegen.races import refuse_races
+from mlcnb.core import above
 from mlcnb.core.errors import CodegenError, DeviceError, ExecutionError
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import Var
@@ -44,7 +47,14 @@ class CudaKernel(Kernel):
 
     is_on_device = True
 
-    def __init__(self, name: str, func: PrimFunc, target: Target, schedule: Any = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        func: PrimFunc,
+        target: Target,
+        schedule: Any = None,
+        looks_for_races: bool = False,
+    ) -> None:
         self.name = name
         self.func = func
         self.signature = signature_of(func, 0)
@@ -52,7 +62,10 @@ class CudaKernel(Kernel):
         self.schedule = schedule
         self.scheduled = scheduled_by(schedule, func)
         check_bound(name, self.scheduled)
-        self.lowered: PrimFunc = lower(self.scheduled)
+        steps = lower(self.scheduled, steps=True)
+        self.lowered: PrimFunc = steps.result
+        if looks_for_races:
+            refuse_races(steps["ThreadSync"].after, copies=copies_by_hand(func))
         assert_gpu_code(self.lowered, GpuLimits.of(target))
         self.host, self.device_functions = split_host_device(self.lowered, identifier(name))
         self.sources: dict[str, CudaSource] = {
@@ -272,14 +285,21 @@ def build(
     target: Target,
     schedule: Schedule | None = None,
     progress: Callable[[float], Any] | None = None,
+    *,
+    trusted: bool = False,
     **_host: Any,
 ) -> dict[str, CudaKernel]:
     """CUDA C++ of PrimFuncs; what they become for a GPU is compiled when it is asked for.
 
+    trusted: nobody looks for races of threads; of kernels that mlcnb's own rules scheduled they are
+    not looked for anyway.
+
     Raises:
         CodegenError: a function that is not bound to threads, or has no form in CUDA C++.
         PassError: a kernel that no GPU of the target can run.
+        DataRaceError: two threads touch an element, one writes it, and nothing orders them.
     """
+    is_ours = schedule is not None and schedule is above.ask("schedules for GPUs")
     made: dict[str, CudaKernel] = {}
     known: dict[str, CudaKernel] = {}
     for name, func in funcs.items():
@@ -288,7 +308,8 @@ def build(
             made[name] = known[meaning].named(name, func)
         else:
             scheduled = schedule(func, target) if schedule else None
-            made[name] = known[meaning] = CudaKernel(name, func, target, scheduled)
+            is_known = trusted or (is_ours and scheduled is not None)
+            made[name] = known[meaning] = CudaKernel(name, func, target, scheduled, not is_known)
         if progress is not None:
             progress(1)
     return made

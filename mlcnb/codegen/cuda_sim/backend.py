@@ -25,6 +25,7 @@ from mlcnb.codegen.llvm import backend as llvm
 from mlcnb.codegen.races import refuse_races
 from mlcnb.core import above
 from mlcnb.target import Target
+from mlcnb.tir.analysis.safety import CHECKED, DONE
 from mlcnb.tir.analysis.verify_gpu_code import GpuLimits, assert_gpu_code
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import Lowering, lower
@@ -114,4 +115,5 @@ def simulated(func: PrimFunc, target: Target) -> PrimFunc:
     steps = lower(func, steps=True)
     refuse_races(steps["ThreadSync"].after, copies=copies_by_hand(func))
     assert_gpu_code(steps.result, GpuLimits.of(target))
-    return threads_to_loops(steps.result)
+    made = threads_to_loops(steps.result)
+    return made.with_attr(CHECKED, DONE) if CHECKED in made.attrs else made

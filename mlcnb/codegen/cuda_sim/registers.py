@@ -182,7 +182,7 @@ def matrix_product(call: e.Call, thread: PrimExpr, lane_var: Var) -> s.Stmt:
     """What one thread does in `mma.sync`: each of its four sums goes up by the products of a row
     and a column.
 
-    Products of halves are summed in float64 and rounded once to float32: what the reference does.
+    Products of floats are summed in float64 and rounded once to float32: what the reference does.
     Real tensor cores keep fewer bits on the way. Those of bytes are summed in int32.
 
     Raises:
@@ -203,8 +203,8 @@ def matrix_product(call: e.Call, thread: PrimExpr, lane_var: Var) -> s.Stmt:
         total: Any = p.cast(_WIDE[sums], BufferLoad(c, (at_c + n,)))
         for k in range(form.depth):
             (t_a, n_a), (t_b, n_b) = form.layout_a(row, k), form.layout_b(k, column)
-            x = BufferLoad(a, (base_a + t_a * own_a + n_a,))
-            y = BufferLoad(b, (base_b + t_b * own_b + n_b,))
+            x = form.taken(BufferLoad(a, (base_a + t_a * own_a + n_a,)))
+            y = form.taken(BufferLoad(b, (base_b + t_b * own_b + n_b,)))
             total = total + p.cast(_WIDE[sums], x) * p.cast(_WIDE[sums], y)
         stores.append(s.BufferStore(c, p.cast(sums, total), (at_c + n,)))
     return s.seq(*stores)

@@ -11,6 +11,7 @@ from mlcnb.codegen.interp.memory import View
 from mlcnb.codegen.interp.numerics import binary
 from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir import expr as e
+from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.mma import FRAGMENTS, Form, neighbours
@@ -268,10 +269,15 @@ class AccessCompiler(ExpressionCompiler):
         form = Form.of(x)
         memory = [self.compile(x.args[n]) for n in FRAGMENTS]
         places = [self.compile(x.args[n + 1]) for n in FRAGMENTS]
-
+        operand = Var("operand", dtype(form.given.dtype))
+        slot, rounded = self.slot(operand), self.compile(form.taken(operand))
         lane = self.lane_slot(x)
 
         def run(f: Frame) -> int:
+            def taken(value: Any) -> Any:
+                f[slot] = value
+                return rounded(f)
+
             zero, one = _as_lane(f, lane, 0), _as_lane(f, lane, 1)
             instructions.matrix_product(
                 form,
@@ -279,6 +285,7 @@ class AccessCompiler(ExpressionCompiler):
                 [at(f) for at in places],
                 [at(one) - at(zero) for at in places],
                 f[lane],
+                taken,
             )
             return 0
 

@@ -60,13 +60,18 @@ def reinterpreted(kind: DType, source: DType) -> Callable[[Any], Any]:
 
 
 def matrix_product(
-    form: Form, memory: Sequence[Any], places: Sequence[int], apart: Sequence[int], thread: int
+    form: Form,
+    memory: Sequence[Any],
+    places: Sequence[int],
+    apart: Sequence[int],
+    thread: int,
+    taken: Callable[[Any], Any],
 ) -> None:
     """What one thread of a warp does in `mma.sync`: its four sums go up by products.
 
     form: the product; memory: the fragments A, B and C as flat arrays; places: where the thread's
     own values begin in each; apart: how far those of neighbouring threads are from each other;
-    thread: its number in the warp.
+    thread: its number in the warp; taken: an operand as the product takes it.
     """
     sums = dtype(form.sums.dtype)
     number: Any = float if sums.is_float else int
@@ -79,7 +84,8 @@ def matrix_product(
         total = number(c[at_c + n])
         for k in range(form.depth):
             (t_a, n_a), (t_b, n_b) = form.layout_a(row, k), form.layout_b(k, column)
-            total += number(a[base_a + own_a * t_a + n_a]) * number(b[base_b + own_b * t_b + n_b])
+            x, y = a[base_a + own_a * t_a + n_a], b[base_b + own_b * t_b + n_b]
+            total += taken(number(x)) * taken(number(y))
         c[at_c + n] = fit(total)
 
 

@@ -201,6 +201,7 @@ def build(
     symbols: Mapping[str, int] | None = None,
     workers: Workers | None = None,
     later: Collection[str] = (),
+    **_host: Any,
 ) -> dict[str, CompiledKernel]:
     """Compile PrimFuncs; equal ones share their code.
 

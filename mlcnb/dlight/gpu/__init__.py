@@ -10,11 +10,12 @@ RULES, first that fits:    flash_attention  softmax(Q K^T) V of halves, on tenso
                            transpose        copies along another axis, by tiles in shared memory
                            fallback         a thread for each element, or for a vector of them
 
-By TVM's names, for `ApplyDefaultSchedule`: `Attention`, `Matmul` (on tensor cores
-where they multiply its dtype), `GEMV`, `LowBatchGEMV`, `Reduction`,
-`GeneralReduction` and `RMSNorm` (rows), `Transpose`, `Fallback`. `WarpgroupMatmul` (products of
-halves by `wgmma` on sm_90a; with `loads="tma"` its tiles come as boxes of tensor maps) is checked
-by simulation and offline compilation, not yet on a GPU: it applies only where it is named.
+By TVM's names, for `ApplyDefaultSchedule`: `Attention`, `Matmul` (on tensor cores where they
+multiply its dtype; float32, which they round to tf32, with `tf32=True` only), `GEMV`,
+`LowBatchGEMV`, `Reduction`, `GeneralReduction` and `RMSNorm` (rows), `Transpose`, `Fallback`.
+`WarpgroupMatmul` (products of halves by `wgmma` on sm_90a; with `loads="tma"` its tiles come as
+boxes of tensor maps) is checked by simulation and offline compilation, not yet on a GPU: it applies
+only where it is named.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from mlcnb.dlight.gpu.flash_attention import flash_attention
 from mlcnb.dlight.gpu.gemv import gemv, low_batch_gemv
 from mlcnb.dlight.gpu.matmul import matmul
 from mlcnb.dlight.gpu.rows import rows
-from mlcnb.dlight.gpu.tensor_cores import tensor_cores
+from mlcnb.dlight.gpu.tensor_cores import tensor_cores, tensor_cores_tf32
 from mlcnb.dlight.gpu.transpose import transpose
 from mlcnb.dlight.gpu.wgmma import wgmma, wgmma_by_boxes
 from mlcnb.dlight.rule import ScheduleRule, first_that_fits, is_scheduled
@@ -63,8 +64,18 @@ class _Warpgroups(ScheduleRule):
         return self if loads == "cp.async" else ScheduleRule(wgmma_by_boxes)
 
 
+class _Products(ScheduleRule):
+    """The rule of `Matmul`, with its option."""
+
+    def __call__(self, tf32: bool = False) -> ScheduleRule:
+        """The rule; tf32: products of float32 go on tensor cores, too, which take 11 of the 24 bits
+        of each operand (relative error up to 2^-11 each; sums are float32).
+        """
+        return ScheduleRule(tensor_cores_tf32, matmul) if tf32 else self
+
+
 Attention = ScheduleRule(flash_attention, attention)
-Matmul = ScheduleRule(tensor_cores, matmul)
+Matmul = _Products(tensor_cores, matmul)
 WarpgroupMatmul = _Warpgroups(wgmma)
 GEMV = ScheduleRule(gemv)
 LowBatchGEMV = ScheduleRule(low_batch_gemv)

@@ -1,4 +1,4 @@
-"""tensor_cores: products and convolutions of halves or bytes on tensor cores, by warps.
+"""tensor_cores: products and convolutions of halves, bytes or (asked for) tf32, by warps.
 
 for i, j, k: C[i, j] += A[i, k] * B[k, j]    blocks of 128 x 128 of C, four warps, each 64 x 64
                                              for k_0: A_shared[128, 32], B_shared[32, 128] = …
@@ -15,6 +15,10 @@ needed. Where rows are no multiple of 4 bytes, it is fetched element by element,
 Bytes (int8, summed in int32) are multiplied 16 x 16 x 32, so that steps are twice as long. Those
 `ldmatrix` does not turn: an operand of which k does not lie side by side is turned by its fetch,
 element by element.
+
+float32 is multiplied 16 x 16 x 8, rounded to tf32 on its way: 11 of 24 bits are left of each
+operand, so no rule does that unasked. `dl.gpu.Matmul(tf32=True)` does (torch: `allow_tf32`). What
+`ldmatrix` would have to turn is loaded element by element, from rows that are 8 banks apart.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ from mlcnb.tir.analysis.mma import FORMS, SIDE, WARP, Form
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.tensor_intrin.ldmatrix import (
+    is_loaded_by_rows,
     is_turned_on_the_way,
     layout_c,
     layout_of,
@@ -56,6 +61,9 @@ from mlcnb.tir.tensor_intrin.ldmatrix import (
 #: bytes that rows of a tile in shared memory are moved apart: those of the eight rows that
 #: `ldmatrix` takes at once then begin in different banks
 APART = 16
+#: the same in elements of four bytes that threads load one by one: four rows by eight columns, and
+#: in how many banks
+ROWS_APART, BANKS = 8, 32
 #: a side that is shorter leaves too much of a tile empty
 LEAST = 16
 #: the memory of tiles: more than 48 KB of it may be had
@@ -110,8 +118,18 @@ class Tile(NamedTuple):
 TILE, PARTLY, SMALL = Tile(), Tile(columns=2, column_warps=4), Tile(rows=2, columns=2, ahead=2)
 
 
-def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None) -> bool:
-    """Apply to a product of halves that is summed in float32, or of int8 in int32."""
+def tensor_cores_tf32(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """Apply to what `tensor_cores` takes, and to products of float32, which are rounded to tf32."""
+    return tensor_cores(sch, survey, target, tf32=True)
+
+
+def tensor_cores(
+    sch: Schedule, survey: Survey, target: Target, by: Tile | None = None, tf32: bool = False
+) -> bool:
+    """Apply to a product of halves that is summed in float32, or of int8 in int32.
+
+    by: the tile of a block of threads; tf32: float32 may be rounded, too.
+    """
     anchor = survey.anchor
     most = most_threads(target)
     found = product_of(survey, (by or TILE).threads, most)
@@ -121,6 +139,8 @@ def tensor_cores(sch: Schedule, survey: Survey, target: Target, by: Tile | None 
     form = _form(anchor)
     if form is None:
         return no("operands and sum are no halves and float32, nor int8 and int32")
+    if form.is_rounded and not tf32:
+        return no("float32 is rounded to tf32 only by gpu.Matmul(tf32=True)")
     if not copies_asynchronously(target):
         return no("the GPU is older than sm_80: no asynchronous copies, no products of 16 x 8 x 16")
     lengths = [product([anchor.extents[n] for n in side]) or 0 for side in axes[1:]]
@@ -208,9 +228,11 @@ def _on_warps(
     start = sch.decompose_reduction(block, k_0)
     for loop, place in ((i_1, "threadIdx.y"), (j_1, "threadIdx.z")):
         sch.bind(loop, place)
-    for fetch, (_, lanes) in zip((a, b), ways, strict=True):
+    for matrix, fetch, (turned, lanes) in zip("ab", (a, b), ways, strict=True):
         sch.compute_at(fetch, k_0)
-        sch.storage_align(fetch, 0, -2, 2 * APART // form.nbytes, APART // form.nbytes)
+        by_rows = is_loaded_by_rows(form.given.dtype, matrix, turned)
+        own = (2 * APART // form.nbytes, APART // form.nbytes) if by_rows else (BANKS, ROWS_APART)
+        sch.storage_align(fetch, 0, -2, *own)
         _by_all(sch, fetch, by, lanes)
     sch.bind(threads, "threadIdx.x")
     for loop, place in zip((j_0, i_0, *batch), BLOCK_AXES, strict=False):

@@ -24,10 +24,12 @@ class MultiLevelTilingTensorCore(ScheduleRule):
 
     Args:
         tiles: the tiles of a block of threads that are tried.
+        tf32: products of float32, too, of which tensor cores keep 11 bits of each operand.
     """
 
     kind = "multi-level-tiling-tensor-core"
     tiles: tuple[Tile, ...] = (Tile(), SMALL, Tile(rows=2), Tile(columns=2))
+    tf32: bool = False
 
     def apply(self, sch: Schedule, block: Any) -> list[Schedule]:
         """A schedule for each tile; `[sch]` where tensor cores do not take the block."""
@@ -39,6 +41,7 @@ class MultiLevelTilingTensorCore(ScheduleRule):
     def _tiled(self, sch: Schedule, tile: Tile) -> Schedule | None:
         made = sch.copy()
         try:
-            return made if tensor_cores(made, Survey.of(made), self.target, tile) else None
+            took = tensor_cores(made, Survey.of(made), self.target, tile, self.tf32)
+            return made if took else None
         except ScheduleError:
             return None

@@ -6,16 +6,22 @@ for i in range(16):                A has 16 elements
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.arith.isl import ask, first_point, read_set
+from mlcnb.arith import Analyzer
+from mlcnb.arith.isl import ask, first_point, is_missing, read_set
 from mlcnb.arith.presburger import Translator
 from mlcnb.core import display
 from mlcnb.core.errors import WellFormedError
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr, Ramp
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import module_pass
+from mlcnb.tir.access.read import read
 from mlcnb.tir.access.relation import Related, Relations
+from mlcnb.tir.access.scope import Access, InLoop
 from mlcnb.tir.analysis.solutions import told
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -80,6 +86,50 @@ def check_bounds(func: PrimFunc) -> list[OutOfBounds]:
             if problem is not None:
                 found.append(problem)
     return found
+
+
+def open_axes(func: PrimFunc) -> Iterator[tuple[Any, bool, int]]:
+    """What is not proved to stay in its buffer: a load, a store or a call, is it written there, the
+    dimension. Without islpy as far as own arithmetic sees it.
+    """
+    if is_missing():
+        for access in read(func).accesses:
+            for axis in _not_seen(access):
+                yield access.node, access.is_write, axis
+        return
+    for problem in check_bounds(func):
+        yield problem.access.node, problem.access.is_write, problem.axis
+
+
+def _not_seen(access: Access) -> list[int]:
+    """The dimensions in which bounds of loops and conditions around do not show that an access
+    stays in its buffer.
+    """
+    shape = access.buffer.shape
+    if access.indices is None:
+        return list(range(access.buffer.ndim))
+    analyzer = Analyzer()
+    for scope in access.scope.around():
+        if isinstance(scope, InLoop) and scope.var is not None and scope.domain is not None:
+            analyzer.bind(scope.var, scope.domain)
+    for var, value in access.scope.values:
+        analyzer.bind(var, value)
+    with analyzer.constraint(*access.scope.conditions):
+        return [
+            axis
+            for axis, (index, extent) in enumerate(zip(access.indices, shape, strict=True))
+            if not all(
+                analyzer.can_prove(p.greater_equal(x, 0)) and analyzer.can_prove(p.less(x, extent))
+                for x in _ends(index)
+            )
+        ]
+
+
+def _ends(index: PrimExpr) -> list[PrimExpr]:
+    """The first and the last lane of an index; of a number itself."""
+    if not isinstance(index, Ramp):
+        return [index]
+    return [index.base, index.base + index.stride * (index.lanes - 1)]
 
 
 def _outside(access: Related, axis: int, known: Relations) -> OutOfBounds | None:

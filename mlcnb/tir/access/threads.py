@@ -4,28 +4,27 @@
     S[tx] = …    … = S[7 - tx]     yes, for tx = 0 and 7: `meeting` says which, and where
 
 Decided exactly (islpy) where indices are affine in threads and loops; any other index may be
-anything, so that "no" is sure, and "yes" may be overcautious.
+anything, so that "no" is sure, and "yes" may be overcautious. Of one access whose element says
+which thread it is of, own arithmetic knows the answer sooner (and where islpy is not installed).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any
 
 from mlcnb.arith import Analyzer
-from mlcnb.arith.isl import ask, first_point, image, library, read_set, smallest
+from mlcnb.arith.isl import ask, first_point, read_set
 from mlcnb.arith.presburger import Translator
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
-from mlcnb.tir.access.read import Reading
-from mlcnb.tir.access.relation import Related, Relations
+from mlcnb.tir.access.apart import names_thread
 from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Scope, Under
-from mlcnb.tir.buffer import Buffer
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,10 @@ class Threads:
             return True
         key = first, second
         if key not in self._conflicts:
-            question = _asked(first, second, self.extents, self.extents)
-            self._conflicts[key] = not question.is_impossible()
+            apart = a.node is b.node and names_thread(a, self.extents, self.extents, self.grid)
+            self._conflicts[key] = not (
+                apart or _asked(first, second, self.extents, self.extents).is_impossible()
+            )
         return self._conflicts[key]
 
     def meeting(
@@ -98,11 +99,11 @@ class Threads:
         second access of which one has to differ (what decides the value that both store).
         """
         own = {**self.grid, **self.extents} if across else self.extents
-        question = _asked(
-            first, second, own, self.grid if across else self.extents,
-            {} if across else self.grid, differing,
-        )  # fmt: skip
-        return question.answer()
+        apart, fixed = (self.grid, {}) if across else (self.extents, self.grid)
+        a, b = first.access, second.access
+        if a.node is b.node and names_thread(a, own, apart, fixed):
+            return None
+        return _asked(first, second, own, apart, fixed, differing).answer()
 
 
 def _asked(*given: Any) -> _Question:
@@ -312,57 +313,3 @@ def any_conflict(threads: Threads, before: Iterable[Pending], now: Iterable[Pend
     """True if one of the accesses conflicts with one of those before."""
     now = list(now)
     return any(threads.conflict(a, b) for a in before for b in now)
-
-
-@dataclass(frozen=True)
-class Strange:
-    """A read of what only other threads have filled: the buffer, the element, who reads, who
-    filled it (by the axes of the threads, in order).
-    """
-
-    buffer: Buffer
-    index: tuple[int, ...]
-    reader: tuple[int, ...]
-    writer: tuple[int, ...]
-
-
-def strange_read(kernel: s.Stmt, axes: int, memories: Iterable[Var]) -> Strange | None:
-    """A read of memory that each thread has for itself, at an element that another one fills and
-    the reader never does; None where none is proved.
-
-    kernel: launches that many axes first.
-    """
-    known = Relations.inside(Reading(kernel))
-    accesses = known.accesses()
-    for data in memories:
-        found = _strange([a for a in accesses if a.buffer.data is data], axes)
-        if found is not None:
-            return found
-    return None
-
-
-def _strange(accesses: Sequence[Related], axes: int) -> Strange | None:
-    buffer = accesses[0].buffer
-    if not all(a.exact and a.buffer is buffer for a in accesses):
-        return None
-    reads = [_by_thread(a, axes) for a in accesses if not a.is_write]
-    first, *rest = (_by_thread(a, axes) for a in accesses if a.is_write)
-
-    def asked() -> Any:
-        filled = reduce(lambda a, b: a.union(b), rest, first)
-        missing = [r.subtract(filled).intersect_range(filled.range()) for r in reads]
-        return filled, next((m for m in missing if not m.is_empty()), None)
-
-    filled, missing = ask(asked) or (None, None)
-    if filled is None or missing is None:
-        return None
-    pair = smallest(missing)
-    return Strange(
-        buffer, pair.second, pair.first, image(filled.reverse(), pair.parameters, pair.second)
-    )
-
-
-def _by_thread(access: Related, axes: int) -> Any:
-    """The elements that each thread touches."""
-    relation, kind = access.relation, library().dim_type.in_
-    return relation.project_out(kind, axes, relation.dim(kind) - axes)

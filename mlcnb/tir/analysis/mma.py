@@ -4,9 +4,14 @@
 | --- | --- | --- | --- |
 | float16, bfloat16 | float32 | m16n8k16 | mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 |
 | int8 | int32, which wrap around | m16n8k32 | mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 |
+| float32 as tf32 | float32 | m16n8k8 | mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 |
+
+What float32 loses on its way into tensor cores is said once, by `as_tf32`: 13 of 23 bits behind
+the point are rounded off (`cvt.rna.tf32.f32`), which is up to 2^-11 of each operand.
 
 A register has 32 bits: `lanes` elements that are neighbours along k. Thread t = 4 * group + pair
-holds at place l of its fragment (PTX ISA, "Matrix fragments for mma.m16n8k16", "… m16n8k32")
+holds at place l of its fragment (PTX ISA, "Matrix fragments for mma.m16n8k16", "… m16n8k32",
+"… m16n8k8", where tf32 has one element a register)
 
     A 16 x depth    [group + 8 * (r % 2), lanes * pair + l % lanes + depth / 2 * (r // 2)]
     B depth x 8     [lanes * pair + l % lanes + depth / 2 * r, group]          r = l // lanes
@@ -24,6 +29,8 @@ from typing import Any, NamedTuple
 from mlcnb.core.errors import UnsupportedOpError
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import PrimExpr
 
 MMA, LDMATRIX = "tir.ptx_mma", "tir.ptx_ldmatrix"
 #: threads of a warp; rows of a product
@@ -65,6 +72,15 @@ class Form:
     def depth(self) -> int:
         """Elements along k: four threads have two registers each."""
         return 8 * self.lanes
+
+    @property
+    def is_rounded(self) -> bool:
+        """True where the operands are rounded first, to tf32."""
+        return self.given.word == "tf32"
+
+    def taken(self, x: PrimExpr) -> PrimExpr:
+        """An operand as the product takes it."""
+        return as_tf32(x) if self.is_rounded else x
 
     @property
     def shape(self) -> str:
@@ -121,6 +137,12 @@ class Form:
         n, half = self.lanes, self.depth // 2
         return t // 4 + 8 * (l // n % 2), t % 4 * n + l % n + half * (l // (2 * n))
 
+    def place_b_16(self, t: Any, l: Any) -> tuple[Any, Any]:
+        """The same as `place_b` for two tiles side by side."""
+        own = 2 * self.lanes
+        row, column = self.place_b(t, l % own)
+        return row, column + 8 * (l // own)
+
     def place_b(self, t: Any, l: Any) -> tuple[Any, Any]:
         """Row and column of what thread t has at place l of a fragment of B."""
         n, half = self.lanes, self.depth // 2
@@ -132,7 +154,19 @@ FORMS = {
     "float16": Form(Kind("float16", "fp16", "f16", "f16"), _F32, 2),
     "bfloat16": Form(Kind("bfloat16", "bf16", "bf16", "bf16"), _F32, 2),
     "int8": Form(Kind("int8", "int8", "s8", "i8"), _I32, 1),
+    "float32": Form(Kind("float32", "tf32", "tf32", "tf32"), _F32, 4),
 }
+
+
+def as_tf32(x: PrimExpr) -> PrimExpr:
+    """A float32 as tensor cores take it: to the nearest of 11 bits, ties away from zero.
+
+    What is not a number stays none; beyond the largest is infinity (PTX ISA, "cvt", `.rna.tf32`).
+    """
+    bits = e.Call(dtype("uint32"), "tir.reinterpret", (x,))
+    near = p.bitwise_and(bits + p.const(0x1000, "uint32"), p.const(0xFFFFE000, "uint32"))
+    is_none = e.Call(dtype("bool"), "tir.isnan", (x,))
+    return p.select(is_none, x, e.Call(x.dtype, "tir.reinterpret", (near,)))
 
 
 def layout_c(i: Any, j: Any) -> tuple[Any, Any]:
@@ -153,15 +187,16 @@ def neighbours(call: e.Call) -> int:
     """
     turned, _, kind = call.args[:3]
     nbytes = call.dtype.nbytes
-    if getattr(kind, "value", None) != ".b16" or nbytes not in (1, 2):
+    if getattr(kind, "value", None) != ".b16" or nbytes not in (1, 2, 4):
         raise UnsupportedOpError(
             f"there is no ldmatrix of {getattr(kind, 'value', kind)} with {call.dtype}",
-            hint=".b16, with elements of one or two bytes",
+            hint=".b16, with elements of one, two or four bytes",
         )
     if nbytes != 2 and not p.is_const(turned, 0):
         raise UnsupportedOpError(
             f"ldmatrix turns pairs of bytes, and {call.dtype} has {nbytes}",
-            hint="put the tile into shared memory with k along its rows",
+            hint="put the tile into shared memory with k along its rows"
+            + ", or load it element by element" * (nbytes == 4),
         )
     return REGISTER // nbytes
 

@@ -22,6 +22,7 @@ from math import prod
 from typing import Any
 
 from mlcnb.arith import Analyzer
+from mlcnb.arith.isl import is_missing
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError, WellFormedError
 from mlcnb.core.node import Node, walk
@@ -39,6 +40,9 @@ from mlcnb.tir.function import PrimFunc
 BOUNDS = ("prove", "check", "trust")
 #: attribute of a function whose accesses have to be checked while it runs
 CHECKED = "tir.bounds"
+#: its value where the checks are there: in loops that stand for threads, fragments and tiles are
+#: pointers, of which nobody knows the size any more
+DONE = "done"
 #: instructions that get pointers
 _TOLD = ("tir.ptx_cp_async", "tir.ptx_cp_async_bulk", "tir.ptx_ldmatrix")
 _TRUST = 'compile with bounds="trust" if you know better'
@@ -71,6 +75,8 @@ def secured(func: PrimFunc, bounds: str = "check", functions: Iterable[str] = ()
     if bounds == "trust":
         return _attributed(func, None)
     _Memory(func).check(frozenset(functions))
+    if bounds == "check" and is_missing():
+        return _attributed(func, "check")
     problems = [x for x in check_bounds(func) if _is_told(x)]
     wrapped = may_wrap(func)
     for x in sorted(problems, key=lambda x: not x.certain):

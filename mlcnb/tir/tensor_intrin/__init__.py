@@ -22,8 +22,9 @@ needs to be imported first.
 | dot_4x4_shifted_sdot, taps_4x4_shifted_sdot | arm_cpu | ARMv8.2 |
 | dot_4x4_usdot, taps_4x4_usdot | arm_cpu | ARMv8.6 with i8mm |
 | mma_sync_16x8x16_*, mma_sync_16x8x32_i8i8i32 | mma_sync | CUDA, sm_80 |
+| mma_sync_16x8x8_tf32tf32f32 | mma_sync | CUDA, sm_80 |
 | mma_load_*, mma_store_16x8_*, mma_fill_16x8_* | mma_sync | CUDA, sm_80 |
-| mma_f16f16f32, mma_i8i8i32, mma_ldmatrix_* | ldmatrix | CUDA, sm_80 |
+| mma_f16f16f32, mma_i8i8i32, mma_tf32tf32f32, mma_ldmatrix_* | ldmatrix | CUDA, sm_80 |
 | mma_store_16x16_*, mma_fill_16x16_* | ldmatrix | CUDA, sm_80 |
 | wmma_sync_16x16x16_*, wmma_load_*, wmma_store_*, wmma_fill_* | cuda | for reading only |
 | dp4a_* | dot_product_common | any |

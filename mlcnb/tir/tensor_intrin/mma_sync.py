@@ -2,6 +2,7 @@
 
     mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
     mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32
+    mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
 
 A fragment lies in registers of all threads: buffers of scope "warp" have one row for each thread.
 `mlcnb.tir.analysis.mma` has the products that there are, and what each thread holds. Of halves
@@ -12,7 +13,9 @@ A fragment lies in registers of all threads: buffers of scope "warp" have one ro
 
 `layout_a`, `layout_b`, `layout_c` are these as index maps, (row, column) -> (thread, l): what
 `transform_layout` and `reindex_cache_read` need before the tiles can be tensorized. Of bytes, whose
-tiles are 16 x 32 and 32 x 8, they are methods of `FORMS["int8"]`.
+tiles are 16 x 32 and 32 x 8, they are methods of `FORMS["int8"]`, of float32 (16 x 8 and 8 x 8)
+those of `FORMS["float32"]`. Products of float32 take their operands rounded to tf32 (`as_tf32`):
+what the loops say is computed to three digits only, for who names the instruction.
 
 Loads, stores and fill are plain loops over threads, which any printer of CUDA C++ can print: the
 pairs of a thread lie side by side, so two halves are one 32-bit access. The product is a call,
@@ -37,14 +40,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.ir.prim_ops import const
+from mlcnb.ir.prim_ops import cast, const
 from mlcnb.script import tir as T
 from mlcnb.tir.analysis.mma import FORMS, MMA, SIDE, WARP, Form, layout_c, place_c
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.tensor_intrin.descriptions import register
 
-#: dtype -> how names abbreviate it
-SHORT = {kind.dtype: kind.short for form in FORMS.values() for kind in (form.given, form.sums)}
+#: dtype of sums -> how names abbreviate it
+SHORT = {form.sums.dtype: form.sums.short for form in FORMS.values()}
 #: where elements of fragments of halves lie, and what lies there
 layout_a, layout_b = FORMS["float16"].layout_a, FORMS["float16"].layout_b
 place_a, place_b = FORMS["float16"].place_a, FORMS["float16"].place_b
@@ -182,9 +185,8 @@ def product_of(form: Form, columns: int, of_b: Any, of_c: Any) -> PrimFunc:
                     t_c, at_c = T.meta_var(of_c(vi, vj))
                     T.reads(C[t_c, at_c], A[t_a, at_a], B[t_b, at_b])
                     T.writes(C[t_c, at_c])
-                    C[t_c, at_c] = C[t_c, at_c] + T.Cast(sums, A[t_a, at_a]) * T.Cast(
-                        sums, B[t_b, at_b]
-                    )
+                    x, y = T.meta_var((cast(sums, A[t_a, at_a]), cast(sums, B[t_b, at_b])))
+                    C[t_c, at_c] = C[t_c, at_c] + x * y
 
     return desc
 
@@ -228,12 +230,10 @@ def sync(form: Form, columns: int, of_b: Any, of_c: Any) -> tuple[PrimFunc, Prim
     return product_of(form, columns, of_b, of_c), impl
 
 
-for _sums in ("float32", "int32"):
-    register(f"mma_fill_16x8_{SHORT[_sums]}", *fill(8, _sums, layout_c))
+for _sums, _short in SHORT.items():
+    register(f"mma_fill_16x8_{_short}", *fill(8, _sums, layout_c))
     for _scope in ("global", "shared"):
-        register(
-            f"mma_store_16x8_{SHORT[_sums]}_{_scope}", *store(8, _sums, _scope, layout_c, place_c)
-        )
+        register(f"mma_store_16x8_{_short}_{_scope}", *store(8, _sums, _scope, layout_c, place_c))
 for _form in FORMS.values():
     _k, _dtype, _name = _form.depth, _form.given.dtype, _form.given.short
     register(

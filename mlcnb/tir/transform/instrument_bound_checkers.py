@@ -17,10 +17,10 @@ from mlcnb.core.node import map_children, replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.tir.access.inside import check_bounds
+from mlcnb.tir.access.inside import open_axes as not_proved
 from mlcnb.tir.access.read import read
 from mlcnb.tir.analysis.bulk import BULK
-from mlcnb.tir.analysis.safety import CHECKED, span
+from mlcnb.tir.analysis.safety import CHECKED, DONE, span
 from mlcnb.tir.analysis.wrapping import may_wrap
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -39,16 +39,15 @@ _COPIES = (ASYNC_COPY, BULK)
 
 def instrument_bound_checkers(func: PrimFunc) -> PrimFunc:
     """`func` with a check around each index that is not proved, if it is marked."""
-    return checked(func) if CHECKED in func.attrs else func
+    return checked(func) if func.attrs.get(CHECKED, DONE) != DONE else func
 
 
 def checked(func: PrimFunc) -> PrimFunc:
     """`func` with a check around each index that is not proved."""
     everything = may_wrap(func) is not None
     open_axes: Open = {}
-    for problem in check_bounds(func):
-        key = id(problem.access.node), problem.access.is_write
-        open_axes.setdefault(key, set()).add(problem.axis)
+    for node, is_write, axis in not_proved(func):
+        open_axes.setdefault((id(node), is_write), set()).add(axis)
     copies = {
         (id(x.node), x.is_write): x.buffer
         for x in read(func).accesses

@@ -23,7 +23,7 @@ from mlcnb.core.node import Node, children, map_children, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.tir.access.threads import strange_read
+from mlcnb.tir.access.apart import strange_read
 from mlcnb.tir.analysis.kernels import (
     BLOCK_AXES,
     IN_BLOCK_AXES,

@@ -304,6 +304,27 @@ def test_earlier_neighbours_are_there():
     )
 
 
+def test_of_one_iteration_none_is_later():
+    """Nothing says of the outer loop where it is, and it is there once."""
+
+    @T.prim_func
+    def func(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        C = T.alloc_buffer((4,))
+        for i, j in T.grid(1, 4):
+            with T.block("C"):
+                vj = T.axis.spatial(4, i * 4 + j)
+                C[vj % 2 * 2 + vj // 2] = A[vj] * T.float32(2)
+        for i, j in T.grid(1, 4):
+            with T.block("B"):
+                vj = T.axis.spatial(4, i * 4 + j)
+                B[vj] = C[vj % 2 * 2 + vj // 2]
+
+    sch = Schedule(func, check="rules")
+    first, second = (sch.get_loops(name)[0] for name in "CB")
+    sch.merge(first, second)
+    assert len(sch.get_loops("B")) == 2
+
+
 def test_refuses_later_neighbours():
     sch = Schedule(neighbours(1))
     (i,), (j,) = sch.get_loops("B"), sch.get_loops("C")

@@ -12,12 +12,26 @@ def _code(text: str) -> str:
     return dedent(text).strip()
 
 
+#: not volatile: a register that meets several others is rounded once
+_ROUNDED = _code("""
+    // a float to the nearest of 11 bits, ties away from zero (PTX ISA, "cvt")
+    __device__ unsigned as_tf32(unsigned x) {
+      unsigned near;
+      asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(near) : "f"(__uint_as_float(x)));
+      return near;
+    }
+""")
+
+
 def _mma(form: Form) -> str:
     """The product of fragments in the registers of a warp (PTX ISA, "mma.m16n8k16")."""
     short, sums, k = form.given.ptx, form.sums.ptx, form.depth
     kind, held = ("float", "f") if sums == "f32" else ("int", "r")
     c = ", ".join(f'"+{held}"(c[{n}])' for n in range(4))
-    return _code(f"""
+    taken = "as_tf32({})" if form.is_rounded else "{}"
+    registers = [*(f"x[{n}]" for n in range(4)), "y[0]", "y[1]"]
+    given = ", ".join(f'"r"({taken.format(r)})' for r in registers)
+    return f"{_ROUNDED}\n\n" * form.is_rounded + _code(f"""
         // the warp's 16 x 8 sums go up by the product of its fragments, 16 x {k} and {k} x 8
         __device__ void mma_{form.shape}_{short}({kind}* c, const void* a, const void* b) {{
           const unsigned* x = (const unsigned*)a;
@@ -25,7 +39,7 @@ def _mma(form: Form) -> str:
           asm volatile("mma.sync.aligned.{form.shape}.row.col.{sums}.{short}.{short}.{sums} "
                        "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
                        : {c}
-                       : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+                       : {given});
         }}
     """)
 

@@ -118,10 +118,12 @@ def _is_of_threads(before: PrimFunc, after: PrimFunc, facts: dict[str, Any]) -> 
 
 def _carried(func: PrimFunc, loop: s.For) -> dict[str, Any]:
     """The two iterations of a loop that conflict."""
-    from mlcnb.arith.isl import PROOF, Undecided
+    from mlcnb.arith.isl import PROOF, Undecided, is_missing
     from mlcnb.tir.schedule.legality.polyhedral.answers import carried_by
     from mlcnb.tir.schedule.record.handles import name_of
 
+    if is_missing():
+        return {}
     try:
         private = loop.kind is not s.ForKind.VECTORIZED
         found = carried_by(func, loop, private, PROOF, is_thread_loop(loop))
@@ -134,10 +136,10 @@ def _carried(func: PrimFunc, loop: s.For) -> dict[str, Any]:
 
 def _order(before: PrimFunc, after: PrimFunc) -> dict[str, Any]:
     """The first read that would see another write."""
-    from mlcnb.arith.isl import PROOF
+    from mlcnb.arith.isl import PROOF, is_missing
     from mlcnb.tir.schedule.legality.polyhedral.answers import first_difference
 
-    found = first_difference(before, after, PROOF)
+    found = None if is_missing() else first_difference(before, after, PROOF)
     if found is None:
         return {}
     return {"first": found.first, "second": found.second, "change": found.change}

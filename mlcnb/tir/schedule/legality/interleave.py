@@ -58,7 +58,9 @@ def _lie_apart(
     known = {**known_bounds(tree, loops[-1]), **known_bounds(tree, others[-1])}
     later = boxes(tree, [a], buffer, loops[-1])
     earlier = boxes(tree, [b], buffer, others[-1])
-    for level in range(len(loops)):
+    for level, loop in enumerate(others):
+        if known[loop.loop_var][1] == 0:
+            continue  # of one iteration none is later
         moved, bounds = _later(loops, others, level, known)
         for x in later:
             for y in earlier:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlcnb.arith.isl import PARALLEL_LOOP, PROOF, SECOND_OPINION, Undecided
+from mlcnb.arith.isl import PARALLEL_LOOP, PROOF, SECOND_OPINION, Undecided, is_missing
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.well_formed import verify_well_formed
@@ -66,7 +66,7 @@ class Judge:
         A refusal for a dependence is given a counter-example, which is looked for when it is shown.
         """
         facts = facts_of(primitive)
-        if not facts.again:
+        if not facts.again or is_missing():
             return None
         made = _unchecked(state, again)
         if made is None:
@@ -149,6 +149,8 @@ def _are_equal(before: PrimFunc, after: PrimFunc, operations: int) -> bool:
 
 def _is_free(func: PrimFunc, loop: s.For | None, marked: s.For) -> bool:
     """True if iterations of a loop, marked as `marked` is, surely do not depend on each other."""
+    if is_missing():
+        return False
     try:
         return loop is not None and _carried(func, loop, marked, PARALLEL_LOOP) is None
     except Undecided:
