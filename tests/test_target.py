@@ -184,6 +184,21 @@ def test_units_by_the_name(spec: str, units: int, halves: bool) -> None:
     assert (target.multiply_adds, target.halves_vectors) == (units, halves)
 
 
+def test_streams_are_fetched_ahead_as_measured_or_by_the_name(tmp_path, monkeypatch) -> None:
+    """Where lines apart come from memory as fast as lines in order."""
+    monkeypatch.setenv("MLCNB_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("MLCNB_CACHE", raising=False)
+    assert Target("llvm -mcpu=znver3").fetches_ahead
+    assert not Target("llvm -mcpu=znver4").fetches_ahead
+    by_name = Target("llvm").fetches_ahead
+    for readings, told in (((10.1, 10.0), True), ((6.9, 26.2), False)):
+        keep(Measured(3.0, 2.0, 2.0, 4.0, (Reading("memory", 1 << 28, *readings, 450.0),)))
+        assert Target("llvm").fetches_ahead is told
+        assert Target("llvm -mcpu=znver3").fetches_ahead
+    keep(Measured(3.0, 2.0, 2.0, 4.0))
+    assert Target("llvm").fetches_ahead is by_name
+
+
 def test_units_as_measured(tmp_path, monkeypatch) -> None:
     """What was measured goes before the name, of this computer with all that it has."""
     monkeypatch.setenv("MLCNB_CACHE_DIR", str(tmp_path))

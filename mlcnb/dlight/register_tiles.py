@@ -38,8 +38,11 @@ from mlcnb.tir.stmt import Block, IterType
 FEW_STEPS = 16
 #: vectors along their axis in a tile, at most
 MOST_VECTORS = 7
-#: the part of a load that is not hidden behind multiply-adds
-IN_SIGHT = 0.25
+#: the part of a load that is not hidden behind multiply-adds: of a vector, and of a number that
+#: fills one, where that is read once (with many registers it is an operand of each multiply-add)
+IN_SIGHT, BROADCAST = 0.25, 0.05
+#: registers from which on there are many
+MANY_REGISTERS = 32
 #: cycles to bring one result, and one element that is packed, to its other place
 TURNED = 2.0
 #: what tests at the edges of tiles that do not divide an axis add
@@ -157,22 +160,26 @@ class Summed:
         turned = not self.result.lies_along(axis)
         part = lanes / whole if target.halves_vectors or lanes == whole else 1.0
         registers, adds = target.vector_registers, target.multiply_adds
+        broadcast = IN_SIGHT if registers >= MANY_REGISTERS else BROADCAST
         packing = TURNED * turned / self.steps + self._packing(packed)
         for vectors in (n for n in range(1, MOST_VECTORS + 1) if chunks % n == 0):
             for rows in self._rows(axis, (registers - 2) // vectors):
                 sums = vectors * math.prod(rows)
-                loads = [
-                    math.prod(n for n, m in zip(rows, r.moves, strict=True) if m)
-                    * (vectors if r.moves[axis] else 1)
-                    for r in self.reads
-                ]
+                loads = self.loads(axis, vectors, rows)
                 # one operand is held while the others pass by
                 if sums + min(loads) + 1 > registers:
                     continue
                 work = sums * part / adds
-                cycles = max(work, sum(loads) / LOADS, LATENCY) + IN_SIGHT * sum(loads) * part
+                each = (IN_SIGHT if r.moves[axis] else broadcast for r in self.reads)
+                seen = sum(n * cycles for n, cycles in zip(loads, each, strict=True))
+                cycles = max(work, sum(loads) / LOADS, LATENCY) + seen * part
                 cost = cycles * self._waste(axis, vectors * lanes, rows) / (sums * lanes) + packing
                 yield Tile(axis, lanes, vectors, rows, packed, turned, cost)
+
+    def loads(self, axis: int, vectors: int, rows: Sequence[int]) -> list[int]:
+        """Of each read, in a step of a tile: how many vectors, or numbers that fill one."""
+        counts = [vectors if n == axis else rows_ for n, rows_ in enumerate(rows)]
+        return [math.prod(n for n, m in zip(counts, r.moves, strict=True) if m) for r in self.reads]
 
     def _rows(self, axis: int, most: int) -> Iterator[tuple[int, ...]]:
         """Places of each axis, that of the vectors left out, no more than `most` in all."""
@@ -256,7 +263,7 @@ def tiled(
         stored.insert(0, sch.cache_write(block, 0, "local"))
     else:
         sch.set_scope(block, 0, "local")
-    outer, reduce, inner = _split(sch, block, tile, order)
+    outer, reduce, inner = _split(sch, block, summed, tile, order)
     for one in stored:
         sch.reverse_compute_at(one, outer[-1], preserve_unit_loops=True)
     start = sch.decompose_reduction(block, reduce[0])
@@ -316,28 +323,34 @@ def _packing(summed: Summed, touch: Any, tile: Tile) -> Any:
 
 
 def _split(
-    sch: Schedule, block: Any, tile: Tile, order: Sequence[int] | None
+    sch: Schedule, block: Any, summed: Summed, tile: Tile, order: Sequence[int] | None
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """(loops over tasks and over their tiles, over the steps of the sum, over a tile)."""
+    """(loops over tasks and over their tiles, over the steps of the sum, over a tile).
+
+    Of the last ones those are innermost that move the operand with the fewest loads: all of it is
+    held in registers then, while the others pass by one after the other.
+    """
     loops = sch.get_loops(block)
     whole: dict[int, Any] = {}
-    tasks, own, reduce, rows, along = (list[Any]() for _ in range(5))
+    tasks, own, reduce, passing, held = (list[Any]() for _ in range(5))
+    loads = summed.loads(tile.axis, tile.vectors, tile.rows)
+    fewest = min(range(len(loads)), key=loads.__getitem__)
     for n, (loop, letter) in enumerate(zip(loops, kinds(sch, block, loops), strict=True)):
         if letter != "S":
             reduce.append(loop)
             continue
         if n == tile.axis:
-            whole[n], *along = sch.split(loop, [None, tile.vectors, tile.lanes])
+            whole[n], row, lane = sch.split(loop, [None, tile.vectors, tile.lanes])
         else:
             whole[n], row = sch.split(loop, [None, tile.rows[n]])
-            rows.append(row)
+        (held if summed.reads[fewest].moves[n] else passing).append(row)
         if order is None:
             outer, inner = _drawn(sch, whole[n])
             tasks.append(outer)
             own.insert(0 if n == tile.axis else len(own), inner)
     outside = [*tasks, *own] if order is None else [whole[n] for n in order]
-    sch.reorder(*outside, *reduce, *rows, *along)
-    return outside, reduce, [*rows, *along]
+    sch.reorder(*outside, *reduce, *passing, *held, lane)
+    return outside, reduce, [*passing, *held, lane]
 
 
 def _drawn(sch: Schedule, loop: Any) -> Sequence[Any]:

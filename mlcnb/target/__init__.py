@@ -23,12 +23,15 @@ from mlcnb.target.cpus import (
     caches_of,
     cpu_name,
     features,
+    fetches_ahead_of,
     halves_vectors_of,
     host_caches,
     multiply_adds_of,
 )
 from mlcnb.target.measured import Measured, kept
 
+#: lines apart come as fast as lines in order where they take less than this much longer
+SAME_SPEED = 1.25
 #: target kind -> what it is
 KINDS = {
     "llvm": "CPU code through LLVM",
@@ -259,6 +262,18 @@ class Target(TargetNode):
             return False
         found = self._measured
         return found.halves_vectors if found else halves_vectors_of(cpu_name(self.mcpu))
+
+    @property
+    def fetches_ahead(self) -> bool:
+        """True if rows that are read side by side come from memory at all speed, unasked.
+
+        As measured on this computer: lines apart come as fast as lines in order; else by the CPU's
+        name.
+        """
+        for read in self._measured.readings if self._measured else ():
+            if read.name == "memory":
+                return read.apart < SAME_SPEED * read.in_order
+        return fetches_ahead_of(cpu_name(self.mcpu))
 
     @property
     def multiply_adds(self) -> int:

@@ -64,6 +64,10 @@ _MULTIPLY_ADDS = {
 #: Guide for the Zen4 Microarchitecture, 2.11; Intel, Optimization Reference Manual, of clients
 _HALVE_VECTORS = "znver4 icelake-client tigerlake rocketlake".split()
 
+#: CPUs that fetch several streams ahead by themselves as fast as memory gives; asking costs them a
+#: third (measured: a matrix of 64 MB by a vector)
+_FETCH_AHEAD = ["znver3"]
+
 
 def multiply_adds_of(mcpu: str) -> int:
     """Multiply-adds of whole vectors that a CPU of LLVM's name begins in a cycle."""
@@ -73,6 +77,11 @@ def multiply_adds_of(mcpu: str) -> int:
 def halves_vectors_of(mcpu: str) -> bool:
     """Whether a CPU of LLVM's name works on its longest vectors in two halves."""
     return mcpu in _HALVE_VECTORS
+
+
+def fetches_ahead_of(mcpu: str) -> bool:
+    """Whether a CPU of LLVM's name reads several streams at once at all speed, unasked."""
+    return mcpu in _FETCH_AHEAD
 
 
 @cache

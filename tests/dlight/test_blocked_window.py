@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mlcnb as mlc
 from mlcnb import tir
+from mlcnb.codegen.llvm.inspect import facts
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.relax import op as R
@@ -53,3 +55,18 @@ def test_padding_is_skipped_where_much_of_it_is_seen(dilation, skipped):
     again = tir.Schedule(func)
     sch.trace.apply_to_schedule(again, remove_postproc=False)
     assert_structural_equal(again.mod, sch.mod)
+
+
+@pytest.mark.parametrize("chunks", [2, 3])
+def test_nothing_is_spilled(chunks):
+    """Tiles of 13 x 1 products leave no registers for the broadcasts of later steps."""
+    func, _ = loops_of(
+        lambda a, b: R.nn.conv2d(a, b, data_layout="NCHW8c", kernel_layout="OIHW8i8o"),
+        random(1, 4, 28, 28, 8),
+        random(chunks, 4, 3, 3, 8, 8),
+    )
+    target = mlc.target.Target("llvm -mcpu=x86-64-v3")
+    made = mlc.compile(func, target=target, schedule="default").kernels["main"].compiled
+    hot = max((f.hot for f in facts(made).values() if f.hot), key=lambda c: c.fma)
+    assert hot.fma >= 12
+    assert hot.spills == 0

@@ -40,3 +40,13 @@ def test_every_width_of_vectors_has_a_schedule(cpu, depth):
     arrays = [np.ones([int(d) for d in b.shape], "f4") for b in func.buffers]
     mlc.compile(sch, "interp")(*arrays)
     np.testing.assert_array_equal(arrays[-1], depth)
+
+
+@pytest.mark.parametrize("cpu, asked", [("znver3", False), ("znver4", True), ("x86-64-v3", True)])
+def test_rows_from_memory_are_asked_for_where_hardware_does_not_fetch_them(cpu, asked):
+    a, b = te.placeholder((8192,), "float32", "a"), te.placeholder((8192, 4096), "float32", "b")
+    k = te.reduce_axis((0, 8192), "k")
+    y = te.compute((4096,), lambda j: te.sum(a[k] * b[k, j], axis=k), name="matmul")
+    func = te.create_prim_func([a, b, y])
+    sch = schedule_cpu(func, mlc.target.Target(f"llvm -mcpu={cpu} -num-cores=1"))
+    assert ("prefetch" in str(mlc.tir.transform.lower(sch.mod["main"]))) is asked

@@ -123,8 +123,27 @@ def test_nothing_is_spilled(cpu, lanes, size):
     assert hot.fma >= 0.4 * hot.instructions
 
 
-def test_many_weights_are_asked_for_early_and_few_are_not():
-    for chunks, wanted in ((64, True), (2, False)):
-        func = product(chunks, 14, inner=16)
-        text = str(mlc.tir.transform.lower(schedule_cpu(func, HOST).mod["main"]))
-        assert ("prefetch" in text) == wanted
+@pytest.mark.parametrize(
+    "cpu, lanes, chunks, wanted",
+    [("x86-64-v4", 16, 64, True), ("x86-64-v4", 16, 2, False), ("x86-64-v3", 8, 64, False)],
+)
+def test_many_weights_are_asked_for_early_and_few_are_not(cpu, lanes, chunks, wanted):
+    """And none where a line is several vectors, for each of them would ask for it."""
+    target = mlc.target.Target(f"llvm -mcpu={cpu}")
+    func = product(chunks, 14, lanes, inner=16)
+    text = str(mlc.tir.transform.lower(schedule_cpu(func, target).mod["main"]))
+    assert ("prefetch" in text) == wanted
+
+
+@pytest.mark.parametrize(
+    "cpu, lanes, steady",
+    [("x86-64-v3", 8, True), ("x86-64-v4", 16, False), ("cortex-a72", 4, False)],
+)
+def test_short_blocks_of_channels_are_written_out(cpu, lanes, steady):
+    """Eight steps of 6 x 2 products are 48 cycles, less than a line from the last cache takes; 16
+    of 28 are 200 and more; and on ARM a block's channels would be loaded together."""
+    target = mlc.target.Target(f"llvm -mcpu={cpu}")
+    sch = schedule_cpu(product(64, 28, lanes), target)
+    channel = sch.get(sch.get_loops(sch.get_block("conv2d_NCHWc_update"))[-4])
+    assert channel.extent == lanes
+    assert (channel.kind.name == "UNROLLED") == steady

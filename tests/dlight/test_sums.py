@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 import mlcnb as mlc
 from mlcnb import te
+from mlcnb.codegen.llvm.inspect import facts
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.dlight.decide import Decisions
+from mlcnb.dlight.register_tiles import Summed, tiled
 from mlcnb.meta_schedule.space import DefaultSpace
 from mlcnb.target import Target
+from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.test_winograd import convolution, expected, letters
 
 AVX2 = Target("llvm -mcpu=x86-64-v3 -num-cores=2")
@@ -166,6 +169,27 @@ def test_sums_stay_in_registers(func):
     assert adds >= 12
     assert adds > len(body) / 2
     assert not any(re.search(r"%zmm\d+, .*\(", line) for line in body if "vmov" in line)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "rows"),
+    [(4, (1, 1, 1, 3)), (1, (1, 3, 4, 1)), (1, (1, 4, 3, 1)), (2, (1, 1, 3, 2))],
+)
+def test_sixteen_registers_hold_twelve_sums(vectors, rows):
+    """The smaller operand is the one that is held: three numbers and, one by one, four vectors; of
+    four vectors and a number the last would be spilled."""
+    target = Target("llvm -mcpu=x86-64-v3 -num-cores=1")
+    sch = Schedule(convolution(1, 24, 32, (12, 24)))
+    block = sch.get_block("Y")
+    summed = Summed.of(sch.get(block))
+    tile = next(
+        t for t in summed.tiles(target, 8) if (t.vectors, t.rows[: len(rows)]) == (vectors, rows)
+    )
+    order = [n for n, letter in enumerate(summed.letters) if letter == "S"]
+    tiled(sch, block, summed, tile, order)
+    kernel = mlc.compile(sch.mod, target, schedule=None).kernels["main"]
+    hot = max((f.hot for f in facts(kernel.compiled).values() if f.hot), key=lambda x: x.fma)
+    assert (hot.fma, hot.spills, hot.stores) == (12, 0, 0)
 
 
 def test_what_stores_the_result_stands_in_the_tiles():

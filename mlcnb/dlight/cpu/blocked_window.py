@@ -26,11 +26,12 @@ import numpy as np
 from mlcnb.arith.evaluate import evaluate
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
-from mlcnb.dlight.cpu.tiles import choose_tile, overlap
+from mlcnb.dlight.cpu.tiles import choose_tile, overlap, steady_loads
 from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir import expr as e
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.machine.cache import LINE
 from mlcnb.target import Target
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule
@@ -142,15 +143,22 @@ def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target, skips: boo
         sch.annotate(reduce[0], SKIP_PADDING, True)
         sch.unroll(ow_0)
         sch.unroll(reduce[2])
-    prefetch_weights(sch, anchor, reduce[-1])
+    elif depth >= WINDOW:
+        steady_loads(sch, reduce[-1], (rows, vectors), target)
+    prefetch_weights(sch, anchor, reduce[-1], target)
     spread(sch, [n, oc_0, oh], anchor.work)
 
 
-def prefetch_weights(sch: Schedule, anchor: BlockInfo, loop: Any) -> None:
-    """Ask for the weights of later iterations of `loop`, where there are many of them."""
+def prefetch_weights(sch: Schedule, anchor: BlockInfo, loop: Any, target: Target) -> None:
+    """Ask for the weights of later iterations of `loop`, where there are many of them.
+
+    Not where several vectors share a line, which each would ask for: what hardware fetches by
+    itself then costs less.
+    """
+    whole = 4 * target.lanes("float32") >= LINE
     for region in anchor.node.reads:
         sizes = [as_int(d) for d in region.buffer.shape]
         if len(sizes) == 6 and math.prod(s or 0 for s in sizes) >= FEW:
-            ahead = decide("weights asked for ahead", AHEAD)
+            ahead = decide("weights asked for ahead", AHEAD if whole else sorted(AHEAD))
             if ahead:
                 sch.annotate(loop, PREFETCH, [region.buffer.data.name, ahead])

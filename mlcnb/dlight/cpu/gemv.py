@@ -16,9 +16,9 @@ for i, k in …:                          for i_0 in T.parallel(…):           
                                             for i_1: C[…] = sum(acc[i_1])    4 rows at a time
 
 Each element is used once, so nothing is faster than the memory: several rows are read side by side,
-each from front to back and as long as may be, as the prefetchers of the CPU like it. They stop at
-the end of a page, so the rows after those are asked for meanwhile. Half precision is converted as
-it is read.
+each from front to back and as long as may be, as the prefetchers of the CPU like it. Those of most
+CPUs stop at the end of a page, so the rows after those are asked for meanwhile. Half precision is
+converted as it is read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mlcnb.dlight.cpu.blocking import USUAL
 from mlcnb.dlight.cpu.general import elementwise
 from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory
 from mlcnb.dlight.cpu.rows import halves
-from mlcnb.dlight.decide import decide
+from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -118,7 +118,11 @@ def rows_added(
         sch.vectorize(loop)
     for loop in (k_1, *rows):
         sch.unroll(loop)
-    if product.columns and from_memory(product, target):
+    if (
+        product.columns
+        and from_memory(product, target)
+        and either("rows asked for ahead", not target.fetches_ahead)
+    ):
         name = anchor.node.reads[product.b.index].buffer.data.name
         sch.annotate(j_1, PREFETCH, [name, STREAMS * product.columns, SECOND])
     return [*outer, j_0]

@@ -13,7 +13,8 @@ With strides, the pixels that are used are copied first, to lie side by side.
 Rows and columns of the image become one axis, so that tiles need not fit its rows: 7 x 7 pixels are
 25 and 24. The more pixels in a tile, the fewer times the weights are read; where there are more
 weights than pixels a tile is one vector of channels wide, else two. Weights that are read once in a
-run come from memory: they are asked for early.
+run come from memory: they are asked for early, where a vector is a line. A block of channels that
+takes less time than a line from far away is written out (`tiles.steady_loads`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from mlcnb.dlight.cpu.blocked_window import (
     prefetch_weights,
 )
 from mlcnb.dlight.cpu.elementwise import spread
-from mlcnb.dlight.cpu.tiles import choose_pixels
+from mlcnb.dlight.cpu.tiles import choose_pixels, steady_loads
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
@@ -66,7 +67,9 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     sch.unroll(px_1)
     sch.unroll(oc_1)
     sch.vectorize(c)
-    prefetch_weights(sch, anchor, reduce[-1])  # of the inner channels, where they are in blocks
+    inner = reduce[-1]  # of the inner channels, where they are in blocks
+    steady_loads(sch, inner, (tile.rows, tile.vectors), target)
+    prefetch_weights(sch, anchor, inner, target)
     spread(sch, outer if tile.even else outer[:-1], anchor.work)
     return True
 

@@ -21,6 +21,8 @@ ENOUGH = 8
 #: what comes from L2 or L3 in a cycle, one behind the other: so many bytes, or this part of a
 #: vector if that is more
 NEXT_BYTES, NEXT_VECTOR = 12, 0.375
+#: cycles in which a line comes from the last cache
+FAR = 100
 
 
 class Tile(NamedTuple):
@@ -34,6 +36,23 @@ class Tile(NamedTuple):
 def vector_reads(target: Target, lanes: int) -> float:
     """Multiply-adds of vectors in the time in which one of `lanes` float32 comes from L2 or L3."""
     return target.multiply_adds / max(NEXT_BYTES / (4 * lanes), NEXT_VECTOR)
+
+
+def steady_loads(sch: Schedule, channel: Any, tile: tuple[int, int], target: Target) -> None:
+    """Write out the loop over the channels of a block, where a block takes less time than a line
+    from far away; tile: rows and vectors whose products each step adds.
+
+    A load then goes from block to block by one stride, which hardware learns, load by load. In a
+    loop it goes through a block and jumps: lines of the next one are asked for when it has begun.
+    Not where LLVM would hold more of the image than a tile leaves registers for: all of a block,
+    where an element of it can be multiplied; broadcasts of later steps, where each has but one use.
+    """
+    lanes, (rows, vectors) = target.lanes("float32"), tile
+    is_short = lanes * rows * vectors / target.multiply_adds < FAR
+    has_room = vectors > 1 or 2 * rows <= target.vector_registers
+    if is_short and has_room and "neon" not in target.features:
+        if as_int(sch.get(channel).extent) == lanes:
+            sch.unroll(channel)
 
 
 def overlap(sch: Schedule, *loops: Any) -> None:

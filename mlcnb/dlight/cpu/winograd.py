@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from mlcnb.dlight.cpu.tiles import steady_loads
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.machine.winograd import Pieces, Size, choose_pieces
@@ -55,7 +56,8 @@ def winograd(sch: Schedule, survey: Survey, target: Target) -> bool:
     if blocks is None:
         return False
     tile = found["inverse_rows"].extents[0] or 1
-    _schedule(sch, blocks, tile, choose_pieces(size, target, blocks.weights is not None))
+    pieces = choose_pieces(size, target, blocks.weights is not None)
+    _schedule(sch, blocks, tile, pieces, target)
     return True
 
 
@@ -100,10 +102,10 @@ def _inlined(sch: Schedule, survey: Survey, found: dict[str, BlockInfo]) -> Bloc
     )
 
 
-def _schedule(sch: Schedule, blocks: Blocks, tile: int, pieces: Pieces) -> None:
+def _schedule(sch: Schedule, blocks: Blocks, tile: int, pieces: Pieces, target: Target) -> None:
     n, th_0, tw_0, oc_0, oc_1 = _tile_output(sch, blocks.last, tile, pieces)
     _inverse(sch, blocks.inverse, oc_1)
-    row = _product(sch, blocks.product, oc_0, pieces)
+    row = _product(sch, blocks.product, oc_0, pieces, target)
     if pieces.fused:
         _transform(sch, blocks, tw_0)
         sch.parallel(sch.fuse(n, th_0, tw_0))
@@ -137,7 +139,7 @@ def _inverse(sch: Schedule, inverse: Any, at: Any) -> None:
     sch.vectorize(lane)
 
 
-def _product(sch: Schedule, product: Any, at: Any, pieces: Pieces) -> Any:
+def _product(sch: Schedule, product: Any, at: Any, pieces: Pieces, target: Target) -> Any:
     """For every (eps, nu) a matrix product, whose sums are formed in registers; where all weights
     that it needs of a row of the tile are made: in the loop over rows, or at a step of the sum.
     """
@@ -159,6 +161,8 @@ def _product(sch: Schedule, product: Any, at: Any, pieces: Pieces) -> Any:
         sch.unroll(loop)
     for loop in (lane, channel, begun[-1]):
         sch.vectorize(loop)
+    if not pieces.whole_rows:
+        steady_loads(sch, inner, (math.prod(pieces.registers), pieces.vectors), target)
     return inner if pieces.whole_rows else eps
 
 

@@ -54,6 +54,9 @@ class Function:
         self.block = "entry"
         #: variables of the program: operand, and whether it is held as an i64 index
         self.env: dict[Var, tuple[str, bool]] = {}
+        #: divisions that are done already: `division_key` -> operand; whether such are being done
+        self.divided: dict[Any, str] = {}
+        self.is_ahead = False
         #: float operand that was rounded to bfloat16 -> the bfloat that it equals
         self.bfloats: dict[str, str] = {}
         self.cleanup: list[str] = []

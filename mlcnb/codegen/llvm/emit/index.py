@@ -17,6 +17,8 @@ from mlcnb.ir.dtype import DType
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.wrapping import too_far
 
+DIVISIONS = (e.FloorDiv, e.FloorMod)
+
 if TYPE_CHECKING:
     from mlcnb.codegen.llvm.emit.builder import Function
     from mlcnb.codegen.llvm.emit.kernel import Emitter
@@ -98,18 +100,28 @@ def _extreme(name: str) -> Callable[[Emitter, Any], str]:
     return rule
 
 
-def _floordiv(em: Emitter, x: Any) -> str:
-    a, b = exact(em, x.a), exact(em, x.b)
+def _division(em: Emitter, x: Any) -> str:
+    """A quotient or a remainder, rounded towards minus infinity; it may have been divided ahead."""
+    b = _tested(em, x.b)
+    done = em.f.divided.get(division_key(x)) if em.f.divided else None
+    if done is not None:
+        return done
+    a, is_quotient = exact(em, x.a), isinstance(x, e.FloorDiv)
     if _is_unsigned(em, x):
-        return em.f.emit(f"udiv i64 {a}, {_safe_divisor(em, x.b, b)}", "i")
-    return _floor(em, a, _safe_divisor(em, x.b, b))[0]
+        return em.f.emit(f"{'udiv' if is_quotient else 'urem'} i64 {a}, {b}", "i")
+    return _floor(em, a, b)[0 if is_quotient else 1]
 
 
-def _floormod(em: Emitter, x: Any) -> str:
-    a, b = exact(em, x.a), exact(em, x.b)
-    if _is_unsigned(em, x):
-        return em.f.emit(f"urem i64 {a}, {_safe_divisor(em, x.b, b)}", "i")
-    return _floor(em, a, _safe_divisor(em, x.b, b))[1]
+def division_key(x: Any) -> Any:
+    """Equal for divisions of one form over the same variables; None where there is more in it."""
+    if isinstance(x, e.Var):
+        return id(x)
+    if isinstance(x, e.IntImm):
+        return ("int", x.value)
+    if not isinstance(x, (*DIVISIONS, e.Add, e.Sub, e.Mul)):
+        return None
+    parts = division_key(x.a), division_key(x.b)
+    return None if None in parts else (type(x), x.dtype, *parts)
 
 
 def _is_unsigned(em: Emitter, x: Any) -> bool:
@@ -117,10 +129,15 @@ def _is_unsigned(em: Emitter, x: Any) -> bool:
     return x.dtype.is_uint or all(nonnegative(em, y) for y in (x.a, x.b))
 
 
-def _safe_divisor(em: Emitter, x: e.PrimExpr, operand: str) -> str:
-    """The divisor, with a stop where it is zero at run time."""
+def _tested(em: Emitter, x: e.PrimExpr) -> str:
+    """The divisor, with a stop where it is zero at run time; ahead of time one in place of that."""
+    operand = exact(em, x)
     if isinstance(x, e.IntImm):
         return operand
+    if em.f.is_ahead:
+        operand = em.f.emit(f"freeze i64 {operand}")
+        none = em.f.emit(f"icmp eq i64 {operand}, 0")
+        return em.f.emit(f"select i1 {none}, i64 1, i64 {operand}")
     em.stop_if(em.f.emit(f"icmp eq i64 {operand}, 0"), 2)
     return operand
 
@@ -180,8 +197,8 @@ _RULES: dict[type, Callable[[Any, Any], str]] = {
     e.Add: _binary("add"),
     e.Sub: _binary("sub"),
     e.Mul: _binary("mul"),
-    e.FloorDiv: _floordiv,
-    e.FloorMod: _floormod,
+    e.FloorDiv: _division,
+    e.FloorMod: _division,
     e.Min: _extreme("min"),
     e.Max: _extreme("max"),
     e.Select: _select,

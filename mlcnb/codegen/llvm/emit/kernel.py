@@ -11,6 +11,7 @@ from mlcnb.codegen.kernel import Signature, result_of, signature_of
 from mlcnb.codegen.llvm import math
 from mlcnb.codegen.llvm.emit import calls, checks, expr, memory, small, stmt
 from mlcnb.codegen.llvm.emit import types as t
+from mlcnb.codegen.llvm.emit.ahead import divides_by_sizes, loop_body
 from mlcnb.codegen.llvm.emit.builder import Function, Module
 from mlcnb.core.errors import CodegenError
 from mlcnb.ir import expr as e
@@ -71,6 +72,7 @@ class Emitter:
         #: what is proved of indices holds, so that LLVM may rely on it
         self.never_wraps = CHECKED not in func.attrs
         self.nonnegative: set[e.Var] = set()
+        self.divides_by_sizes = False
         #: the ends of what is computed
         self.ranges = Ranges(func)
         self.in_parallel = False
@@ -92,6 +94,8 @@ class Emitter:
         variables = [x.data if isinstance(x, Buffer) else x for x in plain.params]
         dims = list(plain.dims)
         self.nonnegative.update(dims)
+        scalars = any(not v.dtype.is_handle for v in variables)
+        self.divides_by_sizes = bool(dims or scalars) and divides_by_sizes(self.func.body)
         body = self.body(variables, dims)
         signature = signature_of(self.func, self.workspace_bytes)
         self.module.functions.append(body)
@@ -202,7 +206,7 @@ class Emitter:
         def body() -> None:
             if polls:
                 stmt.poll(self)
-            self.stmt(loop.body)
+            loop_body(self, loop.body)
 
         stmt.count_loop(self, loop.loop_var, start, stop, body, True, leaves=leaves)
         self.scratch = {}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mlcnb.codegen.llvm.emit import types as t
+from mlcnb.codegen.llvm.emit.ahead import loop_body
 from mlcnb.codegen.llvm.emit.expr import constant
 from mlcnb.codegen.llvm.emit.index import bounds, exact, index, nonnegative
 from mlcnb.codegen.llvm.emit.memory import store
@@ -69,18 +70,17 @@ def serial(em: Emitter, x: s.For) -> None:
     if nonnegative(em, x.min):
         em.nonnegative.add(x.loop_var)
     polls = asks_to_stop(em, x.body)
-    outer, em.in_loop = em.in_loop, True
-    around, em.innermost = em.innermost, x.loop_var
+    around = em.in_loop, em.innermost
+    em.in_loop, em.innermost = True, x.loop_var
 
     def body() -> None:
         if polls:
             poll(em)
-        em.stmt(x.body)
+        loop_body(em, x.body)
 
     runs, leaves = at_least_once(x.extent), is_left_early(x.body)
     count_loop(em, x.loop_var, start, stop, body, runs, x, leaves)
-    em.in_loop = outer
-    em.innermost = around
+    em.in_loop, em.innermost = around
 
 
 def asks_to_stop(em: Emitter, body: s.Stmt) -> bool:
