@@ -185,8 +185,8 @@ def _secured(mod: IRModule, bounds: str, target: Target) -> IRModule:
     """The module with each loop function that a person wrote as `bounds` wants it."""
     found = {
         key: _as_wanted(f, bounds, target)
-        for key, f in mod.items()
-        if isinstance(f, PrimFunc) and not is_declared(f)
+        for key, f in mod.of_kind(PrimFunc).items()
+        if not is_declared(f)
     }
     return mod.with_functions(found)
 
@@ -206,7 +206,7 @@ def _secured_rule(rule: Any, bounds: str, where: Target) -> Any:
 
 
 def _has_graph(mod: IRModule) -> bool:
-    return any(isinstance(f, Function) for f in mod.functions.values())
+    return bool(mod.of_kind(Function))
 
 
 def _timed(timings: list[tuple[str, float]], name: str, step: Any, *args: Any) -> Any:
@@ -232,7 +232,7 @@ def _pipeline_options(pipeline: Any, convolution: str) -> dict[str, Any]:
 
 def _entry(mod: IRModule) -> str:
     """The function that parameters belong to: `main`, or the only one seen from outside."""
-    graphs = {key.name_hint: f for key, f in mod.items() if isinstance(f, Function)}
+    graphs = {key.name_hint: f for key, f in mod.of_kind(Function).items()}
     public = [n for n, f in graphs.items() if "global_symbol" in f.attrs and n[0] != "_"]
     return public[0] if "main" not in graphs and len(public) == 1 else "main"
 
@@ -284,8 +284,7 @@ def _outline(mod: IRModule, target: Target) -> str:
     """The operators of a module's graphs and their sizes; "" where there are few."""
     calls = [
         f"{b.value.op.name} {static_shape(b.var.struct_info)}"
-        for func in mod.functions.values()
-        if isinstance(func, Function)
+        for func in mod.of_kind(Function).values()
         for b in bindings_of(func)
         if isinstance(b.value, Call) and isinstance(b.value.op, Op)
     ]
@@ -297,8 +296,7 @@ def _products(mod: IRModule) -> int:
     return len(
         {
             (called(b.value), static_shape(b.var.struct_info))
-            for func in mod.functions.values()
-            if isinstance(func, Function)
+            for func in mod.of_kind(Function).values()
             for b in bindings_of(func)
             if called(b.value).product
         }
@@ -332,7 +330,7 @@ def _kernels(
     mod: IRModule, target: Target, schedule: Any, workers: Workers, trusted: bool
 ) -> dict[str, Any]:
     """Every PrimFunc of the module, compiled."""
-    funcs = {v.name_hint: f for v, f in mod.items() if isinstance(f, PrimFunc)}
+    funcs = {v.name_hint: f for v, f in mod.of_kind(PrimFunc).items()}
     rule = _default_rule(target) if schedule == "default" else schedule
     later = never_called(mod)
     with progress_bar("compiling kernels", len(funcs) - len(later)) as bar:

@@ -13,7 +13,7 @@ from mlcnb.arith import division
 from mlcnb.arith.analyzer import Analyzer
 from mlcnb.arith.emission import emit
 from mlcnb.arith.ends import ends_of
-from mlcnb.arith.forms import flattened
+from mlcnb.arith.forms import flattened, in_order
 from mlcnb.arith.int_set import EVERYTHING, NOTHING, IntSet
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.linear import depends_on
@@ -70,21 +70,12 @@ def margins(analyzer: Analyzer, condition: Any) -> list[Sum] | None:
     """Polynomials that are >= 0 just where a comparison holds; None for anything else."""
     if isinstance(condition, e.Call) and condition.op == "tir.likely":
         return margins(analyzer, condition.args[0])
-    if not isinstance(condition, e.LT | e.LE | e.GT | e.GE | e.EQ):
+    is_equal = isinstance(condition, e.EQ)
+    sides = (condition.a, condition.b, 0) if is_equal else in_order(condition)
+    if sides is None or sides[0].dtype not in ("int32", "int64"):
         return None
-    if condition.a.dtype not in ("int32", "int64"):
-        return None
-    a, b = analyzer.normal_form(condition.a), analyzer.normal_form(condition.b)
-    match condition:
-        case e.LT():
-            return [b.minus(a).shifted(-1)]
-        case e.LE():
-            return [b.minus(a)]
-        case e.GT():
-            return [a.minus(b).shifted(-1)]
-        case e.GE():
-            return [a.minus(b)]
-    return [b.minus(a), a.minus(b)]
+    a, b, strict = (*map(analyzer.normal_form, sides[:2]), sides[2])
+    return [b.minus(a).shifted(-strict), *([a.minus(b)] if is_equal else [])]
 
 
 def _solved(

@@ -13,8 +13,8 @@ from typing import Any
 from mlcnb.arith import division, extrema
 from mlcnb.arith.analyzer import Analyzer
 from mlcnb.arith.interval import atom_bounds, bounds_of
+from mlcnb.arith.linear import atom_depends, depends_on
 from mlcnb.arith.sum import Atom, Sum, product_of
-from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import Range, Var
@@ -74,33 +74,23 @@ def union(sets: Sequence[Ends], analyzer: Analyzer, dtype: DType) -> Ends:
     return low, high
 
 
-#: kinds of atoms whose expression says what they depend on
-_BY_EXPRESSION = "opaque within cases cast bitwise_and shift_right clz popcount".split()
-
-
 class _Runner:
     """Ends of polynomials while one variable runs from first to last."""
 
     def __init__(self, analyzer: Analyzer, var: Var, first: Sum, last: Sum) -> None:
         self.ctx = analyzer.context
-        self.var = var
+        self.variables = (var,)
         self.atom = self.ctx.var(var)
         self.first = first
         self.last = last
 
     def depends(self, atom: Atom) -> bool:
         """True if the value of an atom changes with the variable."""
-        if atom is self.atom:
-            return True
-        if atom.kind == "var":
-            return False
-        if atom.expr is not None and atom.kind in _BY_EXPRESSION:
-            return any(n is self.var for n in walk(atom.expr))
-        return any(self.changes(x) for x in atom.args if isinstance(x, Sum))
+        return atom is self.atom or atom_depends(atom, self.variables)
 
     def changes(self, x: Sum) -> bool:
         """True if the value of a polynomial changes with the variable."""
-        return any(self.depends(atom) for atom in x.atoms())
+        return depends_on(x, self.variables)
 
     def ends(self, x: Sum) -> Ends:
         """The ends of `x`, free of the variable."""

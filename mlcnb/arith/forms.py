@@ -18,6 +18,16 @@ def flattened(x: PrimExpr, kind: type) -> Iterable[PrimExpr]:
         yield x
 
 
+def in_order(x: Any) -> tuple[PrimExpr, PrimExpr, int] | None:
+    """A comparison as (a, b, strict), a + strict <= b; None for what is none, `==` and `!=`."""
+    match x:
+        case e.LT(a, b) | e.GT(b, a):
+            return a, b, 1
+        case e.LE(a, b) | e.GE(b, a):
+            return a, b, 0
+    return None
+
+
 def reads_data(x: Any) -> bool:
     """True if an expression depends on more than variables."""
     if isinstance(x, e.Var | e.IntImm):

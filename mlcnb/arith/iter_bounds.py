@@ -10,6 +10,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from mlcnb.arith.analyzer import Analyzer
+from mlcnb.arith.forms import in_order
 from mlcnb.arith.iter_sum import NoIterMap
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
@@ -60,16 +61,13 @@ def _runs(x: PrimExpr, variables: Container[Var]) -> bool:
 
 
 def _bounds(condition: PrimExpr, variables: Container[Var]) -> Bounded:
-    match condition:
-        case e.LT(a, b) | e.GT(b, a):
-            strict = 1
-        case e.LE(a, b) | e.GE(b, a):
-            strict = 0
-        case e.EQ(a, b):
-            value, bound = _sides(a, b, variables)
-            return Bounded(value, bound, bound + 1)
-        case _:
-            raise NoIterMap(f"the predicate {condition!r} is no bound of a sum")
+    if isinstance(condition, e.EQ):
+        value, bound = _sides(condition.a, condition.b, variables)
+        return Bounded(value, bound, bound + 1)
+    found = in_order(condition)
+    if found is None:
+        raise NoIterMap(f"the predicate {condition!r} is no bound of a sum")
+    a, b, strict = found
     if not _runs(b, variables):
         return Bounded(a, None, b + (1 - strict))
     if not _runs(a, variables):

@@ -12,29 +12,19 @@ from enum import IntEnum
 from typing import Any
 
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import Node, node
+from mlcnb.core.node import Called, node
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
 
 
-class _Part(Node):
-    """A node that shows itself as a call of its constructor."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        fields = (f"{name}={getattr(self, name)!r}" for name in self.node_fields)
-        return f"{type(self).__name__}({', '.join(fields)})"
-
-
-class IterMapExpr(_Part):
+class IterMapExpr(Called):
     """What an iteration map is written in: sums and splits."""
 
     __slots__ = ()
 
 
 @node
-class IterMark(_Part):
+class IterMark(Called):
     """A variable that counts from 0, or a fused sum that does."""
 
     source: Any

@@ -5,7 +5,7 @@ detect_linear_equation(i * 4 + j + n, [i, j])   ->   [4, 1, n]
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from mlcnb.arith.analyzer import Analyzer
@@ -39,12 +39,17 @@ def detect_linear_equation(
     return [emit(part, x.dtype) for part in (*found, rest)]
 
 
-def depends_on(x: Sum, variables: set[Var]) -> bool:
+def depends_on(x: Sum, variables: Collection[Var]) -> bool:
     """True if one of the variables stands anywhere in `x`."""
-    return any(_atom_depends(atom, variables) for atom in x.atoms())
+    return any(atom_depends(atom, variables) for atom in x.atoms())
 
 
-def _atom_depends(atom: Atom, variables: set[Var]) -> bool:
-    if atom.expr is not None:
-        return any(isinstance(n, Var) and n in variables for n in walk(atom.expr))
+def atom_depends(atom: Atom, variables: Collection[Var]) -> bool:
+    """True if one of the variables stands anywhere in an atom that is no product."""
+    if atom.kind == "var":
+        return atom.expr in variables
+    if atom.expr is not None and any(
+        isinstance(n, Var) and n in variables for n in walk(atom.expr)
+    ):
+        return True
     return any(depends_on(x, variables) for x in atom.args if isinstance(x, Sum))

@@ -13,9 +13,10 @@ from typing import Any
 from mlcnb.arith.atoms import Extreme, Opaque
 from mlcnb.arith.forms import reads_data
 from mlcnb.arith.sum import ZERO, Bounds, Quotient, Remainder, Sum, is_index
+from mlcnb.core.node import map_children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.folding import COMPARISONS
+from mlcnb.ir.folding import COMPARISONS, folded_choice
 
 
 class Context:
@@ -312,34 +313,11 @@ def negated(x: e.PrimExpr) -> e.PrimExpr:
 
 
 def _mapped(x: Any, context: Context, in_index: bool) -> Any:
-    changes = {}
-    for name in x.child_fields:
-        value = getattr(x, name)
-        exact = in_index or name == "indices"
-        if isinstance(value, e.PrimExpr):
-            new: Any = simplified(value, context, in_index=exact)
-        elif isinstance(value, tuple) and any(isinstance(item, e.PrimExpr) for item in value):
-            new = tuple(
-                simplified(i, context, in_index=exact) if isinstance(i, e.PrimExpr) else i
-                for i in value
-            )
-            new = value if all(a is b for a, b in zip(new, value, strict=True)) else new
-        else:
-            continue
-        if new is not value:
-            changes[name] = new
-    return _rebuilt(x, changes) if changes else x
+    exact = in_index or hasattr(x, "indices")
 
+    def part(n: Any) -> Any:
+        return simplified(n, context, in_index=exact) if isinstance(n, e.PrimExpr) else n
 
-def _rebuilt(x: Any, changes: dict[str, Any]) -> Any:
-    values = {name: getattr(x, name) for name in x.node_fields}
-    values.update(changes)
-    if isinstance(x, e.Call) and x.op == "tir.if_then_else":
-        return p.if_then_else(*values["args"])
-    if isinstance(x, e.Cast):
-        return p.cast(x.dtype, values["value"])
-    if isinstance(x, e.Not):
-        return p.logical_not(values["a"])
-    if isinstance(x, e.Select):
-        return p.select(values["condition"], values["true_value"], values["false_value"])
-    return type(x)(**values)
+    new = map_children(x, part)
+    made = None if new is x else folded_choice(new)
+    return new if made is None else made

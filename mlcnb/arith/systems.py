@@ -19,24 +19,14 @@ from mlcnb.arith.int_set import set_of
 from mlcnb.arith.linear import depends_on
 from mlcnb.arith.sum import Sum
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import Node, node, rewrite, walk
+from mlcnb.core.node import Called, node, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 
 
-class _System(Node):
-    """A node that shows itself as a call of its constructor."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        fields = (f"{name}={getattr(self, name)!r}" for name in self.node_fields)
-        return f"{type(self).__name__}({', '.join(fields)})"
-
-
 @node
-class IntConstraints(_System):
+class IntConstraints(Called):
     """Variables, what they run over, and conditions that hold for them."""
 
     variables: tuple[Var, ...]
@@ -45,7 +35,7 @@ class IntConstraints(_System):
 
 
 @node
-class IntConstraintsTransform(_System):
+class IntConstraintsTransform(Called):
     """A system and its solution: each variable of one as an expression of the other's."""
 
     src: IntConstraints

@@ -111,6 +111,16 @@ class Node(display.Shown):
         return self is other
 
 
+class Called(Node):
+    """A node that shows itself as a call of its constructor."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        fields = (f"{name}={getattr(self, name)!r}" for name in self.node_fields)
+        return f"{type(self).__name__}({', '.join(fields)})"
+
+
 class Record:
     """A dataclass that `ir.save_json` writes as it does a node, though nothing walks into it."""
 

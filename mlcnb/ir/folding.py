@@ -44,6 +44,19 @@ _ROUNDING: dict[str, Callable[[float], Any]] = {
 }  # fmt: skip
 
 
+def folded_choice(x: Any) -> e.PrimExpr | None:
+    """A cast, a negation or a choice built again, as its operands have changed; None for others."""
+    if isinstance(x, e.Cast):
+        return p.cast(x.dtype, x.value)
+    if isinstance(x, e.Not):
+        return p.logical_not(x.a)
+    if isinstance(x, e.Select):
+        return p.select(x.condition, x.true_value, x.false_value)
+    if isinstance(x, e.Call) and x.op == "tir.if_then_else":
+        return p.if_then_else(*x.args)
+    return None
+
+
 def folded_call(x: Any) -> e.PrimExpr:
     """A call of constants as a constant; what depends on how a target rounds stays."""
     if not isinstance(x, e.Call) or not x.args or not isinstance(x.op, str):

@@ -13,7 +13,7 @@ of it before. The functions themselves are shared and never change.
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from mlcnb.core import display
@@ -22,6 +22,8 @@ from mlcnb.core.node import EMPTY, FrozenDict, node, replace
 from mlcnb.core.text import kind_of, suggestion
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.function import Attributed, BaseFunc
+
+F = TypeVar("F", bound=BaseFunc)
 
 
 @node
@@ -83,6 +85,10 @@ class IRModule(Attributed):
     def items(self) -> ItemsView[GlobalVar, BaseFunc]:
         """Pairs of GlobalVar and function, in order."""
         return self.functions.items()
+
+    def of_kind(self, kind: type[F]) -> dict[GlobalVar, F]:
+        """The functions of one class, in order: `mod.of_kind(PrimFunc)`."""
+        return {key: f for key, f in self.functions.items() if isinstance(f, kind)}
 
     def functions_items(self) -> list[tuple[GlobalVar, BaseFunc]]:
         """TVM's spelling of `items()`."""

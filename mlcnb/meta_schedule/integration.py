@@ -101,7 +101,7 @@ def tune_tir(
     """
     keep = kept_in(database, work_dir)
     whole = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
-    funcs = {k.name_hint: f for k, f in whole.functions.items() if isinstance(f, PrimFunc)}
+    funcs = {k.name_hint: f for k, f in whole.of_kind(PrimFunc).items()}
     own = special_space or {}
     found = [_Task(name, f, target, 1.0, own.get(name, space)) for name, f in funcs.items()]
     counts = max_trials_global, max_trials_per_task, num_trials_per_iter
@@ -239,7 +239,7 @@ class MetaScheduleTuneIRMod(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
         """Fill the database of `work_dir`."""
-        funcs = {k.name_hint: f for k, f in mod.functions.items() if isinstance(f, PrimFunc)}
+        funcs = {k.name_hint: f for k, f in mod.of_kind(PrimFunc).items()}
         wanted = {
             name: f
             for name, f in funcs.items()

@@ -142,9 +142,7 @@ def tune(
         "stop": stop or Event(), "on_trial": on_trial,
     }  # fmt: skip
     try:
-        if isinstance(func, IRModule) and any(
-            isinstance(f, Function) for f in func.functions.values()
-        ):
+        if isinstance(func, IRModule) and func.of_kind(Function):
             if args is not None or space is not None or peers:
                 raise MLCError(
                     "tune: args=, space= and peers= go with one loop function, not with a model",
@@ -205,14 +203,13 @@ def extract_tasks(mod: IRModule, target: Target) -> list[tuple[Workload, int]]:
         lowered = get_pipeline("default")(mod)
     calls: Counter[GlobalVar] = Counter(
         n
-        for func in lowered.functions.values()
-        if isinstance(func, Function)
+        for func in lowered.of_kind(Function).values()
         for n in uses(func)
         if isinstance(n, GlobalVar)
     )
     found: dict[str, tuple[Workload, int]] = {}
-    for key, func in lowered.functions.items():
-        if isinstance(func, PrimFunc) and calls[key] and not func.attrs.get("tir.is_scheduled"):
+    for key, func in lowered.of_kind(PrimFunc).items():
+        if calls[key] and not func.attrs.get("tir.is_scheduled"):
             made = Workload.of(IRModule.make({key.name_hint: func}))
             known, count = found.get(made.meaning, (made, 0))
             found[made.meaning] = (known, count + calls[key])

@@ -125,7 +125,7 @@ class ChooseByMeasurement(ModulePass):
     def _measured(self, mod: IRModule, key: GlobalVar) -> Measured:
         """What everybody took for one group."""
         func: Any = mod.functions[key]
-        graph = [f for f in mod.functions.values() if isinstance(f, Function)]
+        graph = [*mod.of_kind(Function).values()]
         count = sum(n == key for f in graph for n in uses(f) if isinstance(n, GlobalVar))
         operators = tuple(
             b.value.op.name
@@ -193,8 +193,8 @@ class ChooseByMeasurement(ModulePass):
 def _roots(mod: IRModule, groups: set[GlobalVar]) -> dict[Var, GlobalVar]:
     """The group of each variable that is the (first) result of one."""
     found: dict[Var, GlobalVar] = {}
-    for func in mod.functions.values():
-        for binding in bindings_of(func) if isinstance(func, Function) else ():
+    for func in mod.of_kind(Function).values():
+        for binding in bindings_of(func):
             value = binding.value
             if isinstance(value, Call) and value.op in groups:
                 found[binding.var] = value.op

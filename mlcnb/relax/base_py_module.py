@@ -64,8 +64,8 @@ class BasePyModule:
         self.device = device or cpu()
         self.target = Target(target or ("llvm" if self.device.kind == "cpu" else self.device.kind))
         self.pyfuncs: dict[str, Callable[..., Any]] = {}
-        self.tir_func_names = [v.name_hint for v, f in ir_mod.items() if isinstance(f, PrimFunc)]
-        self.relax_func_names = [v.name_hint for v, f in ir_mod.items() if isinstance(f, Function)]
+        self.tir_func_names = [v.name_hint for v, f in ir_mod.of_kind(PrimFunc).items()]
+        self.relax_func_names = [v.name_hint for v, f in ir_mod.of_kind(Function).items()]
         self._as_torch = False
         loops = ir_mod.without_functions(self.relax_func_names)
         self._loops = compile_module(loops, self.target) if self.tir_func_names else None

@@ -153,7 +153,7 @@ def _load(members: dict[str, bytes]) -> Executable:
         raise ValueError(f"made for {target}")
     load = _cuda_kernels if target.kind == "cuda" else _kernels
     kernels = load(mod, target, manifest["kernels"], members)
-    loops = {v.name_hint for v, f in mod.items() if isinstance(f, PrimFunc)}
+    loops = {v.name_hint for v, f in mod.of_kind(PrimFunc).items()}
     if loops != set(kernels):
         raise ValueError(f"kernels of other functions: {sorted(loops ^ set(kernels))}")
     return Executable(mod, kernels, target)

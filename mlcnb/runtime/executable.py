@@ -117,7 +117,7 @@ class Executable(display.Shown):
         names = [v.name_hint for v in self.mod]
         if "main" in names or not names:
             return "main"
-        graph = [v.name_hint for v, f in self.mod.items() if isinstance(f, Function)]
+        graph = [v.name_hint for v, f in self.mod.of_kind(Function).items()]
         if len(graph or names) == 1:
             return (graph or names)[0]
         raise MLCError(
@@ -277,7 +277,7 @@ class Executable(display.Shown):
 
         TVM's name; there it is the machine's instructions.
         """
-        return "\n\n".join(str(f) for f in self.mod.functions.values() if isinstance(f, Function))
+        return "\n\n".join(str(f) for f in self.mod.of_kind(Function).values())
 
     def stats(self) -> str:
         """How much there is of what: functions, calls, kernels, memory. TVM's name."""

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from mlcnb.core.node import Node, children, map_children, nodes_in, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.folding import FOLDING
+from mlcnb.ir.folding import FOLDING, folded_choice
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
@@ -85,17 +85,7 @@ def _is_same(a: Any, b: Any) -> bool:
 
 def _refolded(n: Any) -> Node | None:
     build = FOLDING.get(type(n))
-    if build is not None:
-        return _binary(n, build)
-    if isinstance(n, e.Cast):
-        return p.cast(n.dtype, n.value)
-    if isinstance(n, e.Not):
-        return p.logical_not(n.a)
-    if isinstance(n, e.Select):
-        return p.select(n.condition, n.true_value, n.false_value)
-    if isinstance(n, e.Call) and n.op == "tir.if_then_else":
-        return p.if_then_else(*n.args)
-    return None
+    return folded_choice(n) if build is None else _binary(n, build)
 
 
 def _binary(n: Any, build: Callable[[Any, Any], e.PrimExpr]) -> Node | None:

@@ -162,5 +162,5 @@ _SCOPED = (e.Let, s.LetStmt, s.For, s.Allocate, s.DeclBuffer, s.BlockRealize, s.
 def renewed(mod: IRModule) -> IRModule:
     """No variable belongs to two functions: the first of them to define one keeps it."""
     renewer = Renewer()
-    functions = {k: renewer.function(f) for k, f in mod.items() if isinstance(f, PrimFunc)}
+    functions = {k: renewer.function(f) for k, f in mod.of_kind(PrimFunc).items()}
     return mod.with_functions(functions)

@@ -64,7 +64,7 @@ def kind_of(function: Any) -> str:
 
 def totals(mod: IRModule, entry: rx.Function | None) -> list[str]:
     """Operators, kernel calls, parameters and work of one run of `entry` (of all loops without)."""
-    graphs = [f for f in mod.functions.values() if isinstance(f, rx.Function)]
+    graphs = [*mod.of_kind(rx.Function).values()]
     elements, nbytes = survey.parameters(*graphs)
     told = [_loops(mod)]
     if entry is not None:

@@ -38,7 +38,7 @@ def schedule(sch: Any) -> list[Part]:
     told = plural(now, "step")
     if now < len(steps) - 1:
         told += f", {len(steps) - 1 - now} undone"
-    functions = [v.name_hint for v, f in sch.mod.items() if isinstance(f, PrimFunc)]
+    functions = [v.name_hint for v, f in sch.mod.of_kind(PrimFunc).items()]
     parts: list[Part] = [Title(f"Schedule of {listed(own_names(sch, functions), 3)}: {told}")]
     if len(steps) > 1:
         parts.append(step_table(sch))

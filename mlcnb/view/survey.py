@@ -35,13 +35,13 @@ Functions = Mapping[GlobalVar, Any]
 
 def graph_functions(mod: IRModule) -> list[tuple[str, rx.Function]]:
     """Name and function of each graph function that is no fused group."""
-    found = [(v.name_hint, f) for v, f in mod.items() if isinstance(f, rx.Function)]
+    found = [(v.name_hint, f) for v, f in mod.of_kind(rx.Function).items()]
     return [(n, f) for n, f in found if not f.attrs.get("Primitive")] or found
 
 
 def loop_functions(mod: IRModule) -> list[tuple[str, PrimFunc]]:
     """Name and function of each loop function."""
-    return [(v.name_hint, f) for v, f in mod.items() if isinstance(f, PrimFunc)]
+    return [(v.name_hint, f) for v, f in mod.of_kind(PrimFunc).items()]
 
 
 def calls_of(function: rx.Function) -> Iterator[rx.Call]:

@@ -76,7 +76,7 @@ def _places(n: Any, depth: int, times: int | None, found: list[Place]) -> None:
 
 def functions_of(sch: Any) -> list[str]:
     """The loop functions of a schedule."""
-    return [v.name_hint for v, f in sch.mod.items() if isinstance(f, PrimFunc)]
+    return [v.name_hint for v, f in sch.mod.of_kind(PrimFunc).items()]
 
 
 @lru_cache(KEPT)

@@ -137,3 +137,10 @@ def test_copies_and_attributes():
     mod.update_global_info("vdevice", [tvm.ir.VDevice("llvm")])
     assert mod.global_infos["vdevice"] == (tvm.ir.VDevice("llvm"),)
     assert "vdevice" not in copy.global_infos
+
+
+def test_functions_of_one_class():
+    mod = module()
+    assert mod.of_kind(tvm.tir.PrimFunc) == {mod.get_global_var("one"): mod["one"]}
+    assert [*mod.of_kind(relax.Function)] == [mod.get_global_var("main")]
+    assert mod.of_kind(relax.ExternFunc) == {}

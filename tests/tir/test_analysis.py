@@ -46,6 +46,20 @@ def test_a_loop_as_long_as_a_local_buffer_says_reaches_everywhere():
     assert regions(text, "X") == (["A[0:16]"], ["B[0:16]"])
 
 
+def test_a_view_of_memory_that_lives_in_a_block_is_no_region_of_it():
+    text = """
+        @T.prim_func
+        def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+            with T.block("X"):
+                n = T.alloc_buffer((4, 4), "int32")
+                flat = T.decl_buffer((16,), "int32", data=n.data)
+                for k in range(16):
+                    flat[k] = A[k]
+                    B[k] = n[k // 4, k % 4]
+        """
+    assert regions(text, "X") == (["A[0:16]"], ["B[0:16]"])
+
+
 @pytest.mark.parametrize(
     ("body", "reads", "writes"),
     [

@@ -18,7 +18,7 @@ from mlcnb.ir.prim_ops import (
 )
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, in_wide, rounded
-from mlcnb.op._dims import product, ravel, refuse, tell, tensor, tidy, unravel, want_rank
+from mlcnb.op._dims import product, ravel, refuse, tell, tensor, unravel, want_rank
 from mlcnb.op._order import blocks_of_images, by_layout
 from mlcnb.op._spell import call, in_float32, ints_of
 from mlcnb.op.nn import _pool_loops as loops
@@ -176,12 +176,6 @@ class MaxPoolIndices(Pool):
         """A tuple of two tensors."""
         values = Pool.infer(self, x)
         return TupleStructInfo((values, tensor(values.dims, "int64", values.ndim)))
-
-    def flops(self, x: Any) -> Any:
-        """One for each element that a window sees."""
-        values = Pool.infer(self, x)
-        known = values.dims is not None
-        return tidy(product([*values.dims, *self.pool_size])) if known else None
 
     def renumbered(self, position: Any, dims: Any) -> Any:
         """A row-major position in x, in the numbering that `column_major` asks for."""

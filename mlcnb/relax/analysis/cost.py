@@ -72,7 +72,7 @@ def flops(func: Function | IRModule, functions: Functions | None = None) -> Any:
 
 
 def _entry_of(mod: IRModule) -> Function:
-    graphs = {k.name_hint: f for k, f in mod.items() if isinstance(f, Function)}
+    graphs = {k.name_hint: f for k, f in mod.of_kind(Function).items()}
     if "main" not in graphs and len(graphs) != 1:
         raise MLCError(
             f"flops: the module has {len(graphs)} graph functions and no 'main'",
@@ -132,8 +132,8 @@ def estimate_memory_usage(mod: IRModule | Function) -> list[MemoryEstimate]:
         return [_estimate(mod.attrs.get("global_symbol", "function"), mod)]
     return [
         _estimate(key.name_hint, func)
-        for key, func in mod.items()
-        if isinstance(func, Function) and not func.attrs.get("Primitive")
+        for key, func in mod.of_kind(Function).items()
+        if not func.attrs.get("Primitive")
     ]
 
 

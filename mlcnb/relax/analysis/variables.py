@@ -290,8 +290,7 @@ def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
     """Groups of graph functions that call each other in a circle (or themselves)."""
     calls = {
         key: [g for g in all_global_vars(f) if g in mod.functions]
-        for key, f in mod.items()
-        if isinstance(f, rx.Function)
+        for key, f in mod.of_kind(rx.Function).items()
     }
     reach = {key: _closure(calls, key) for key in calls}
     groups: dict[frozenset[GlobalVar], list[GlobalVar]] = {}

@@ -114,9 +114,8 @@ def _module(program: Any) -> IRModule:
 
 def functions_of(program: Any) -> Iterator[tuple[str, Function]]:
     """The graph functions of a function or module, by name."""
-    for key, func in _module(program).items():
-        if isinstance(func, Function):
-            yield key.name_hint, func
+    for key, func in _module(program).of_kind(Function).items():
+        yield key.name_hint, func
 
 
 def values_of(program: Any) -> Iterator[tuple[Var, Any]]:

@@ -101,7 +101,7 @@ class PatternMatchingRewriter(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All graph functions."""
-        graph = {k: f for k, f in mod.items() if isinstance(f, Function)}
+        graph = mod.of_kind(Function)
         table = FunctionTable(mod.functions)
         rule = self.brought(table)
         whole = table.module(mod)

@@ -19,8 +19,8 @@ def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:
     """
     found: dict[str, list[Tensor]] = {}
     functions = {}
-    for key, function in mod.items():
-        if isinstance(function, Function) and "params" in function.attrs:
+    for key, function in mod.of_kind(Function).items():
+        if "params" in function.attrs:
             found[key.name_hint] = [tensor(c.data) for c in function.attrs["params"]]
             functions[key] = function.without_attr("params")
     return mod.with_functions(functions), found

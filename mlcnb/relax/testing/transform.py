@@ -50,7 +50,7 @@ class ApplyEmptyCppMutator(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All graph functions."""
-        found = {k: _Empty().visit_expr(f) for k, f in mod.items() if isinstance(f, rx.Function)}
+        found = {k: _Empty().visit_expr(f) for k, f in mod.of_kind(rx.Function).items()}
         return mod.with_functions(found)
 
 

@@ -38,8 +38,8 @@ class AllocateWorkspace(ModulePass):
         """Such functions take one more parameter; whoever calls them allocates it first."""
         needs = {
             key: int(func.attrs[ATTRIBUTE])
-            for key, func in mod.items()
-            if isinstance(func, Function) and ATTRIBUTE in func.attrs
+            for key, func in mod.of_kind(Function).items()
+            if ATTRIBUTE in func.attrs
         }
         if not needs:
             return mod
@@ -47,8 +47,8 @@ class AllocateWorkspace(ModulePass):
         functions: dict[GlobalVar, Any] = dict(mod.functions)
         for key in needs:
             functions[key] = _with_workspace(functions[key], size)
-        for key, func in mod.items():
-            if isinstance(func, Function) and key not in needs and _calls(func, needs):
+        for key, func in mod.of_kind(Function).items():
+            if key not in needs and _calls(func, needs):
                 made = _Caller(functions, key.name_hint, needs, size).rewrite(func)
                 functions[key] = made.with_attr("relax.force_pure", True) if func.is_pure else made
         ctx.note(f"{len(needs)} functions work in {size} bytes")

@@ -41,7 +41,7 @@ def _prefixed(mod: IRModule) -> IRModule:
         return mod
     new = {
         key: GlobalVar(f"{prefix}{key.name_hint}")
-        for key, func in mod.items()
-        if isinstance(func, PrimFunc) and "global_symbol" not in func.attrs
+        for key, func in mod.of_kind(PrimFunc).items()
+        if "global_symbol" not in func.attrs
     }
     return with_names(mod, new) if new else mod

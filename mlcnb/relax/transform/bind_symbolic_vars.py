@@ -43,8 +43,8 @@ class BindSymbolicVars(ModulePass):
         """The functions with the values put in."""
         changed = {}
         missing = set(self.binding_map)
-        for key, func in mod.items():
-            if not isinstance(func, rx.Function) or self.func_name not in (None, key.name_hint):
+        for key, func in mod.of_kind(rx.Function).items():
+            if self.func_name not in (None, key.name_hint):
                 continue
             values = _values(func, self.binding_map)
             missing -= {k for k in self.binding_map if _names(k, values)}

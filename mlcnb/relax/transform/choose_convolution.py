@@ -240,8 +240,8 @@ def convolution_choices(mod: IRModule, target: Any = None) -> ConvolutionChoices
     """
     where = Target(target or Target.current() or "llvm")
     counted: dict[Convolution, int] = {}
-    for func in mod.functions.values():
-        for binding in bindings_of(func) if isinstance(func, Function) else ():
+    for func in mod.of_kind(Function).values():
+        for binding in bindings_of(func):
             conv = convolution_of(getattr(binding, "value", None))
             if conv is not None and _is_plain(binding.value):
                 counted[conv] = counted.get(conv, 0) + 1

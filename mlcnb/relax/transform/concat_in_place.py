@@ -33,8 +33,8 @@ class ConcatInPlace(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The callees of call_tirs whose operands are results of calls."""
         changed = {}
-        for func in mod.functions.values():
-            for key in _candidates(func) if isinstance(func, Function) else ():
+        for func in mod.of_kind(Function).values():
+            for key in _candidates(func):
                 callee = mod.functions.get(key)
                 if isinstance(callee, PrimFunc) and joined_at(callee) is not None:
                     changed[key] = callee.with_attr("op_pattern", int(OpPatternKind.OPAQUE))

@@ -164,12 +164,11 @@ class DeadCodeElimination(ModulePass):
         mod = remove_unused_functions(mod, self.entry_functions or ())
         changed = {}
         removed = 0
-        for key, func in mod.items():
-            if isinstance(func, rx.Function):
-                new = remove_unused_bindings(func, mod.functions)
-                if new is not func:
-                    changed[key] = new
-                    removed += _count(func) - _count(new)
+        for key, func in mod.of_kind(rx.Function).items():
+            new = remove_unused_bindings(func, mod.functions)
+            if new is not func:
+                changed[key] = new
+                removed += _count(func) - _count(new)
         result = mod.with_functions(changed)
         result = remove_unused_functions(result, self.entry_functions or ())
         if result is not mod or len(result) != before:

@@ -138,9 +138,7 @@ class FuseOpsByPattern(ModulePass):
         if self.entry_functions is not None:
             return [mod.get_global_var(name) for name in self.entry_functions]
         closed = {"Codegen", "Composite", "Primitive"}
-        return [
-            k for k, f in mod.items() if isinstance(f, rx.Function) and not closed & f.attrs.keys()
-        ]
+        return [k for k, f in mod.of_kind(rx.Function).items() if not closed & f.attrs.keys()]
 
 
 class _Partition:

@@ -52,7 +52,7 @@ class FuseTIR(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Fused functions first, then the calls of them."""
-        fused = {k: f for k, f in mod.items() if isinstance(f, Function) and _is_primitive(f)}
+        fused = {k: f for k, f in mod.of_kind(Function).items() if _is_primitive(f)}
         if not fused:
             return mod
         table = FunctionTable(mod.functions)

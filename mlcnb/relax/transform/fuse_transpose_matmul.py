@@ -49,11 +49,10 @@ class FuseTransposeMatmul(CallPass, says="transpositions fused", quiet=True, pru
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All graph functions, with one table of loop functions."""
         table = FunctionTable(mod.functions)
-        for key, func in mod.items():
-            if isinstance(func, Function):
-                fuser = _Fuser(table.functions, self)
-                fuser.table = table
-                table.set(key, self.rewritten(func, fuser, ctx))
+        for key, func in mod.of_kind(Function).items():
+            fuser = _Fuser(table.functions, self)
+            fuser.table = table
+            table.set(key, self.rewritten(func, fuser, ctx))
         return table.module(mod)
 
 

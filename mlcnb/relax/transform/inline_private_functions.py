@@ -43,13 +43,11 @@ class InlinePrivateFunctions(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Callees first, so that what is inlined has nothing left to inline."""
         circular = {k for group in detect_recursion(mod) for k in group}
-        called = {
-            g for f in mod.functions.values() if isinstance(f, Function) for g in all_global_vars(f)
-        }
+        called = {g for f in mod.of_kind(Function).values() for g in all_global_vars(f)}
         private = {
             k
-            for k, f in mod.items()
-            if isinstance(f, Function) and k in called and k not in circular and _is_private(f)
+            for k, f in mod.of_kind(Function).items()
+            if k in called and k not in circular and _is_private(f)
         }
         private = {k for k in private if only_called(mod, k)}
         if not private:

@@ -157,7 +157,7 @@ def _written(mod: IRModule) -> bytes:
     text, arrays = pack(mod)
     if sum(a.nbytes for a in arrays) > LARGEST:
         return b""
-    loops = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
+    loops = [*mod.of_kind(PrimFunc).values()]
     head = {
         "arrays": [[a.dtype.name, list(a.shape)] for a in arrays],
         "made": [[is_made(f), is_declared(f)] for f in loops],
@@ -185,7 +185,7 @@ def _read(blob: memoryview) -> IRModule | None:
         for (kind, shape), data in zip(head["arrays"], parts[3:], strict=True)
     ]
     mod: IRModule = unpack(texts[1], arrays)
-    loops = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
+    loops = [*mod.of_kind(PrimFunc).values()]
     meanings = json.loads(texts[2])
     for func, (made, declared), meaning in zip(loops, head["made"], meanings, strict=True):
         note_meaning(func, tuple(meaning))

@@ -39,8 +39,8 @@ class LambdaLift(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All graph functions; a lifted one is named by where it stood, `main_inner`."""
         table = FunctionTable(mod.functions)
-        for key, func in mod.items():
-            if isinstance(func, Function) and _has_local(func):
+        for key, func in mod.of_kind(Function).items():
+            if _has_local(func):
                 table.set(key, _Lifter(table, key.name_hint).rewrite(func))
         made = len(table.functions) - len(mod)
         if made:

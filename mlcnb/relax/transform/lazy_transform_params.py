@@ -58,9 +58,8 @@ class LazyTransformParams(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every such function whose only parameter is a tuple."""
         changed = {}
-        for key, func in mod.items():
-            named = key.name_hint.endswith("transform_params")
-            if named and isinstance(func, rx.Function) and _takes_a_tuple(func):
+        for key, func in mod.of_kind(rx.Function).items():
+            if key.name_hint.endswith("transform_params") and _takes_a_tuple(func):
                 changed[key] = self._lazy(func, mod.functions)
         ctx.note(f"{len(changed)} functions read weights one at a time")
         return mod.with_functions(changed)

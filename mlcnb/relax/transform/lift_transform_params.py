@@ -87,10 +87,8 @@ class LiftTransformParams(ModulePass):
         names = None if isinstance(wanted, bool) else set(wanted)
         return [
             key
-            for key, func in mod.items()
-            if isinstance(func, rx.Function)
-            and "num_input" in func.attrs
-            and (names is None or key.name_hint in names)
+            for key, func in mod.of_kind(rx.Function).items()
+            if "num_input" in func.attrs and (names is None or key.name_hint in names)
         ]
 
 

@@ -154,7 +154,7 @@ def _holds_nodes(value: Any) -> bool:
 
 def _called(mod: IRModule) -> set[GlobalVar]:
     """The loop functions that graphs call, and nothing else does."""
-    graphs = [f for f in mod.functions.values() if isinstance(f, Function)]
+    graphs = [*mod.of_kind(Function).values()]
     calls = (b.value for f in graphs for b in bindings_of(f) if _is_call(b.value))
     called = Counter(call.args[0] for call in calls)
     named = Counter(n for f in graphs for n in uses(f) if isinstance(n, GlobalVar))

@@ -64,9 +64,7 @@ def _fields_of(func: Any) -> int:
 def _read_fields(mod: IRModule, key: GlobalVar) -> set[int] | None:
     """Which fields callers read; None where one of them uses the tuple as a whole."""
     found: set[int] = set()
-    for func in mod.functions.values():
-        if not isinstance(func, Function):
-            continue
+    for func in mod.of_kind(Function).values():
         results = {b.var for b in bindings_of(func) if _calls(b.value, key)}
         for binding in bindings_of(func):
             value = binding.value

@@ -31,8 +31,8 @@ class RemoveUnusedParameters(ModulePass):
         """Functions without a global_symbol; a parameter that alone defines a dimension stays."""
         kept: dict[GlobalVar, list[int]] = {}
         functions: dict[GlobalVar, Any] = dict(mod.functions)
-        for key, func in mod.items():
-            if isinstance(func, Function) and "global_symbol" not in func.attrs:
+        for key, func in mod.of_kind(Function).items():
+            if "global_symbol" not in func.attrs:
                 places = _needed(func)
                 if len(places) < len(func.params) and only_called(mod, key):
                     kept[key] = places
@@ -76,8 +76,8 @@ def _needed(func: Function) -> list[int]:
 
 def only_called(mod: IRModule, key: GlobalVar) -> bool:
     """True where the function is never handed around as a value."""
-    for func in mod.functions.values():
-        if isinstance(func, Function) and key in all_global_vars(func):
+    for func in mod.of_kind(Function).values():
+        if key in all_global_vars(func):
             calls = [b.value for b in bindings_of(func) if isinstance(b.value, Call)]
             if any(key in call.args for call in calls) or func.body.body == key:
                 return False

@@ -61,7 +61,7 @@ class RewriteCUDAGraph(ModulePass):
         """Every graph function; the module itself where `relax.backend.use_cuda_graph` is off."""
         if not ctx.config.get(CONFIG, False):
             return mod
-        functions = {k: f for k, f in mod.items() if isinstance(f, rx.Function)}
+        functions = mod.of_kind(rx.Function)
         plans = {key: _Planner(func, mod).plan() for key, func in functions.items()}
         table = FunctionTable(mod.functions)
         storages = _Storages(table, [p.storages for p in plans.values()])

@@ -85,8 +85,8 @@ def symbol_of(key: GlobalVar, mod: IRModule) -> str:
 
 def _by_library(mod: IRModule, called: set[Any]) -> dict[str, list[GlobalVar]]:
     found: dict[str, list[GlobalVar]] = {}
-    for key, func in mod.items():
-        if key in called and isinstance(func, Function) and "Codegen" in func.attrs:
+    for key, func in mod.of_kind(Function).items():
+        if key in called and "Codegen" in func.attrs:
             found.setdefault(str(func.attrs["Codegen"]), []).append(key)
     return found
 

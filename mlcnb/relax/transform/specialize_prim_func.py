@@ -78,9 +78,8 @@ def _is_call(n: Any, functions: Any) -> bool:
 
 
 def _calls(mod: IRModule) -> Iterator[Call]:
-    for func in mod.functions.values():
-        if isinstance(func, Function):
-            yield from (b.value for b in bindings_of(func) if _is_call(b.value, mod.functions))
+    for func in mod.of_kind(Function).values():
+        yield from (b.value for b in bindings_of(func) if _is_call(b.value, mod.functions))
 
 
 def _is_own(key: GlobalVar, mod: IRModule) -> bool:

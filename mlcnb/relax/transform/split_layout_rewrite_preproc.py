@@ -52,7 +52,7 @@ class SplitLayoutRewritePreproc(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every call_tir of such a function becomes two."""
         table = FunctionTable(mod.functions)
-        parts = {k: _Parts(f) for k, f in mod.items() if isinstance(f, PrimFunc) and _asks(f)}
+        parts = {k: _Parts(f) for k, f in mod.of_kind(PrimFunc).items() if _asks(f)}
         if not parts:
             return mod
         splitter = _Splitter(table, parts)

@@ -68,9 +68,8 @@ class VMShapeLower(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every graph function."""
         table = FunctionTable(mod.functions)
-        for key, func in mod.items():
-            if isinstance(func, rx.Function):
-                table.set(key, _Lowerer(table, key, func, self.emit_err_ctx).lowered())
+        for key, func in mod.of_kind(rx.Function).items():
+            table.set(key, _Lowerer(table, key, func, self.emit_err_ctx).lowered())
         return table.module(mod)
 
 

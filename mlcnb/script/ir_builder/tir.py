@@ -8,6 +8,7 @@ those of `mlcnb.script.tir`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -24,11 +25,11 @@ from mlcnb.script.parser.tir_block import as_region
 from mlcnb.script.ranges import make_range
 from mlcnb.script.tir import statements
 from mlcnb.script.tir.dtypes import dtype_of
+from mlcnb.script.tir.holding import declared, held
 from mlcnb.script.words import Namespace
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer as BufferNode
 from mlcnb.tir.buffer import MatchBufferRegion
-from mlcnb.tir.constants import AllocateConst
 
 
 def prim_func(private: bool = False, **_options: Any) -> PrimFuncFrame:
@@ -135,10 +136,10 @@ class ForFrame(Lines):
 
 
 def _loop(word: Callable[..., Any]) -> Callable[..., ForFrame]:
+    @wraps(word)
     def frame(*args: Any, **options: Any) -> ForFrame:
         return ForFrame(word(*args, **options))
 
-    frame.__name__, frame.__doc__ = word.__name__, word.__doc__
     return frame
 
 
@@ -171,61 +172,26 @@ def While(condition: Any) -> HoldFrame:
     return HoldFrame(lambda body: s.While(test, body))
 
 
-def LetStmt(value: Any, type_annotation: Any = None, *, var: Any = None) -> HoldFrame:
-    """`with T.LetStmt(value) as v:`"""
-    found = p.as_expr(value)
-    name = e.Var("v", found.dtype) if var is None else var
-    return HoldFrame(lambda body: s.LetStmt(name, found, body), name)
+def _holds(word: Callable[..., Any]) -> Callable[..., HoldFrame]:
+    @wraps(word)
+    def frame(*args: Any, **options: Any) -> HoldFrame:
+        var, wrap = held(word(*args, **options), None, p.as_expr)
+        return HoldFrame(wrap, var)
+
+    return frame
 
 
-def decl_buffer(shape: Any, dtype: Any = "float32", data: Any = None, **options: Any) -> HoldFrame:
+LetStmt = _holds(statements.LetStmt)
+allocate = _holds(statements.allocate)
+allocate_const = _holds(statements.allocate_const)
+Assert = _holds(statements.Assert)
+attr = _holds(statements.attr)
+
+
+def decl_buffer(*args: Any, **options: Any) -> HoldFrame:
     """A view of memory that `data` points to, or memory of its own: `with … as buffer:`"""
-    buffer = statements.buffer_of(shape, dtype, data, **options)
-
-    def wrap(body: s.Stmt) -> s.Stmt:
-        declared = s.DeclBuffer(buffer, body)
-        if data is not None:
-            return declared
-        return s.Allocate(buffer.data, buffer.dtype, buffer.shape, p.const(True), declared)
-
-    return HoldFrame(wrap, buffer)
-
-
-def allocate(
-    extents: Sequence[Any],
-    kind: Any,
-    scope: str = "global",
-    condition: Any = True,
-    annotations: Any = None,
-) -> HoldFrame:
-    """Memory, as a pointer: `with T.allocate([8], "float32") as data:`"""
-    of = dtype(str(getattr(kind, "dtype", kind)))
-    var = e.Var("v", dtype("handle"), (str(of), scope))
-    sizes, holds = tuple(map(p.as_expr, extents)), p.as_expr(condition)
-    marks = frozen(dict(annotations or {}))
-    return HoldFrame(lambda body: s.Allocate(var, of, sizes, holds, body, marks), var)
-
-
-def allocate_const(
-    data: Any, kind: Any, extents: Sequence[Any], annotations: Any = None
-) -> HoldFrame:
-    """Memory that holds a constant, as a pointer."""
-    of = dtype(str(getattr(kind, "dtype", kind)))
-    var = e.Var("v", dtype("handle"), (str(of), "global"))
-    marks = frozen(dict(annotations or {}))
-    return HoldFrame(lambda body: AllocateConst(var, of, extents, data, body, marks), var)
-
-
-def Assert(condition: Any, message: str) -> HoldFrame:
-    """`with T.Assert(condition, message):`"""
-    test = p.as_expr(condition)
-    return HoldFrame(lambda body: s.AssertStmt(test, message, body))
-
-
-def attr(node: Any, key: str, value: Any) -> HoldFrame:
-    """`with T.attr(node, key, value):`"""
-    subject = p.const(node) if isinstance(node, int) else node
-    return HoldFrame(lambda body: s.AttrStmt(subject, key, value, body))
+    found = statements.decl_buffer(*args, **options)
+    return HoldFrame(declared(found.buffer, found.allocates), found.buffer)
 
 
 def env_thread(tag: str, dtype: str = "int32") -> words.EnvThread:
@@ -237,14 +203,9 @@ def env_thread(tag: str, dtype: str = "int32") -> words.EnvThread:
 
 def launch_thread(thread: str | words.EnvThread, extent: Any) -> HoldFrame:
     """`with T.launch_thread("threadIdx.x", 8) as tx:`, or of a `T.env_thread`."""
-    if isinstance(thread, words.EnvThread):
-        tag, var = thread.tag, thread.var
-        count = p.as_expr(extent, var.dtype)
-    else:
-        tag, count = thread, p.as_expr(extent)
-        var = e.Var(tag.replace(".", "_"), count.dtype)
-    axis = s.IterVar(e.Range(p.const(0, count.dtype), count), var, s.IterType.THREAD, tag)
-    return HoldFrame(lambda body: s.AttrStmt(axis, "thread_extent", count, body), var)
+    kind = thread.var.dtype if isinstance(thread, words.EnvThread) else None
+    var, wrap = held(words.LaunchThread(thread, p.as_expr(extent, kind)), None, p.as_expr)
+    return HoldFrame(wrap, var)
 
 
 class IfFrame(Frame):

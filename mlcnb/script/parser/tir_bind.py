@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.attrs import frozen
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.script import build, frames
@@ -23,12 +22,10 @@ from mlcnb.script.parser.body import Body
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.symbols import resolve_dims
 from mlcnb.script.parser.tir_block import BlockParser
-from mlcnb.script.tir.dtypes import dtype_of
+from mlcnb.script.tir.holding import Wrap, declared, held
 from mlcnb.script.tir.statements import Buffer as BufferWord
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, decl_buffer
-from mlcnb.tir.constants import AllocateConst
-from mlcnb.tir.stmt import Stmt
 
 if TYPE_CHECKING:
     from mlcnb.script.parser.tir_func import PrimFuncParser
@@ -234,12 +231,7 @@ class Bindings:
 
     def declare(self, name: str, value: frames.DeclareBuffer, place: ast.expr) -> Any:
         """The statement that declares a buffer, and memory for it where it has none."""
-        buffer = self._named(name, value.buffer, place)
-        if not value.allocates:
-            return lambda body: s.DeclBuffer(buffer, body)
-        return lambda body: s.Allocate(
-            buffer.data, buffer.dtype, buffer.shape, p.const(True), s.DeclBuffer(buffer, body)
-        )
+        return declared(self._named(name, value.buffer, place), value.allocates)
 
     def _bind_thread(self, name: str, value: frames.EnvThread, place: ast.expr, out: Body) -> None:
         value.var = Var(name, dtype(value.dtype))
@@ -252,52 +244,16 @@ class Bindings:
     def _bind_meta(self, name: str, value: frames.Meta, place: ast.expr, out: Body) -> None:
         self.ev.scope.define(name, value.value)
 
-    def holder(self, value: Any, name: str | None, place: Any) -> Callable[[Stmt], Stmt]:
+    def holder(self, value: Any, name: str | None, place: Any) -> Wrap:
         """The statement that holds the lines that follow."""
-        return HOLDING[type(value)](self, value, name, place)
-
-    def _hold_attr(self, value: frames.Attr, name: str | None, place: Any) -> Any:
-        subject = p.const(0) if isinstance(value.node, int) else value.node
-        held = value.value if not isinstance(value.value, list) else tuple(value.value)
-        return lambda body: s.AttrStmt(subject, value.key, held, body)
-
-    def _hold_assert(self, value: frames.Asserted, name: str | None, place: Any) -> Any:
-        condition = self.ev.as_expr(value.condition, place)
-        return lambda body: s.AssertStmt(condition, message_of(value.message), body)
-
-    def _hold_launch(self, value: frames.LaunchThread, name: str | None, place: Any) -> Any:
-        extent = self.ev.as_expr(value.extent, place)
-        if isinstance(value.thread, Var):
-            var, tag = value.thread, self.threads.get(value.thread, "")
-        else:
-            tag = str(value.thread)
-            var = Var(name or tag.replace(".", "_"), extent.dtype)
-        if name is not None:
+        is_launch = isinstance(value, frames.LaunchThread)
+        if is_launch and isinstance(value.thread, Var):
+            axis = frames.EnvThread(self.threads.get(value.thread, ""), var=value.thread)
+            value = frames.LaunchThread(axis, value.extent)
+        var, wrap = held(value, name, lambda x: self.ev.as_expr(x, place))
+        if name is not None and var is not None:
             self.ev.scope.define(name, var)
-        dom = Range(p.const(0, extent.dtype), extent)
-        axis = s.IterVar(dom, var, s.IterType.THREAD, tag)
-        return lambda body: s.AttrStmt(axis, "thread_extent", extent, body)
-
-    def _hold_let(self, value: frames.LetValue, name: str | None, place: Any) -> Any:
-        found = self.ev.as_expr(value.value, place)
-        if isinstance(value.var, Var):
-            var = value.var
-            return lambda body: s.LetStmt(var, found, body)
-        made = dtype_of(value.kind) if value.kind is not None else None
-        var = Var(name or "v", found.dtype) if made is None else made.make(name or "v")
-        self.ev.scope.define(var.name, var)
-        return lambda body: s.LetStmt(var, found, body)
-
-    def _hold_allocate(self, value: frames.AllocateMemory, name: str | None, place: Any) -> Any:
-        var = Var(name or "memory", dtype("handle"), (value.dtype, value.scope))
-        self.ev.scope.define(var.name, var)
-        extents = tuple(self.ev.as_expr(x, place) for x in value.extents)
-        condition = self.ev.as_expr(value.condition, place)
-        kind, marks = dtype(value.dtype), frozen(value.annotations)
-        if value.data is not None:
-            given = getattr(value.data, "data", value.data)  # a constant of `metadata`
-            return lambda body: AllocateConst(var, kind, extents, given, body, marks)
-        return lambda body: s.Allocate(var, kind, extents, condition, body, marks)
+        return wrap
 
 
 def _has_memory(value: Any) -> bool:
@@ -315,13 +271,6 @@ def renamed(buffer: Buffer, name: str) -> Buffer:
     return replace(buffer, name=name, data=data)
 
 
-def message_of(value: Any) -> str:
-    """The text of an assertion's message; 0.27 writes a kind and a list of parts."""
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], tuple | list):
-        return "".join(str(part) for part in value[1])
-    return str(value)
-
-
 BINDINGS: dict[type, Callable[..., None]] = {
     frames.Axis: Bindings._bind_axis,
     frames.Remap: Bindings._bind_remap,
@@ -334,11 +283,4 @@ BINDINGS: dict[type, Callable[..., None]] = {
     frames.LaunchThread: Bindings._bind_holder,
     frames.LetValue: Bindings._bind_holder,
     frames.Meta: Bindings._bind_meta,
-}
-HOLDING: dict[type, Callable[..., Any]] = {
-    frames.Attr: Bindings._hold_attr,
-    frames.Asserted: Bindings._hold_assert,
-    frames.LaunchThread: Bindings._hold_launch,
-    frames.LetValue: Bindings._hold_let,
-    frames.AllocateMemory: Bindings._hold_allocate,
 }

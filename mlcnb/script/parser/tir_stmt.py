@@ -15,10 +15,10 @@ from mlcnb.script.parser.advice import buffer_hint, title
 from mlcnb.script.parser.body import Body
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.source import is_remark
-from mlcnb.script.parser.tir_bind import HOLDING, message_of
 from mlcnb.script.parser.tir_block import BlockParser
 from mlcnb.script.parser.tir_macro import MacroParser
 from mlcnb.script.tir.dtypes import dtype_of
+from mlcnb.script.tir.holding import HOLDING, message_of
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.stmt import Stmt

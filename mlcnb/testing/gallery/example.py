@@ -175,7 +175,7 @@ def _load() -> Gallery:
 
 
 def _program(sch: Schedule) -> PrimFunc:
-    return next(f for f in sch.mod.functions.values() if isinstance(f, PrimFunc))
+    return next(f for f in sch.mod.of_kind(PrimFunc).values())
 
 
 def _results(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from mlcnb.arith.forms import in_order
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -191,15 +192,8 @@ def _value(x: e.PrimExpr, known: _Known) -> e.PrimExpr | None:
 def _compared(condition: e.PrimExpr, known: _Known) -> tuple[e.PrimExpr | None, bool]:
     """A comparison of integers as (form, is_equality): form <= 0, or form == 0."""
     x = _value(condition, known)
-    if not isinstance(x, e.LT | e.LE | e.GT | e.GE | e.EQ) or not x.a.dtype.is_integer:
+    is_equality = isinstance(x, e.EQ)
+    sides = (x.a, x.b, 0) if is_equality else in_order(x)  # type: ignore[union-attr]
+    if sides is None or not sides[0].dtype.is_integer:
         return None, False
-    match x:
-        case e.LT(a, b):
-            return a - b + 1, False
-        case e.LE(a, b):
-            return a - b, False
-        case e.GT(a, b):
-            return b - a + 1, False
-        case e.GE(a, b):
-            return b - a, False
-    return x.a - x.b, True
+    return sides[0] - sides[1] + sides[2], is_equality

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from mlcnb.core.node import children, walk
 from mlcnb.ir import expr as e
@@ -49,6 +49,9 @@ class Reading:
     accesses: each read and write; statements: stores, evaluations, allocations, declarations and
     blocks; matched: a buffer of a `match_buffer` -> the region that it stands for.
     """
+
+    #: class of a node -> what is done with it
+    handlers: ClassVar[dict[type, Handler]]
 
     def __init__(
         self,
@@ -126,7 +129,7 @@ class Reading:
     # statements
 
     def _visit(self, n: Any) -> None:
-        handler = _HANDLERS.get(type(n))
+        handler = self.handlers.get(type(n))
         if handler is not None:
             handler(self, n)
             return
@@ -313,7 +316,7 @@ def _shifted(start: PrimExpr, index: PrimExpr) -> PrimExpr:
     return p.add(start, index)
 
 
-Handler = Callable[[Reading, Any], None]
+Handler = Callable[[Any, Any], None]
 
 _CALLS: dict[str, Handler] = {
     "tir.if_then_else": Reading._conditional,
@@ -322,7 +325,7 @@ _CALLS: dict[str, Handler] = {
     **INSTRUCTIONS,
 }
 
-_HANDLERS: dict[type, Handler] = {
+Reading.handlers = {
     **dict.fromkeys((s.For, s.SeqStmt, s.IfThenElse, s.AssertStmt), Reading._statement),
     s.AttrStmt: Reading._statement,
     s.While: Reading._repeat,

@@ -8,19 +8,21 @@ with T.block("B"):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
 from mlcnb.arith import Analyzer
 from mlcnb.arith.emission import emit, emit_shorter
 from mlcnb.arith.ends import Ends, ends_of, union
-from mlcnb.core.node import children, replace, walk
+from mlcnb.core.node import replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.kernels import reduced_over_threads
+from mlcnb.tir.access.read import Reading
+from mlcnb.tir.access.scope import InLoop, Named, Scope
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 
 Regions = tuple[BufferRegion, ...]
@@ -45,13 +47,10 @@ def detect_buffer_access(block: s.Block, around: Iterable[Buffer] = ()) -> tuple
     buffers that live inside do not appear. A pointer handed to a call may be read and written
     everywhere.
     """
-    detector = AccessDetector(block, around)
-    if block.init is not None:
-        detector.visit(block.init)
-    detector.visit(block.body)
-    writes = detector.regions(detector.writes)
+    boxes = Boxes(block, around)
+    writes = boxes.regions(boxes.writes)
     written = {region.buffer for region in writes} if block.init is not None else set()
-    reads = detector.regions({b: x for b, x in detector.reads.items() if b not in written})
+    reads = boxes.regions({b: x for b, x in boxes.reads.items() if b not in written})
     return reads, writes
 
 
@@ -118,67 +117,44 @@ def _range(low: Any, high: Any, kind: DType) -> Range:
     return Range(emit(low, kind), emit_shorter(high.shifted(1), low, kind))
 
 
-class AccessDetector:
-    """Walks a block's body; collects the box of each access with inner loops run out."""
+class Boxes(Reading):
+    """The walk of a block's body; collects the box of each access with inner loops run out.
 
-    def __init__(self, block: s.Block, around: Iterable[Buffer] = ()) -> None:
-        self.analyzer = Analyzer()
+    Of a block inside, its reads and writes count, with its axes where they are bound.
+    """
+
+    def __init__(
+        self, block: s.Block, around: Iterable[Buffer] = (), analyzer: Analyzer | None = None
+    ) -> None:
+        self.analyzer = analyzer or Analyzer()
         self.reads: Found = {}
         self.writes: Found = {}
         self.domains: dict[Var, Range] = {}
-        self.local: set[Buffer] = set(block.alloc_buffers)
-        #: variables whose value depends on such buffers
+        #: memory that lives inside, and variables whose value depends on it
+        self.local = {buffer.data for buffer in block.alloc_buffers}
         self.hidden: set[Var] = set()
-        self.matched: dict[Buffer, BufferRegion] = {}
-        self.known: dict[Var, Buffer] = {}
         for axis in block.iter_vars:
             if not p.is_const(axis.dom.extent, 1):  # such an axis keeps its name in the regions
                 self.analyzer.bind(axis.var, axis.dom)
-        for match in block.match_buffers:
-            self.matched[match.buffer] = match.source
-        self.note_buffers(block)
-        for buffer in around:
-            self.known.setdefault(buffer.data, buffer)
-
-    def note_buffers(self, block: s.Block) -> None:
-        """Know the buffers behind the pointers that calls may get."""
-        for n in walk(block.body):
-            if isinstance(n, BufferLoad | s.BufferStore):
-                self.known.setdefault(n.buffer.data, n.buffer)
-        for region in (*block.reads, *block.writes):
-            self.known.setdefault(region.buffer.data, region.buffer)
+        named = (region.buffer for region in (*block.reads, *block.writes))
+        super().__init__(block, (*around, *named))
 
     def regions(self, found: Found) -> Regions:
         """The boxes united: one region for each buffer."""
         return _as_regions(self.analyzer, found)
 
-    def visit(self, n: Any) -> None:
-        """Look at a statement or an expression."""
-        handler = _HANDLERS.get(type(n))
-        if handler is not None:
-            getattr(self, handler)(n)
-        elif not isinstance(n, Buffer):
-            for child in children(n):
-                self.visit(child)
+    # what is found
 
-    def load(self, n: BufferLoad) -> None:
-        """A read, and the reads in its indices."""
-        self.access(self.reads, n.buffer, n.indices)
-        for index in n.indices:
-            self.visit(index)
-        if n.predicate is not None:
-            self.visit(n.predicate)
+    def _access(self, node: Any, is_write: bool, is_atomic: bool = False) -> None:
+        box = [(self.ends(i), i.dtype.element) for i in node.indices]
+        self.add(self.writes if is_write else self.reads, node.buffer, box)
 
-    def store(self, n: s.BufferStore) -> None:
-        """A write, and the reads in its indices and its value."""
-        self.access(self.writes, n.buffer, n.indices)
-        for part in (*n.indices, n.value, n.predicate):
-            if part is not None:
-                self.visit(part)
-
-    def access(self, found: Found, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
-        """Note one access of a buffer."""
-        self.add(found, buffer, [(self.ends(i), i.dtype.element) for i in indices])
+    def _note(
+        self, buffer: Buffer, node: Any, indices: Any, is_write: bool, is_atomic: bool = False
+    ) -> None:
+        """Any element of a buffer."""
+        box: list[Side] = [((None, None), extent.dtype) for extent in buffer.shape]
+        self.add(self.writes if is_write else self.reads, buffer, box)
 
     def add(self, found: Found, buffer: Buffer, box: list[Side]) -> None:
         """Note an access, through match_buffers to the buffer outside."""
@@ -190,7 +166,7 @@ class AccessDetector:
 
     def is_seen(self, buffer: Buffer) -> bool:
         """True for a buffer that counts: one that does not live inside."""
-        return buffer not in self.local
+        return buffer.data not in self.local
 
     def ends(self, index: PrimExpr) -> Ends:
         """The ends of an index while the inner loops run."""
@@ -208,7 +184,7 @@ class AccessDetector:
         """True for an index that depends on a buffer which lives inside the block."""
         inside = (n for n in walk(index) if isinstance(n, BufferLoad | Var))
         return any(
-            n in self.hidden if isinstance(n, Var) else n.buffer in self.local for n in inside
+            n in self.hidden if isinstance(n, Var) else n.buffer.data in self.local for n in inside
         )
 
     def relaxed(self, bounds: Range) -> Side:
@@ -217,104 +193,63 @@ class AccessDetector:
         _, high = self.ends(bounds.min + bounds.extent - 1)
         return (low, high), bounds.min.dtype
 
-    def loop(self, n: s.For) -> None:
-        """A loop: its variable runs."""
-        self.visit(n.min)
-        self.visit(n.extent)
-        if self.reads_local(n.min) or self.reads_local(n.extent):
-            self.hidden.add(n.loop_var)
-        self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
-        self.domains[n.loop_var] = Range(n.min, n.extent)
-        self.visit(n.body)
-        del self.domains[n.loop_var]
+    # what is gone through
 
-    def let(self, n: Any) -> None:
-        """A variable that stands for a value."""
-        self.visit(n.value)
-        if self.reads_local(n.value):
-            self.hidden.add(n.var)
-        elif n.value.dtype in ("int32", "int64"):
-            self.analyzer.bind(n.var, n.value)
-        self.visit(n.body)
+    def _block(self, block: s.Block) -> None:
+        for match in block.match_buffers:
+            self.matched[match.buffer] = match.source
+            self.pointers[match.buffer.data] = match.buffer
+        self._visit_all((block.init, block.body))
 
-    def inner_block(self, n: s.BlockRealize) -> None:
-        """Of a block inside, its reads and writes count, with its axes where they are bound."""
-        for value in n.iter_values:
-            self.visit(value)
-        self.visit(n.predicate)
+    def _outer_first(self, n: BufferLoad) -> None:
+        """A read, then those in its indices."""
+        self._access(n, False)
+        self._visit_all((*n.indices, n.predicate))
+
+    def _by_regions(self, n: s.BlockRealize) -> None:
+        self._visit_all((*n.iter_values, n.predicate))
         block = n.block
         if not block.reads and not block.writes:
             block = complete_regions(block)
-        with self.analyzer.scope():
-            for axis, value in zip(block.iter_vars, n.iter_values, strict=True):
-                self.analyzer.bind(axis.var, value)
+        with self.bound(n):
             for found, regions in ((self.reads, block.reads), (self.writes, block.writes)):
                 for region in regions:
                     self.add(found, region.buffer, [self.relaxed(r) for r in region.region])
 
-    def declared(self, n: s.DeclBuffer) -> None:
-        """A view of memory."""
-        self.known[n.buffer.data] = self.known.get(n.buffer.data, n.buffer)
-        self.visit(n.body)
+    @contextmanager
+    def bound(self, n: s.BlockRealize) -> Iterator[None]:
+        """The axes of a block inside are what they are bound to."""
+        with self.analyzer.scope():
+            for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
+                self.analyzer.bind(axis.var, value)
+            yield
 
-    def allocated(self, n: s.Allocate) -> None:
-        """Memory that lives inside."""
-        for buffer in {x.buffer for x in walk(n.body) if isinstance(x, BufferLoad | s.BufferStore)}:
-            if buffer.data is n.buffer_var:
-                self.local.add(buffer)
-        self.visit(n.body)
+    def _place(self, n: s.Stmt) -> None:
+        if isinstance(n, s.Allocate):
+            self.local.add(n.buffer_var)
 
-    def call(self, n: e.Call) -> None:
-        """A call: pointers in it reach a whole buffer."""
-        reduced = reduced_over_threads(n)
-        if reduced is not None:
-            for arg in reduced[0]:
-                self.visit(arg)
-            for result in reduced[1]:
-                self.access(self.writes, result.buffer, result.indices)
-            return
-        if n.op == "tir.tvm_access_ptr":
-            self.pointer(n.args[1], p.as_int(n.args[4]) or 3)
-            for arg in n.args[2:4]:
-                self.visit(arg)
-        elif n.op == "tir.address_of":
-            load: Any = n.args[0]
-            self.whole(self.reads, load.buffer)
-            self.whole(self.writes, load.buffer)
-            for index in load.indices:
-                self.visit(index)
-        else:
-            for arg in n.args:
-                self.visit(arg)
+    def _inside(self, scope: Scope, body: Any) -> None:
+        """Variables of loops run; others stand for their values."""
+        match scope:
+            case _ if scope is self._scope:  # a part of a sequence
+                pass
+            case InLoop(node=s.For(), var=Var() as var, domain=Range() as domain):
+                if self.reads_local(domain.min) or self.reads_local(domain.extent):
+                    self.hidden.add(var)
+                self.analyzer.bind(var, domain)
+                self.domains[var] = domain
+                super()._inside(scope, body)
+                del self.domains[var]
+                return
+            case Named(var=var, value=value) if self.reads_local(value):
+                self.hidden.add(var)
+            case Named(var=var, value=value) if value.dtype in ("int32", "int64"):
+                self.analyzer.bind(var, value)
+        super()._inside(scope, body)
 
-    def pointer(self, data: PrimExpr, mask: int) -> None:
-        """A pointer that is read (mask 1) or written (mask 2)."""
-        buffer = self.known.get(data)  # type: ignore[call-overload]
-        if buffer is not None:
-            if mask & 1:
-                self.whole(self.reads, buffer)
-            if mask & 2:
-                self.whole(self.writes, buffer)
-
-    def variable(self, n: Var) -> None:
-        """A bare pointer: whoever gets it may read and write."""
-        if n.dtype.is_handle:
-            self.pointer(n, 3)
-
-    def whole(self, found: Found, buffer: Buffer) -> None:
-        """An access of a whole buffer."""
-        self.add(found, buffer, [((None, None), extent.dtype) for extent in buffer.shape])
-
-
-_HANDLERS: dict[type, str] = {
-    BufferLoad: "load",
-    s.BufferStore: "store",
-    s.For: "loop",
-    s.LetStmt: "let",
-    e.Let: "let",
-    s.BlockRealize: "inner_block",
-    s.DeclBuffer: "declared",
-    s.Allocate: "allocated",
-    e.Call: "call",
-    Var: "variable",
-}
+    handlers: ClassVar = {
+        **Reading.handlers,
+        s.Block: _block,
+        BufferLoad: _outer_first,
+        s.BlockRealize: _by_regions,
+    }

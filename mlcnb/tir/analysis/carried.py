@@ -21,6 +21,7 @@ from mlcnb.arith import Analyzer
 from mlcnb.arith.digits import Digit, make_up, overlap
 from mlcnb.arith.ends import ends_of
 from mlcnb.arith.interval import bounds_of
+from mlcnb.arith.linear import atom_depends, depends_on
 from mlcnb.arith.proof import is_nonnegative
 from mlcnb.arith.sum import Atom, Sum
 from mlcnb.core.node import walk
@@ -221,10 +222,10 @@ class Carried:
             return True
         moving = {x.loop_var for x in own}
         for (lows, highs), (low, high) in zip(box, forms, strict=True):
-            if low.is_same(high) and not _uses(low.minus(form), moving):
+            if low.is_same(high) and not depends_on(low.minus(form), moving):
                 highs.append(low.minus(form))
                 return True
-            if low.is_same(high) and not _uses(low.plus(form), moving):
+            if low.is_same(high) and not depends_on(low.plus(form), moving):
                 lows.append(low.plus(form))
                 return True
         return False
@@ -242,8 +243,8 @@ class Carried:
                 if condition.form is not None and not condition.is_equality:
                     bound = self.analyzer.normal_form(condition.form)
                     below, above = form[0].plus(bound), form[1].minus(bound)  # type: ignore[index]
-                    limits[0].extend([] if _uses(below, moving) else [below])
-                    limits[1].extend([] if _uses(above, moving) else [above])
+                    limits[0].extend([] if depends_on(below, moving) else [below])
+                    limits[1].extend([] if depends_on(above, moving) else [above])
             found.append(limits)
         return found
 
@@ -347,23 +348,11 @@ def _told(hull: tuple[Sum, Sum], var: Var) -> Atom | None:
 
 
 def _depends(atom: Atom, variables: Collection[Var]) -> bool:
-    return any(_atom_uses(x, variables) for x in atom.factors)
-
-
-def _uses(x: Sum, variables: Collection[Var]) -> bool:
-    """True if the value of a polynomial may change with one of the variables."""
-    return any(_atom_uses(atom, variables) for atom in x.atoms())
-
-
-def _atom_uses(atom: Atom, variables: Collection[Var]) -> bool:
-    if atom.kind == "var":
-        return atom.expr in variables
-    if atom.expr is not None and _variables(atom.expr) & set(variables):
-        return True
-    return any(_uses(x, variables) for x in atom.args if isinstance(x, Sum))
+    return any(atom_depends(x, variables) for x in atom.factors)
 
 
 def _variables(x: e.PrimExpr) -> set[Var]:
+    """All that a value depends on, pointers among it."""
     return {n for n in walk(x) if isinstance(n, Var)}
 
 

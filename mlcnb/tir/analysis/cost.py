@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.access import AccessDetector
+from mlcnb.tir.analysis.access import Boxes
 from mlcnb.tir.analysis.kernels import is_launch, launch_of, numbered
 from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of, statements
 from mlcnb.tir.analysis.wgmma import DEPTH, WGMMA, Product
@@ -49,8 +49,7 @@ def flops(func: PrimFunc | IRModule) -> Any:
     long a loop is, each of them counts with its own.
     """
     if isinstance(func, IRModule):
-        inside = [f for f in func.functions.values() if isinstance(f, PrimFunc)]
-        return sum((flops(f) for f in inside), 0)
+        return sum(map(flops, func.of_kind(PrimFunc).values()), 0)
     return plain(_Flops().visit_stmt(func.body, number(1)))
 
 
@@ -290,13 +289,10 @@ def bytes_touched(func: PrimFunc) -> dict[Buffer, Any]:
     """
     body = func.body
     block = body.block if isinstance(body, s.BlockRealize) else s.Block((), (), (), "", body)
-    detector = WholeFunction(block)
-    if block.init is not None:
-        detector.visit(block.init)
-    detector.visit(block.body)
+    boxes = WholeFunction(block)
     found: dict[Buffer, Any] = {}
     for buffer in func.buffers:
-        sizes = [bytes_of(detector, b) for b in detector.accessed() if b.data is buffer.data]
+        sizes = [bytes_of(boxes, b) for b in boxes.accessed() if b.data is buffer.data]
         if sizes:
             found[buffer] = plain(_total_within(buffer, sizes))
     return found
@@ -315,27 +311,27 @@ def _total_within(buffer: Buffer, sizes: list[PrimExpr]) -> PrimExpr:
     return Analyzer().simplify(p.minimum(total, whole))
 
 
-class WholeFunction(AccessDetector):
+class WholeFunction(Boxes):
     """The accesses of a whole function: inner blocks are looked into, their axes run."""
 
-    def __init__(self, block: s.Block) -> None:
-        super().__init__(block)
+    def __init__(self, block: s.Block, analyzer: Analyzer | None = None) -> None:
         #: buffer -> most elements that its accesses can come to; None where unknown
         self.visited: dict[Buffer, int | None] = {}
+        super().__init__(block, analyzer=analyzer)
 
     def accessed(self) -> list[Buffer]:
         """The buffers that are read or written."""
         return list(dict.fromkeys([*self.reads, *self.writes]))
 
-    def access(self, found: Any, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
+    def _access(self, node: Any, is_write: bool, is_atomic: bool = False) -> None:
         """Note an access, and to how many elements it can come."""
-        super().access(found, buffer, indices)
+        super()._access(node, is_write)
         count: int | None = 1
-        for index in indices:
+        for index in node.indices:
             values = self.values_of(index)
             count = None if count is None or values is None else count * values
-        known = self.visited.get(buffer, 0)
-        self.visited[buffer] = None if known is None or count is None else known + count
+        known = self.visited.get(node.buffer, 0)
+        self.visited[node.buffer] = None if known is None or count is None else known + count
 
     def values_of(self, index: PrimExpr) -> int | None:
         """How many values an index can take while the loops run."""
@@ -350,29 +346,28 @@ class WholeFunction(AccessDetector):
                 count *= extent
         return count
 
-    def inner_block(self, n: s.BlockRealize) -> None:
-        """Bind the axes to their values and look inside."""
-        with self.analyzer.scope():
-            for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
-                self.analyzer.bind(axis.var, value)
-            self.local.update(n.block.alloc_buffers)
-            for match in n.block.match_buffers:
-                self.matched[match.buffer] = match.source
-            for part in (n.block.init, n.block.body):
-                if part is not None:
-                    self.visit(part)
+    def _place(self, n: s.Stmt) -> None:
+        super()._place(n)
+        if isinstance(n, s.BlockRealize):
+            self.local.update(buffer.data for buffer in n.block.alloc_buffers)
+
+    def _look_inside(self, n: s.BlockRealize) -> None:
+        with self.bound(n):
+            self._realize(n)
+
+    handlers: ClassVar = {**Boxes.handlers, s.BlockRealize: _look_inside}
 
 
-def bytes_of(detector: WholeFunction, buffer: Buffer) -> PrimExpr:
+def bytes_of(boxes: WholeFunction, buffer: Buffer) -> PrimExpr:
     """Bytes of the distinct elements of a buffer that were seen to be accessed."""
-    boxes = [*detector.reads.get(buffer, ()), *detector.writes.get(buffer, ())]
-    region = detector.regions({buffer: boxes})[0]
-    analyzer = detector.analyzer
+    own = [*boxes.reads.get(buffer, ()), *boxes.writes.get(buffer, ())]
+    region = boxes.regions({buffer: own})[0]
+    analyzer = boxes.analyzer
     count: PrimExpr = number(1)
     for bounds, extent in zip(region.region, buffer.shape, strict=True):
         inside = analyzer.simplify(p.minimum(bounds.extent, extent))
         count = p.multiply(count, p.cast("int64", inside))
-    most = detector.visited.get(buffer)
+    most = boxes.visited.get(buffer)
     if most is not None and most <= dtype("int64").max_value:  # beyond that it bounds nothing
         count = p.minimum(count, number(most))
     return analyzer.simplify(p.multiply(count, number(buffer.dtype.nbytes)))

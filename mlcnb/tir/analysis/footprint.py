@@ -11,9 +11,9 @@ those that the loops come to where these are fewer. Figures are ints where shape
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from mlcnb.arith import simplify
+from mlcnb.arith import Analyzer, simplify
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
@@ -28,9 +28,7 @@ Sizes = dict[Buffer, Any]
 
 def block_bytes(func: PrimFunc) -> dict[s.Block, Sizes]:
     """Block -> bytes of each buffer that it touches in one call, its inner blocks' included."""
-    walker = _EachBlock(s.Block((), (), (), "", func.body))
-    walker.visit(func.body)
-    return walker.blocks
+    return _EachBlock(func.body).blocks
 
 
 def memory_footprint(func: PrimFunc) -> dict[str, Any]:
@@ -68,8 +66,7 @@ def domain_touched(
         consider_loads: whether reads count.
         consider_stores: whether writes count.
     """
-    walker = _AllMemory(s.Block((), (), (), "", body))
-    walker.visit(body)
+    walker = _AllMemory(body)
     boxes = walker.reads.get(buffer, []) if consider_loads else []
     boxes = boxes + (walker.writes.get(buffer, []) if consider_stores else [])
     return walker.regions({buffer: boxes})[0].region if boxes else ()
@@ -80,11 +77,7 @@ def _touched(body: s.Stmt, sizes: Iterable[Var] = ()) -> Sizes:
 
     sizes: symbolic dimensions that are no less than 1, as they are where a loop runs.
     """
-    walker = _AllMemory(s.Block((), (), (), "", body))
-    for size in sizes:
-        walker.analyzer.bind(size, (1, None))
-    walker.visit(body)
-    return walker.sizes()
+    return _AllMemory(body, sizes).sizes()
 
 
 def _total(sizes: Mapping[Buffer, Any]) -> Any:
@@ -96,7 +89,13 @@ def _total(sizes: Mapping[Buffer, Any]) -> Any:
 
 
 class _AllMemory(WholeFunction):
-    """The accesses of all buffers, those that live inside too."""
+    """The accesses of all buffers, those that live inside too; `sizes`: no less than 1."""
+
+    def __init__(self, body: s.Stmt, sizes: Iterable[Var] = ()) -> None:
+        analyzer = Analyzer()
+        for size in sizes:
+            analyzer.bind(size, (1, None))
+        super().__init__(s.Block((), (), (), "", body), analyzer)
 
     def is_seen(self, buffer: Buffer) -> bool:
         """True for any."""
@@ -110,15 +109,15 @@ class _AllMemory(WholeFunction):
 class _EachBlock(_AllMemory):
     """Counts block by block."""
 
-    def __init__(self, block: s.Block) -> None:
-        super().__init__(block)
+    def __init__(self, body: s.Stmt) -> None:
         self.blocks: dict[s.Block, Sizes] = {}
+        super().__init__(body)
 
-    def inner_block(self, n: s.BlockRealize) -> None:
+    def _counted(self, n: s.BlockRealize) -> None:
         """Count what a block touches, and add it to what is around it."""
         outer = self.reads, self.writes, self.visited
         self.reads, self.writes, self.visited = {}, {}, {}
-        super().inner_block(n)
+        self._look_inside(n)
         self.blocks[n.block] = self.sizes()
         for into, found in zip(outer[:2], (self.reads, self.writes), strict=True):
             for buffer, boxes in found.items():
@@ -127,3 +126,5 @@ class _EachBlock(_AllMemory):
             known = outer[2].get(buffer, 0)
             outer[2][buffer] = None if known is None or count is None else known + count
         self.reads, self.writes, self.visited = outer
+
+    handlers: ClassVar = {**_AllMemory.handlers, s.BlockRealize: _counted}

@@ -36,8 +36,8 @@ class DefaultGPUSchedule(ModulePass):
     def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
         """Every loop function that is not marked, bound to threads, and marked."""
         changed: dict[Any, Any] = {}
-        for key, func in mod.items():
-            if isinstance(func, PrimFunc) and not func.attrs.get(IS_SCHEDULED):
+        for key, func in mod.of_kind(PrimFunc).items():
+            if not func.attrs.get(IS_SCHEDULED):
                 changed[key] = scheduled(key, func).with_attr(IS_SCHEDULED, True)
         return mod.with_functions(changed)
 

@@ -388,7 +388,7 @@ class Schedule(History, display.Shown):
 
 def _main(mod: IRModule) -> str:
     """The function to work on when none is named: the only PrimFunc, or `main`; else none."""
-    names = [v.name_hint for v, f in mod.items() if isinstance(f, PrimFunc)]
+    names = [v.name_hint for v, f in mod.of_kind(PrimFunc).items()]
     if len(names) == 1:
         return names[0]
     return "main" if "main" in names else ""

@@ -34,7 +34,7 @@ class BindTarget(ModulePass):
     def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
         """The functions with the attribute `target`."""
         target = Target(self.target)
-        functions = {k.name_hint: f for k, f in mod.items() if isinstance(f, PrimFunc)}
+        functions = {k.name_hint: f for k, f in mod.of_kind(PrimFunc).items()}
         by_host, by_device = _callers(functions, target)
         made: dict[str, PrimFunc] = {}
         for name, func in functions.items():

@@ -24,7 +24,7 @@ class Filter(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
         """The module without the loop functions for which it does not hold."""
-        gone = [k for k, f in mod.items() if isinstance(f, PrimFunc) and not self.fcond(f)]
+        gone = [k for k, f in mod.of_kind(PrimFunc).items() if not self.fcond(f)]
         return mod.without_functions(gone) if gone else mod
 
 
@@ -43,7 +43,7 @@ class AnnotateEntryFunc(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
         """The module with the attribute `tir.is_entry_func`; as it is where several would be it."""
-        functions = [(k, f) for k, f in mod.items() if isinstance(f, PrimFunc)]
+        functions = [(k, f) for k, f in mod.of_kind(PrimFunc).items()]
         exported = [(k, f) for k, f in functions if "global_symbol" in f.attrs]
         chosen = functions if len(functions) == 1 else exported
         if len(chosen) != 1 or IS_ENTRY in chosen[0][1].attrs:

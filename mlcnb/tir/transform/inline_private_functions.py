@@ -28,7 +28,7 @@ from mlcnb.tir.stmt import DeclBuffer, Evaluate, LetStmt, Stmt, flattened
 
 def inline_private_functions(mod: IRModule) -> IRModule:
     """The module with calls of private loop functions replaced by what they do."""
-    functions = {k: f for k, f in mod.items() if isinstance(f, PrimFunc)}
+    functions = mod.of_kind(PrimFunc)
     inlined = {k.name_hint: f for k, f in functions.items() if _can_go(k, f, functions)}
     if not inlined:
         return mod

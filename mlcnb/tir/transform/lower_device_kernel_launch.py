@@ -62,7 +62,7 @@ class LowerDeviceKernelLaunch(ModulePass):
         Raises:
             PassError: the number of threads is not known where the kernel is launched.
         """
-        known = {k: _read(k, f) for k, f in mod.items() if isinstance(f, PrimFunc)}
+        known = {k: _read(k, f) for k, f in mod.of_kind(PrimFunc).items()}
         by_name = {key.name_hint: kernel for key, kernel in known.items()}
         called: dict[str, bool] = {}
         bodies = {k: _lowered(x, by_name, called) for k, x in known.items() if x is not None}

@@ -58,10 +58,8 @@ class MakePackedAPI(ModulePass):
             if target is not None
         }
         changed: dict[Any, Any] = {}
-        for key, func in mod.items():
+        for key, func in mod.of_kind(PrimFunc).items():
             target = found[key]
-            if not isinstance(func, PrimFunc):
-                continue
             called = func.with_body(_by_symbol(func, symbols))
             changed[key] = called if target is None else _packed(called, target)
         return mod.with_functions(changed)

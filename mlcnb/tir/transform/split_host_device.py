@@ -124,11 +124,11 @@ class SplitHostDevice(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
         """Every loop function with launches in it, split; one with marked parts along those."""
-        if any(isinstance(f, PrimFunc) and has_regions(f) for _, f in mod.items()):
+        if any(map(has_regions, mod.of_kind(PrimFunc).values())):
             return split_regions(mod)
         changed: dict[Any, Any] = {}
-        for key, func in mod.items():
-            if not isinstance(func, PrimFunc) or func.attrs.get(IS_KERNEL):
+        for key, func in mod.of_kind(PrimFunc).items():
+            if func.attrs.get(IS_KERNEL):
                 continue
             host, kernels = split_host_device(func, key.name_hint)
             if kernels:

@@ -42,8 +42,8 @@ def split_regions(mod: IRModule) -> IRModule:
     """The module with each marked part as a function of its own."""
     names = {key.name_hint for key, _ in mod.items()}
     made: dict[GlobalVar, PrimFunc] = {}
-    for key, func in mod.items():
-        if isinstance(func, PrimFunc) and has_regions(func):
+    for key, func in mod.of_kind(PrimFunc).items():
+        if has_regions(func):
             kernels: dict[GlobalVar, PrimFunc] = {}
             made[key] = _host(func, key.name_hint, names, kernels)
             made.update(kernels)

@@ -78,6 +78,22 @@ class Function:
         """Append an instruction without result."""
         self.lines.append(self.line(instruction))
 
+    def each_lane(
+        self, fn: str, operands: Sequence[tuple[str, str]], lanes: int, result: str
+    ) -> str:
+        """A scalar function called for each lane of operands: (kind of a lane, operand)."""
+        if lanes == 1:
+            return self.emit(call(result, fn, operands))
+        kind, made = f"<{lanes} x {result}>", "poison"
+        for lane in range(lanes):
+            parts = [
+                (k, self.emit(f"extractelement <{lanes} x {k}> {v}, i64 {lane}"))
+                for k, v in operands
+            ]
+            value = self.emit(call(result, fn, parts))
+            made = self.emit(f"insertelement {kind} {made}, {result} {value}, i64 {lane}")
+        return made
+
     def line(self, instruction: str) -> str:
         """The line of an instruction (with its debug location, where a subclass knows one)."""
         return f"  {instruction}"

@@ -106,16 +106,9 @@ def _libm(em: Emitter, x: e.Call, name: str) -> str:
     """One scalar call for each lane."""
     element = t.scalar_type(x.dtype)
     symbol = name + ("f" if x.dtype.element == "float32" else "")
-    operands = _operands(em, x)
+    operands = [(t.scalar_type(a.dtype), em.expr(a)) for a in x.args]
     fn = em.external(symbol, element, tuple(element for _ in operands))
-    if x.dtype.lanes == 1:
-        return em.f.emit(f"call {element} {fn}({', '.join(f'{k} {v}' for k, v in operands)})")
-    kind, result = em.type(x.dtype), "poison"
-    for lane in range(x.dtype.lanes):
-        parts = [em.f.emit(f"extractelement {k} {v}, i64 {lane}") for k, v in operands]
-        value = em.f.emit(f"call {element} {fn}({', '.join(f'{element} {p}' for p in parts)})")
-        result = em.f.emit(f"insertelement {kind} {result}, {element} {value}, i64 {lane}")
-    return result
+    return em.f.each_lane(fn, operands, x.dtype.lanes, element)
 
 
 def _rsqrt(em: Emitter, x: e.Call) -> str:
@@ -145,9 +138,7 @@ def _bitwise(instruction: str) -> Callable[[Emitter, e.Call], str]:
 
 
 def _bitwise_not(em: Emitter, x: e.Call) -> str:
-    ones = "-1" if x.dtype.lanes == 1 else t.splat(t.scalar_type(x.dtype), "-1", x.dtype.lanes)
-    if x.dtype.is_bool:
-        ones = "true" if x.dtype.lanes == 1 else t.splat("i1", "true", x.dtype.lanes)
+    ones = t.splat(t.scalar_type(x.dtype), "true" if x.dtype.is_bool else -1, x.dtype.lanes)
     return em.f.emit(f"xor {em.type(x.dtype)} {em.expr(x.args[0])}, {ones}")
 
 
@@ -157,9 +148,7 @@ def _shift(left: bool) -> Callable[[Emitter, e.Call], str]:
     def rule(em: Emitter, x: e.Call) -> str:
         (kind, a), (_, b) = _operands(em, x)
         d, f = x.dtype, em.f
-        limit = (
-            str(d.bits - 1) if d.lanes == 1 else t.splat(t.scalar_type(d), str(d.bits - 1), d.lanes)
-        )
+        limit = t.splat(t.scalar_type(d), d.bits - 1, d.lanes)
         over = f.emit(f"icmp ugt {kind} {b}, {limit}")
         bools = t.vector("i1", d.lanes)
         safe = f.emit(f"select {bools} {over}, {kind} {limit}, {kind} {b}")
@@ -193,9 +182,7 @@ def _magnitude(em: Emitter, value: str, kind: str, source: DType) -> tuple[str, 
     fn = em.intrinsic(f"llvm.fabs.{t.intrinsic_suffix(source)}", kind, (kind,))
     size = em.f.emit(f"call {kind} {fn}({kind} {value})")
     infinity = t.float_literal(float("inf"), source)
-    if source.lanes != 1:
-        infinity = t.splat(t.scalar_type(source), infinity, source.lanes)
-    return size, infinity
+    return size, t.splat(t.scalar_type(source), infinity, source.lanes)
 
 
 def _isinf(em: Emitter, value: str, kind: str, source: DType) -> str:

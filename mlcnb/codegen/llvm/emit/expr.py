@@ -153,9 +153,7 @@ def _stop_on_zero(em: Emitter, b: str, kind: str, d: DType) -> None:
 
 
 def _int_splat(value: int, d: DType) -> str:
-    if d.lanes == 1:
-        return str(value)
-    return t.splat(t.scalar_type(d), str(value), d.lanes)
+    return t.splat(t.scalar_type(d), value, d.lanes)
 
 
 def floor_pair(em: Emitter, x: Any) -> tuple[str, str]:
@@ -224,7 +222,7 @@ def lazily(em: Emitter, x: Any, instruction: str) -> str:
 
 def logical_not(em: Emitter, x: e.Not) -> str:
     """not of a bool value."""
-    ones = "true" if x.dtype.lanes == 1 else t.splat("i1", "true", x.dtype.lanes)
+    ones = t.splat("i1", "true", x.dtype.lanes)
     return em.f.emit(f"xor {em.type(x.dtype)} {em.expr(x.a)}, {ones}")
 
 

@@ -87,7 +87,7 @@ def from_memory(em: Emitter, raw: str, kind: DType) -> str:
     if kind.element == "bfloat16":
         wide = t.vector("i32", kind.lanes)
         extended = em.f.emit(f"zext {memory} {raw} to {wide}")
-        amount = "16" if kind.lanes == 1 else t.splat("i32", "16", kind.lanes)
+        amount = t.splat("i32", 16, kind.lanes)
         bits = em.f.emit(f"shl {wide} {extended}, {amount}")
         return em.f.emit(f"bitcast {wide} {bits} to {t.register_type(kind)}")
     return raw
@@ -106,7 +106,7 @@ def to_memory(em: Emitter, value: str, kind: DType) -> str:
             return em.f.emit(f"bitcast {narrow} {em.f.bfloats[value]} to {memory}")
         wide = t.vector("i32", kind.lanes)
         bits = em.f.emit(f"bitcast {register} {value} to {wide}")
-        amount = "16" if kind.lanes == 1 else t.splat("i32", "16", kind.lanes)
+        amount = t.splat("i32", 16, kind.lanes)
         upper = em.f.emit(f"lshr {wide} {bits}, {amount}")
         return em.f.emit(f"trunc {wide} {upper} to {memory}")
     return value

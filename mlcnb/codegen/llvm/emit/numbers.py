@@ -55,8 +55,7 @@ def exact_power(em: Emitter, x: e.Call) -> str | None:
 
 
 def _all_lanes(value: float, kind: DType) -> str:
-    text = t.float_literal(value, kind)
-    return text if kind.lanes == 1 else t.splat(t.scalar_type(kind), text, kind.lanes)
+    return t.splat(t.scalar_type(kind), t.float_literal(value, kind), kind.lanes)
 
 
 def _known(x: e.PrimExpr) -> float | None:
@@ -78,14 +77,8 @@ def integer_power(em: Emitter, x: e.Call) -> str:
         negative = em.f.emit(f"icmp slt {kind} {exponent}, {t.zero(x.dtype)}")
         em.stop_if(em.any_lane(negative, x.dtype.lanes), 5)
     fn = em.module.declare(f"mlcnb.power.{element}", _POWER.replace("iN", element))
-    if x.dtype.lanes == 1:
-        return em.f.emit(f"call {kind} {fn}({kind} {base}, {kind} {exponent})")
-    result = "poison"
-    for lane in range(x.dtype.lanes):
-        a, b = (em.f.emit(f"extractelement {kind} {v}, i64 {lane}") for v in (base, exponent))
-        value = em.f.emit(f"call {element} {fn}({element} {a}, {element} {b})")
-        result = em.f.emit(f"insertelement {kind} {result}, {element} {value}, i64 {lane}")
-    return result
+    operands = ((element, base), (element, exponent))
+    return em.f.each_lane(fn, operands, x.dtype.lanes, element)
 
 
 _POWER = """

@@ -29,13 +29,13 @@ _REST = 18
 def decode(em: Emitter, raw: str, kind: DType) -> str:
     """The float32 (or vector of them) behind bytes."""
     fn = em.module.declare(f"mlcnb.decode.{kind.element}", _decoder(str(kind.element)))
-    return _each_lane(em, fn, raw, kind.lanes, "i8", "float")
+    return em.f.each_lane(fn, [("i8", raw)], kind.lanes, "float")
 
 
 def encode(em: Emitter, value: str, kind: DType) -> str:
     """The bytes of float32 values that are rounded already, or not."""
     fn = em.module.declare(f"mlcnb.encode.{kind.element}", _encoder(str(kind.element)))
-    return _each_lane(em, fn, value, kind.lanes, "float", "i8")
+    return em.f.each_lane(fn, [("float", value)], kind.lanes, "i8")
 
 
 def rounded(em: Emitter, value: str, kind: DType) -> str:
@@ -49,7 +49,7 @@ def from_double(em: Emitter, value: str, lanes: int) -> str:
     double, single, ints, bools = (t.vector(x, lanes) for x in ("double", "float", "i32", "i1"))
 
     def literal(number: int) -> str:
-        return str(number) if lanes == 1 else t.splat("i32", str(number), lanes)
+        return t.splat("i32", number, lanes)
 
     near = f.emit(f"fptrunc {double} {value} to {single}")
     back = f.emit(f"fpext {single} {near} to {double}")
@@ -63,17 +63,6 @@ def from_double(em: Emitter, value: str, lanes: int) -> str:
     inexact = f.emit(f"fcmp one {double} {back}, {value}")
     kept = f.emit(f"select {bools} {inexact}, {ints} {odd}, {ints} {bits}")
     return f.emit(f"bitcast {ints} {kept} to {single}")
-
-
-def _each_lane(em: Emitter, fn: str, value: str, lanes: int, source: str, to: str) -> str:
-    if lanes == 1:
-        return em.f.emit(f"call {to} {fn}({source} {value})")
-    result = "poison"
-    for lane in range(lanes):
-        one = em.f.emit(f"extractelement <{lanes} x {source}> {value}, i64 {lane}")
-        made = em.f.emit(f"call {to} {fn}({source} {one})")
-        result = em.f.emit(f"insertelement <{lanes} x {to}> {result}, {to} {made}, i64 {lane}")
-    return result
 
 
 @cache
@@ -133,7 +122,7 @@ def rounded_bfloat(em: Emitter, value: str, kind: DType) -> str:
         return made
 
     def literal(number: int) -> str:
-        return str(number) if lanes == 1 else t.splat("i32", str(number), lanes)
+        return t.splat("i32", number, lanes)
 
     bits = f.emit(f"bitcast {floats} {value} to {ints}")
     upper = f.emit(f"lshr {ints} {bits}, {literal(16)}")

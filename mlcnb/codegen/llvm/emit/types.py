@@ -84,9 +84,9 @@ def _fits_half(value: float) -> float:
     )
 
 
-def splat(element: str, value: str, lanes: int) -> str:
-    """A literal vector with every lane the literal `value`."""
-    return f"splat ({element} {value})"
+def splat(element: str, value: str | int, lanes: int) -> str:
+    """A literal vector with every lane the literal `value`; that itself for one lane."""
+    return str(value) if lanes == 1 else f"splat ({element} {value})"
 
 
 def zero(kind: DType) -> str:

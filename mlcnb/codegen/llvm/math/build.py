@@ -19,6 +19,13 @@ _SAME_WIDTH = {"float": "i32", "double": "i64", "i32": "float", "i64": "double"}
 _MANGLED = {"float": "f32", "double": "f64", "i1": "i1"}
 
 
+def factors(table: str) -> tuple[float, ...]:
+    """The factors of a polynomial, from the constant up: floats in hexadecimal, as `fit.py` prints
+    them.
+    """
+    return tuple(map(float.fromhex, table.split()))
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """Lanes of one kind: `float`, `double`, `i32`, `i64` or `i1`."""

@@ -15,7 +15,7 @@ In float64 (`_wide`) Q is of degree 9 or 10, and n comes by 1.5 * 2^52.
 
 from __future__ import annotations
 
-from mlcnb.codegen.llvm.math.build import Body, Value
+from mlcnb.codegen.llvm.math.build import Body, Value, factors
 
 _f = float.fromhex
 _LOG2E = _f("0x1.715476p+0")
@@ -26,38 +26,19 @@ _LN2_LOW = _f("0x1.7f7d1cp-20")
 _ROUND = 1.5 * 2.0**23
 _ROUND_BITS = 0x4B400000
 
-EXP_Q = (
-    _f("0x1.fffffcp-2"),
-    _f("0x1.555492p-3"),
-    _f("0x1.5558f2p-5"),
-    _f("0x1.1239e2p-7"),
-    _f("0x1.6a2434p-10"),
-)
-EXPM1_Q = (
-    _f("0x1.000000p-1"),
-    _f("0x1.555554p-3"),
-    _f("0x1.5554b2p-5"),
-    _f("0x1.11118ap-7"),
-    _f("0x1.6d71f8p-10"),
-    _f("0x1.a032c0p-13"),
-)
+EXP_Q = factors("""
+    0x1.fffffcp-2 0x1.555492p-3 0x1.5558f2p-5 0x1.1239e2p-7 0x1.6a2434p-10
+""")
+EXPM1_Q = factors("""
+    0x1.000000p-1 0x1.555554p-3 0x1.5554b2p-5 0x1.11118ap-7 0x1.6d71f8p-10 0x1.a032c0p-13
+""")
 #: also for r up to ln 2: there, 2^127 stands in for 2^128, which is no float32
-EXPM1_TOP_Q = (
-    _f("0x1.fffffep-2"),
-    _f("0x1.55557ap-3"),
-    _f("0x1.555760p-5"),
-    _f("0x1.10e010p-7"),
-    _f("0x1.6b2ae2p-10"),
-    _f("0x1.e2e0f4p-13"),
-)
-EXP2_Q = (
-    _f("0x1.62e430p-1"),
-    _f("0x1.ebfbdcp-3"),
-    _f("0x1.c6aee8p-5"),
-    _f("0x1.3b2d4cp-7"),
-    _f("0x1.5f3e58p-10"),
-    _f("0x1.41fbb8p-13"),
-)
+EXPM1_TOP_Q = factors("""
+    0x1.fffffep-2 0x1.55557ap-3 0x1.555760p-5 0x1.10e010p-7 0x1.6b2ae2p-10 0x1.e2e0f4p-13
+""")
+EXP2_Q = factors("""
+    0x1.62e430p-1 0x1.ebfbdcp-3 0x1.c6aee8p-5 0x1.3b2d4cp-7 0x1.5f3e58p-10 0x1.41fbb8p-13
+""")
 
 
 def exp(b: Body, x: Value) -> Value:
@@ -144,44 +125,21 @@ _WIDE_LN2_LOW = _f("0x1.ef35793c76730p-45")
 _WIDE_ROUND = 1.5 * 2.0**52
 _WIDE_ROUND_BITS = 0x4338000000000000
 
-EXP_WIDE_Q = (
-    _f("0x1.000000000000ap-1"),
-    _f("0x1.55555555554fap-3"),
-    _f("0x1.5555555550873p-5"),
-    _f("0x1.1111111127912p-7"),
-    _f("0x1.6c16c1842b7a0p-10"),
-    _f("0x1.a01a012b383f1p-13"),
-    _f("0x1.a0199a0a41bbep-16"),
-    _f("0x1.71df23919beb5p-19"),
-    _f("0x1.28ad73ac8eb06p-22"),
-    _f("0x1.ad81ee8efc7ccp-26"),
-)
-EXPM1_WIDE_Q = (
-    _f("0x1.0000000000000p-1"),
-    _f("0x1.5555555555559p-3"),
-    _f("0x1.5555555555545p-5"),
-    _f("0x1.111111110f5d1p-7"),
-    _f("0x1.6c16c16c1d203p-10"),
-    _f("0x1.a01a01b02f82ep-13"),
-    _f("0x1.a01a01836b1d7p-16"),
-    _f("0x1.71ddf7aa33050p-19"),
-    _f("0x1.27e5281c6fcdcp-22"),
-    _f("0x1.af5fd50ac51e6p-26"),
-    _f("0x1.1efc393e119afp-29"),
-)
-EXP2_WIDE_Q = (
-    _f("0x1.62e42fefa39efp-1"),
-    _f("0x1.ebfbdff82c5a4p-3"),
-    _f("0x1.c6b08d7049fe6p-5"),
-    _f("0x1.3b2ab6fba00aep-7"),
-    _f("0x1.5d87fe78ce14bp-10"),
-    _f("0x1.4309130ee996fp-13"),
-    _f("0x1.ffcbfba5cbc55p-17"),
-    _f("0x1.62bfc77d157f2p-20"),
-    _f("0x1.b526854d94c53p-24"),
-    _f("0x1.e61b7a0acf3d9p-28"),
-    _f("0x1.e78e454c687a6p-32"),
-)
+EXP_WIDE_Q = factors("""
+    0x1.000000000000ap-1 0x1.55555555554fap-3 0x1.5555555550873p-5 0x1.1111111127912p-7
+    0x1.6c16c1842b7a0p-10 0x1.a01a012b383f1p-13 0x1.a0199a0a41bbep-16 0x1.71df23919beb5p-19
+    0x1.28ad73ac8eb06p-22 0x1.ad81ee8efc7ccp-26
+""")
+EXPM1_WIDE_Q = factors("""
+    0x1.0000000000000p-1 0x1.5555555555559p-3 0x1.5555555555545p-5 0x1.111111110f5d1p-7
+    0x1.6c16c16c1d203p-10 0x1.a01a01b02f82ep-13 0x1.a01a01836b1d7p-16 0x1.71ddf7aa33050p-19
+    0x1.27e5281c6fcdcp-22 0x1.af5fd50ac51e6p-26 0x1.1efc393e119afp-29
+""")
+EXP2_WIDE_Q = factors("""
+    0x1.62e42fefa39efp-1 0x1.ebfbdff82c5a4p-3 0x1.c6b08d7049fe6p-5 0x1.3b2ab6fba00aep-7
+    0x1.5d87fe78ce14bp-10 0x1.4309130ee996fp-13 0x1.ffcbfba5cbc55p-17 0x1.62bfc77d157f2p-20
+    0x1.b526854d94c53p-24 0x1.e61b7a0acf3d9p-28 0x1.e78e454c687a6p-32
+""")
 
 
 def exp_wide(b: Body, x: Value) -> Value:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from textwrap import fill, indent
 from typing import Any
 
 import numpy as np
@@ -207,8 +208,8 @@ def main() -> None:
     for name, (f, weight, low, high, degree, wide) in FITS.items():
         coefficients, error = fit(f, weight, low, high, degree)
         print(f"{name}  # largest relative error {error:.1e}")
-        for c in coefficients:
-            print(f'    _f("{float(c if wide else np.float32(c)).hex()}"),')
+        found = " ".join(float(c if wide else np.float32(c)).hex() for c in coefficients)
+        print(indent(fill(found, 92, break_on_hyphens=False), "    "))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 
-from mlcnb.codegen.llvm.math.build import Body, Value
+from mlcnb.codegen.llvm.math.build import Body, Value, factors
 
 _f = float.fromhex
 _LN2_HIGH = _f("0x1.62e4p-1")
@@ -33,17 +33,10 @@ _SQRT_HALF_BITS = 0x3F3504F3
 _SMALLEST_NORMAL_BITS = 0x00800000
 _INFINITY_BITS = 0x7F800000
 
-LOG_P = (
-    _f("0x1.555548p-2"),
-    _f("-0x1.000006p-2"),
-    _f("0x1.99a4b8p-3"),
-    _f("-0x1.555c4ep-3"),
-    _f("0x1.23373cp-3"),
-    _f("-0x1.fc218ep-4"),
-    _f("0x1.e6f2aep-4"),
-    _f("-0x1.de4046p-4"),
-    _f("0x1.14579cp-4"),
-)
+LOG_P = factors("""
+    0x1.555548p-2 -0x1.000006p-2 0x1.99a4b8p-3 -0x1.555c4ep-3 0x1.23373cp-3 -0x1.fc218ep-4
+    0x1.e6f2aep-4 -0x1.de4046p-4 0x1.14579cp-4
+""")
 
 
 def log(b: Body, x: Value) -> Value:
@@ -113,15 +106,10 @@ _WIDE_SMALLEST_NORMAL = 2.0**-1022
 #: adding it to an integer as bits, and taking it away as a float, makes a float of the integer
 _WIDE_WHOLE, _WIDE_WHOLE_BITS = 1.5 * 2.0**52, 0x4338000000000000
 
-LOG_WIDE_S = (
-    _f("0x1.5555555555592p-1"),
-    _f("0x1.9999999980059p-2"),
-    _f("0x1.24924941d5411p-2"),
-    _f("0x1.c71c521ae26b6p-3"),
-    _f("0x1.74663c1b796d6p-3"),
-    _f("0x1.39a1f29bcacabp-3"),
-    _f("0x1.2f03b98318143p-3"),
-)
+LOG_WIDE_S = factors("""
+    0x1.5555555555592p-1 0x1.9999999980059p-2 0x1.24924941d5411p-2 0x1.c71c521ae26b6p-3
+    0x1.74663c1b796d6p-3 0x1.39a1f29bcacabp-3 0x1.2f03b98318143p-3
+""")
 
 
 def log_wide(b: Body, x: Value) -> Value:

@@ -11,30 +11,20 @@ from __future__ import annotations
 
 import math
 
-from mlcnb.codegen.llvm.math.build import Body, Value
+from mlcnb.codegen.llvm.math.build import Body, Value, factors
 
-_f = float.fromhex
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _ROUND = 1.5 * 2.0**52
 _ROUND_BITS = 0x4338000000000000
 
-POW_LOG2_T = (
-    _f("0x1.71547652b8251p+1"),
-    _f("0x1.ec709dc53d1aep-1"),
-    _f("0x1.2776c2926074fp-1"),
-    _f("0x1.a61a2f8614c91p-2"),
-    _f("0x1.4795361e7233ep-2"),
-    _f("0x1.21b2ce89839dep-2"),
-)
-POW_EXP2_Q = (
-    _f("0x1.62e42ff0e19f5p-1"),
-    _f("0x1.ebfbe0778b195p-3"),
-    _f("0x1.c6b08ac056224p-5"),
-    _f("0x1.3b29f3994614cp-7"),
-    _f("0x1.5d8a860c88647p-10"),
-    _f("0x1.445c8782e1cbdp-13"),
-    _f("0x1.fde5f86d4019dp-17"),
-)
+POW_LOG2_T = factors("""
+    0x1.71547652b8251p+1 0x1.ec709dc53d1aep-1 0x1.2776c2926074fp-1 0x1.a61a2f8614c91p-2
+    0x1.4795361e7233ep-2 0x1.21b2ce89839dep-2
+""")
+POW_EXP2_Q = factors("""
+    0x1.62e42ff0e19f5p-1 0x1.ebfbe0778b195p-3 0x1.c6b08ac056224p-5 0x1.3b29f3994614cp-7
+    0x1.5d8a860c88647p-10 0x1.445c8782e1cbdp-13 0x1.fde5f86d4019dp-17
+""")
 
 
 def power(b: Body, x: Value, y: Value) -> Value:

@@ -15,7 +15,7 @@ laid out off the hot one.
 
 from __future__ import annotations
 
-from mlcnb.codegen.llvm.math.build import Body, Value
+from mlcnb.codegen.llvm.math.build import Body, Value, factors
 
 _f = float.fromhex
 _TWO_OVER_PI = _f("0x1.45f306dc9c883p-1")
@@ -27,14 +27,9 @@ _LIMIT = 1e8
 SIN_S = (_f("-0x1.555546p-3"), _f("0x1.11075ep-7"), _f("-0x1.994e02p-13"))
 COS_C = (_f("0x1.55554ap-5"), _f("-0x1.6c0c8ap-10"), _f("0x1.9a01bcp-16"))
 
-TAN_T = (
-    _f("0x1.5554dep-2"),
-    _f("0x1.112dccp-3"),
-    _f("0x1.b58910p-5"),
-    _f("0x1.9055acp-6"),
-    _f("0x1.9800dcp-9"),
-    _f("0x1.33ae4cp-7"),
-)
+TAN_T = factors("""
+    0x1.5554dep-2 0x1.112dccp-3 0x1.b58910p-5 0x1.9055acp-6 0x1.9800dcp-9 0x1.33ae4cp-7
+""")
 
 
 def sin(b: Body, x: Value) -> Value:
@@ -91,30 +86,19 @@ def _cos_part(b: Body, r: Value) -> Value:
 
 _WIDE_ROUND_BITS = 0x4338000000000000
 #: pi/2: three parts of 33 bits, whose products with n below 2^20 are exact, and the rest
-_WIDE_HALF_PI = (
-    _f("0x1.921fb544p+0"),
-    _f("0x1.0b4611a6p-34"),
-    _f("0x1.3198a2e0p-69"),
-    _f("0x1.b839a252049c1p-104"),
-)
+_WIDE_HALF_PI = factors("""
+    0x1.921fb544p+0 0x1.0b4611a6p-34 0x1.3198a2e0p-69 0x1.b839a252049c1p-104
+""")
 _WIDE_LIMIT = 1e6
 
-SIN_WIDE_S = (
-    _f("-0x1.5555555555549p-3"),
-    _f("0x1.111111110f850p-7"),
-    _f("-0x1.a01a019c0dbc8p-13"),
-    _f("0x1.71de3575039dap-19"),
-    _f("-0x1.ae5e646ce7ab1p-26"),
-    _f("0x1.5d928ac4c07ebp-33"),
-)
-COS_WIDE_C = (
-    _f("0x1.555555555554bp-5"),
-    _f("-0x1.6c16c16c15125p-10"),
-    _f("0x1.a01a019ca7e8bp-16"),
-    _f("-0x1.27e4f801682a9p-22"),
-    _f("0x1.1ee9e4faf1653p-29"),
-    _f("-0x1.8faa6cde5da88p-37"),
-)
+SIN_WIDE_S = factors("""
+    -0x1.5555555555549p-3 0x1.111111110f850p-7 -0x1.a01a019c0dbc8p-13 0x1.71de3575039dap-19
+    -0x1.ae5e646ce7ab1p-26 0x1.5d928ac4c07ebp-33
+""")
+COS_WIDE_C = factors("""
+    0x1.555555555554bp-5 -0x1.6c16c16c15125p-10 0x1.a01a019ca7e8bp-16 -0x1.27e4f801682a9p-22
+    0x1.1ee9e4faf1653p-29 -0x1.8faa6cde5da88p-37
+""")
 
 
 def sin_wide(b: Body, x: Value) -> Value:

@@ -45,7 +45,7 @@ def tree_of(obj: Any) -> Tree:
     if isinstance(obj, PrimFunc):
         return Tree(prepared_function(obj))
     if isinstance(obj, IRModule):
-        functions = [f for f in obj.functions.values() if isinstance(f, PrimFunc)]
+        functions = [*obj.of_kind(PrimFunc).values()]
         if len(functions) != 1:
             raise MLCError(
                 f"the module has {len(functions)} loop functions", hint='name one: mod["main"]'

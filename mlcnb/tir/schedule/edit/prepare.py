@@ -55,12 +55,11 @@ def prepared(mod: IRModule, checked: bool) -> IRModule:
     Raises:
         WellFormedError: a function breaks a rule of the IR, or a block says something false.
     """
-    for name, func in mod.items():
-        if isinstance(func, PrimFunc):
-            if checked:
-                verify_well_formed(func)
-            func = prepared_function(func)
-            mod = mod.with_function(name, func)
+    for name, func in mod.of_kind(PrimFunc).items():
+        if checked:
+            verify_well_formed(func)
+        func = prepared_function(func)
+        mod = mod.with_function(name, func)
     return mod
 
 

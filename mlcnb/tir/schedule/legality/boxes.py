@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from mlcnb.arith.digits import contiguous
 from mlcnb.arith.extremes import Span, at_most, extremes
+from mlcnb.arith.forms import in_order
 from mlcnb.arith.reading import Context, larger, of, smaller
 from mlcnb.arith.sum import ZERO, Bounds, Sum, mentions_any
 from mlcnb.ir import expr as e
@@ -161,18 +162,11 @@ def cut_side(side: Side, low: Sum, high: Sum | None, bounded: Sum, last: Sum) ->
 
 def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Sum, Sum] | None:
     """A condition as (X, last): X <= last, where X holds the terms with loop variables."""
-    match condition:
-        case e.LT(x, y):
-            left, right = of(x, context), of(y, context).shifted(-1)
-        case e.LE(x, y):
-            left, right = of(x, context), of(y, context)
-        case e.GT(x, y):
-            left, right = of(y, context), of(x, context).shifted(-1)
-        case e.GE(x, y):
-            left, right = of(y, context), of(x, context)
-        case _:
-            return None
-    gap = left.minus(right)
+    sides = in_order(condition)
+    if sides is None:
+        return None
+    x, y, strict = sides
+    gap = of(x, context).minus(of(y, context)).shifted(strict)
     loops = {t: c for t, c in gap.terms.items() if mentions_any(t, context.bounds)}
     rest = {t: -c for t, c in gap.terms.items() if t not in loops}
     return Sum(0, loops), Sum(-gap.const, rest)

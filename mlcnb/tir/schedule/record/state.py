@@ -196,7 +196,7 @@ class Snapshot:
 
     def all_trees(self) -> list[Tree]:
         """Every loop function of the module, indexed."""
-        return [self.tree(v.name_hint) for v, f in self.mod.items() if isinstance(f, PrimFunc)]
+        return [self.tree(v.name_hint) for v, f in self.mod.of_kind(PrimFunc).items()]
 
     def get_sref(self, stmt: s.Stmt) -> StmtSRef:
         """Where a loop or block of this program stands.
