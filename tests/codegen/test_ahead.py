@@ -79,15 +79,16 @@ def test_zero_stops_where_the_program_divides(pair):
         mlc.compile(func)(0, 3, np.zeros(64, "int64"), np.zeros((8, 4), "int64"))
 
 
-def test_the_least_number_by_minus_one_is_not_divided_ahead():
+@pytest.mark.parametrize("place", ["(n - i) // m", "((n - i) // m) % 5 % m", "i // ((n - i) // m)"])
+def test_the_least_number_by_minus_one_is_not_divided_ahead(place):
     """It has no quotient, and ends a process; a test keeps it from being asked for."""
     text = (
         HEAD.format(kind="int64")
-        + """
+        + f"""
     for i in range(8):
         if m > 0:
             for k in range(4):
-                B[i, k] = A[T.max(T.min((n - i) // m, 63), 0)]
+                B[i, k] = A[T.max(T.min({place}, 63), 0)]
 """
     )
     assert (both(text, -(2**63), -1) == -1).all()

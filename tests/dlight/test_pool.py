@@ -184,10 +184,11 @@ def test_windows_as_large_as_the_image(kind, size, stride, ceil):
 
 
 @pytest.mark.parametrize("pool", [R.nn.max_pool2d, R.nn.avg_pool2d])
-def test_windows_as_large_as_the_image_are_reduced_by_vectors(pool):
-    """One row and then one column at a time took 2.8 times ONNX Runtime's time."""
+@pytest.mark.parametrize(("cpu", "share"), [("x86-64-v4", 0.61), ("x86-64-v3", 0.5)])
+def test_windows_as_large_as_the_image_are_reduced_by_vectors(pool, cpu, share):
+    """One row and then one column at a time took 2.8 times ONNX Runtime's time. With AVX2 a loop of
+    sums is four vectors from memory, and its own four instructions."""
     func, _ = loops_of(lambda a: pool(a, (14, 14)), random(1, 32, 14, 14))
-    kernel = mlc.compile(func, schedule="default").kernels["main"]
+    kernel = mlc.compile(func, f"llvm -mcpu={cpu}", schedule="default").kernels["main"]
     hot = max((f.hot for f in facts(kernel.compiled).values() if f.hot), key=lambda c: c.vector)
-    # a short loop (sums with operands in memory, AVX2) has little beside its own four instructions
-    assert hot.vector_share > 0.6 or hot.instructions - hot.vector <= 4 <= hot.vector
+    assert hot.vector_share >= share and hot.vector >= 4

@@ -192,8 +192,7 @@ def _value(x: e.PrimExpr, known: _Known) -> e.PrimExpr | None:
 def _compared(condition: e.PrimExpr, known: _Known) -> tuple[e.PrimExpr | None, bool]:
     """A comparison of integers as (form, is_equality): form <= 0, or form == 0."""
     x = _value(condition, known)
-    is_equality = isinstance(x, e.EQ)
-    sides = (x.a, x.b, 0) if is_equality else in_order(x)  # type: ignore[union-attr]
+    sides = (x.a, x.b, 0) if isinstance(x, e.EQ) else in_order(x)
     if sides is None or not sides[0].dtype.is_integer:
         return None, False
-    return sides[0] - sides[1] + sides[2], is_equality
+    return sides[0] - sides[1] + sides[2], isinstance(x, e.EQ)

@@ -49,8 +49,14 @@ def _is_ready(em: Emitter, x: e.FloorDiv | e.FloorMod, inside: set[e.Var]) -> bo
     """Whether all of a division is known, and nothing but zero can stop it."""
     if isinstance(x.b, e.IntImm) or division_key(x) is None:
         return False
-    variables = [v for v in walk(x) if isinstance(v, e.Var)]
-    known = all(v in em.f.env and em.f.env[v][1] and v not in inside for v in variables)
-    # the least number by -1 is none
-    fits = x.dtype.bits < 64 or isinstance(x.a, e.FloorMod) or nonnegative(em, x.a)
-    return known and fits
+    parts = list(walk(x))
+    known = all(
+        v in em.f.env and em.f.env[v][1] and v not in inside for v in parts if isinstance(v, e.Var)
+    )
+    return known and all(_fits(em, n) for n in parts if isinstance(n, DIVISIONS))
+
+
+def _fits(em: Emitter, x: e.FloorDiv | e.FloorMod) -> bool:
+    """Whether a division has a result but by zero: the least number by -1 has none."""
+    by_number = isinstance(x.b, e.IntImm) and x.b.value != -1
+    return by_number or x.dtype.bits < 64 or isinstance(x.a, e.FloorMod) or nonnegative(em, x.a)

@@ -17,11 +17,12 @@ from mlcnb.ir.dtype import DType
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.wrapping import too_far
 
-DIVISIONS = (e.FloorDiv, e.FloorMod)
-
 if TYPE_CHECKING:
     from mlcnb.codegen.llvm.emit.builder import Function
     from mlcnb.codegen.llvm.emit.kernel import Emitter
+
+#: what rounds towards minus infinity
+DIVISIONS = (e.FloorDiv, e.FloorMod)
 
 
 def index(em: Emitter, x: e.PrimExpr) -> str:
