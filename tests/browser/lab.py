@@ -69,6 +69,13 @@ _SIDE = """open => {
   if (open) jupyterapp.shell.expandLeft();
   else jupyterapp.shell.collapseLeft();
 }"""
+#: JupyterLab shows the cells of a notebook when its page is idle, or a few in three seconds: a page
+#: that Chromium does not draw is never idle. Here the clock says when.
+_IDLE = """
+window.requestIdleCallback = (call) =>
+  setTimeout(() => call({didTimeout: false, timeRemaining: () => 50}), 1);
+window.cancelIdleCallback = clearTimeout;
+"""
 #: what Chromium says of a promise that nothing can keep any more: JupyterLab dropped it
 _DROPPED = "promise was garbage collected"
 _TRIES = 3
@@ -94,6 +101,7 @@ class Lab:
         self.server = server
         self.page = page
         self.guard = Guard(page, server.url.removeprefix("http://"), KNOWN)
+        page.add_init_script(_IDLE)
         self.names = (f"n{number}.ipynb" for number in count())
         self.opened: list[Notebook] = []
         self.load()

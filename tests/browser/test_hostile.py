@@ -26,6 +26,6 @@ def test_every_view(bare, lab, name):
     page.evaluate(_TOUCH)
     nb = lab.open(with_outputs([*made.values()]), trusted=True, live=False)
     outputs = nb.root.locator(".jp-OutputArea-output")
-    expect(outputs).to_have_count(len(made), timeout=30_000)  # they come one by one
+    expect(outputs).to_have_count(len(made), timeout=120_000)  # they come one by one
     nb.root.evaluate("node => node.classList.add('touch')")
     lab.page.evaluate(_TOUCH.replace(".touch", ".touch .jp-OutputArea-output"))
