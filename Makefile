@@ -1,5 +1,6 @@
 # make lab    set up what a reader needs, and open JupyterLab on a copy of the notebooks
-# make test   set up the rest too, and check everything, one in four of the slow tests: what CI runs (SLOW=1: all)
+# make test   set up the rest too, and check everything, one in four of the slow tests and of the examples that
+#             they draw: what CI runs (SLOW=1: all)
 # make browser  its part in a browser: Chromium (installed where it is missing), JupyterLab
 # make tour   set up, run the tour without a browser, write build/tour.html and print its results
 # make picture  the pictures of README.md, taken in JupyterLab

@@ -1,7 +1,7 @@
 """What all tests share: a cache of their own, and a sample of the slow ones where time is short.
 
-MLCNB_SLOW=4 runs one in four of the tests that are marked `slow`, the same ones each time;
-without it all run.
+MLCNB_SLOW=4 runs one in four of the tests that are marked `slow`, the same ones each time; those
+that draw their input all run, with a quarter of the examples. Without it all run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import zlib
 os.environ.setdefault("MLCNB_CACHE_DIR", os.path.join(tempfile.gettempdir(), "mlcnb-tests"))
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 import mlcnb
 
@@ -23,6 +23,8 @@ settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("home", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "home")
 
+#: where hypothesis keeps the settings of a test
+_SETTINGS = "_hypothesis_internal_use_settings"
 #: of so many slow tests one is run
 ONE_IN = max(1, int(os.environ.get("MLCNB_SLOW") or 1))
 
@@ -33,8 +35,13 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_collection_modifyitems(config, items) -> None:
-    """Leaves out slow tests, by a number that is made of their names."""
-    out = [item for item in items if item.get_closest_marker("slow") and not _drawn(item.nodeid)]
+    """Leaves out slow tests, by a number that is made of their names, or examples of them."""
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    draws = {item.function for item in slow if is_hypothesis_test(item.function)}
+    for test in draws if ONE_IN > 1 else ():
+        given = getattr(test, _SETTINGS, settings())
+        setattr(test, _SETTINGS, settings(given, max_examples=-(-given.max_examples // ONE_IN)))
+    out = [item for item in slow if item.function not in draws and not _drawn(item.nodeid)]
     if out:
         config.hook.pytest_deselected(items=out)
         left = set(out)

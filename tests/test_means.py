@@ -158,6 +158,7 @@ def test_a_deep_text_of_json(text):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("op", "result"), [("Concat", "y: float[2400]"), ("Sum", "y: float[2]")])
 def test_many_inputs_of_one_node(op, result):
     more = {"axis": 0} if op == "Concat" else {}

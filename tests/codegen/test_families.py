@@ -263,6 +263,7 @@ def _texts(funcs):
     return named, {name: meaning_of(f)[0] for name, f in named.items()}
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_any_sizes(data):
     sizes = data.draw(st.lists(st.integers(0, 70), min_size=4, max_size=7, unique=True))

@@ -335,6 +335,7 @@ def wide_reference(name: str, x: np.ndarray) -> np.ndarray:
         return getattr(np, name.replace("a", "arc", 1) if name in INVERSE else name)(x)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="compared with 80-bit floats")
 @pytest.mark.parametrize("cpu", RUNNABLE)
 @pytest.mark.parametrize("lanes", [1, 8])
@@ -358,6 +359,7 @@ def test_accuracy_in_float64(name, lanes, cpu):
     assert (np.signbit(got[zeros]) == np.signbit(rounded[zeros])).all()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(Cpu.host().arch != "x86_64", reason="the bits of its vectors")
 @pytest.mark.parametrize("name", sorted(set(WIDE) - WITH_CALLS))
 def test_float64_calls_become_vector_loops(name):

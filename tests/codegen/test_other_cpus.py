@@ -79,6 +79,7 @@ def facts_of(name: str, cpu: str) -> dict[str, Facts]:
     return {n: f for n, f in found.items() if f.hot is not None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", CPUS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_loops_compute_with_vectors(name, cpu):

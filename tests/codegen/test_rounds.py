@@ -226,6 +226,7 @@ def test_a_rule_that_makes_a_race_is_refused():
         mlc.compile(matmul(4, 4, 4), target="llvm", schedule=rule)
 
 
+@pytest.mark.slow
 @settings(max_examples=100 * FUZZ, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(list(FORMS)), statements())
 def test_refused_is_what_the_interpreter_finds(form, body):

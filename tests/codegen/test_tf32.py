@@ -103,6 +103,7 @@ def test_fragments_loaded_element_by_element():
         np.testing.assert_array_equal(out, np.rint(a) @ np.rint(b))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turned", [(False, True), (True, False), (False, False)])
 def test_a_warp_multiplies(turned):
     """Tiles of 16 x 8, by ldmatrix where k lies side by side, else one by one: to the last bit."""

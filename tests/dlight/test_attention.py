@@ -59,6 +59,7 @@ def is_ours(func) -> bool:
     return 'scope="local"' in schedule_cpu(func, HOST).mod["main"].script()
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(
     st.integers(1, 2), st.integers(1, 40), st.integers(1, 40), st.integers(1, 3), st.integers(1, 40)

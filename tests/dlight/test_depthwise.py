@@ -65,6 +65,7 @@ def test_the_image_is_read_where_it_lies_and_the_trace_replays():
     assert_structural_equal(again.mod, sch.mod)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu, lanes", [("x86-64-v3", 8), ("x86-64-v4", 16), ("cortex-a72", 4)])
 @pytest.mark.parametrize("size, window, stride", [(56, 3, 1), (56, 3, 2), (28, 5, 1), (7, 5, 1)])
 def test_nothing_is_spilled_and_the_code_is_small(cpu, lanes, size, window, stride):

@@ -60,6 +60,7 @@ def check(op, args, targets=None) -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-4)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(rows=st.integers(1, 40), inner=st.integers(1, 40), columns=st.integers(1, 150))
 def test_products(rows, inner, columns):
@@ -70,6 +71,7 @@ def test_products(rows, inner, columns):
         check(MatmulPacked(columns, "float32"), args, [target])
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     channels=st.integers(1, 40),

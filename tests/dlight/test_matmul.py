@@ -291,6 +291,7 @@ def test_panels_are_copied_eight_rows_at_a_time():
     assert "in T.grid(64, 16, 8):" in copy, "blocks of 8 rows, panels, the rows of a block"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize(
@@ -306,6 +307,7 @@ def test_a_deep_product_is_summed_in_steps_whose_sums_stay_in_registers(cpu, cor
     assert (hot.stores, hot.spills) == (0, 0) and hot.vector_fma == hot.fma >= 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["NN", "TN", "NT"])
 def test_deep_products_are_right(form):
     for m, k, n in [(61, 1500, 130), (13, 4096, 37), (128, 1021, 64), (7, 2000, 300)]:

@@ -112,6 +112,7 @@ def test_tiles(width, height, chunks, cpu, expected):
     assert choose_pixels(width, height, chunks, target) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu, lanes", [("x86-64-v3", 8), ("x86-64-v4", 16), ("cortex-a72", 4)])
 @pytest.mark.parametrize("size", [7, 14, 28, 55])
 def test_nothing_is_spilled(cpu, lanes, size):

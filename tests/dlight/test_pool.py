@@ -171,6 +171,7 @@ def test_as_many_rows_together_as_the_first_cache_holds(size, rows):
     assert next(p.label for p in made.points if p.name == "rows") == str(rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     kind=st.sampled_from(["max", "avg"]),

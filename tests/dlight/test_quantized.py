@@ -91,6 +91,7 @@ def depthwise(channels, size, kernel, strides, padding, how, block):
     return op, [x, w, np.array(7, np.uint8)]
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     channels=st.integers(1, 40),
@@ -108,6 +109,7 @@ def test_convolutions_are_exact(channels, outer, size, kernel, strides, padding,
         check(*args, targets=[target])
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     channels=st.integers(1, 40),
@@ -124,6 +126,7 @@ def test_depthwise_convolutions_are_exact(channels, size, kernel, strides, paddi
         check(*args, targets=[target])
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(rows=st.integers(1, 20), inner=st.integers(1, 40), columns=st.integers(1, 150), how=EXTREMES)
 def test_products_are_exact(rows, inner, columns, how):

@@ -47,6 +47,7 @@ OVER_ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OVER_ROWS)
 @settings(max_examples=3, deadline=None)
 @given(st.integers(1, 40), st.integers(LANES, 9 * LANES))

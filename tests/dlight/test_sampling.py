@@ -31,6 +31,7 @@ def around(*shape: int) -> np.ndarray:
     return np.random.default_rng(3).uniform(-1.4, 1.4, shape).astype(np.float32)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     channels=st.integers(1, 40),

@@ -64,6 +64,7 @@ SPECS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(data=st.data(), spec=st.sampled_from(SPECS))
 def test_any_contraction(data, spec):
     names = sorted(set(spec) - set(",->"))
@@ -73,6 +74,7 @@ def test_any_contraction(data, spec):
     np.testing.assert_allclose(c, wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @given(
     sizes=st.tuples(st.integers(1, 3), st.integers(1, 20), st.integers(1, 40)),
     places=st.tuples(st.integers(1, 20), st.integers(1, 20)),
@@ -87,6 +89,7 @@ def test_a_convolution_of_any_layout(sizes, places, way, image, kernel, result, 
     np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-4 * max(1, np.abs(wanted).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("read", "result"),
     [("int8", "int32"), ("uint8", "int32"), ("int32", "int32"), ("int64", "int64"),

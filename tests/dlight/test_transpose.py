@@ -23,6 +23,7 @@ def is_turned(sch: tir.Schedule) -> bool:
     return "T.Shuffle" in lower(sch.mod["main"]).script()
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     shape=st.lists(st.integers(1, 40), min_size=2, max_size=4).filter(lambda s: np.prod(s) < 1e5),
@@ -43,6 +44,7 @@ def test_elements_of_any_width_are_turned(kind):
     assert is_turned(schedule_cpu(te.create_prim_func([x, y]), HOST))
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(channels=st.integers(1, 50), rows=st.integers(1, 9), columns=st.integers(1, 17))
 def test_any_image_into_blocks_and_back(channels, rows, columns):

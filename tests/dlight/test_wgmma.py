@@ -72,6 +72,7 @@ def check(made, by=None):
     return sch, ex
 
 
+@pytest.mark.slow
 @few
 @given(
     st.sampled_from(["float16", "bfloat16"]), st.integers(2, 40), st.integers(2, 40),
@@ -83,17 +84,20 @@ def test_random_shapes(kind, rows, columns, depth, a_along_k, b_along_k, after):
     check(product(kind, *sizes, a_along_k, b_along_k, after))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(17, 19, 24), (128, 128, 64), (129, 133, 320)])
 def test_sides_that_are_no_row_may_have_any_length(sizes):
     check(product("float16", *sizes, True, True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loads", ["cp.async", "tma"])
 def test_wide_tiles(loads):
     """Those of large products."""
     check(product("float16", 136, 264, 200), WIDE._replace(loads=loads))
 
 
+@pytest.mark.slow
 @few
 @given(
     st.sampled_from(["float16", "bfloat16"]), st.integers(2, 40), st.integers(2, 40),
@@ -115,6 +119,7 @@ def test_other_tiles(by, b_along_k):
     check(product("float16", 200, 264, 136, True, b_along_k), by)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loads", ["cp.async", "tma"])
 def test_the_interpreter_does_the_same(loads):
     """With races looked for, and copies that arrive only when they are waited for."""

@@ -19,6 +19,7 @@ def check(proto, **inputs):
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(
     ("groups", "parts", "stride", "dilation", "size"),

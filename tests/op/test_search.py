@@ -38,6 +38,7 @@ def rows_of(length, kind):
     return x.astype(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_rows(name, kind):

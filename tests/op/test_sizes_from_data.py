@@ -85,6 +85,7 @@ def test_where_elements_are_not_zero(shape: Any, kind: str) -> None:
         same(ex(x), np.stack(np.nonzero(x)).astype("int64") if shape else Nonzero().numpy(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_elements_each_once(shape: Any, kind: str) -> None:
@@ -114,6 +115,7 @@ def in_order_of_occurrence(x: np.ndarray, axis: int | None) -> Any:
     return (taken, *(np.array(v, "int64") for v in (first, inverse, counts)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["float32", "int32"])
 @pytest.mark.parametrize("shape", [(40,), (0,), (5, 4), (3, 0), (2, 3, 4)], ids=str)
 def test_elements_each_once_in_their_order(shape: Any, kind: str) -> None:

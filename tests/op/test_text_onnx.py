@@ -25,6 +25,7 @@ def tfidf(mode, least, most, skips, weights=()):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     mode=st.sampled_from(["TF", "IDF", "TFIDF"]),

@@ -20,6 +20,7 @@ def found_and_expected(x, **attrs):
     return func, found, expected
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     k=st.integers(1, 40),
@@ -55,6 +56,7 @@ ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["float32", "float64", "float16", "int8", "int64", "uint32"])
 @pytest.mark.parametrize("largest", [True, False])
 def test_many_are_selected_in_the_order_of_all(kind, largest):

@@ -108,6 +108,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_warp_multiplies(case):
     func, sch = by_a_warp(*case)

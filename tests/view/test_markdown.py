@@ -160,6 +160,7 @@ def test_what_a_reader_sees(renderer):
     assert "\tret\n```\n" in reader.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_names_stay_text(name, renderer):

@@ -152,6 +152,7 @@ def concatenations(draw) -> IRModule:
     return bb.get()
 
 
+@pytest.mark.slow
 @given(mod=concatenations())
 @settings(max_examples=25, deadline=None)
 def test_no_value_is_overwritten_before_its_last_use(mod: IRModule) -> None:

@@ -47,6 +47,7 @@ def expected(x: np.ndarray, weights: list[np.ndarray]) -> np.ndarray:
     return y
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.lists(CHANNELS, min_size=4, max_size=4), st.integers(3, 9), st.sampled_from([1, 3]))
 def test_any_numbers_of_channels(channels, size, window):

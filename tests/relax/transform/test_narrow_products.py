@@ -116,6 +116,7 @@ def test_what_the_instruction_cannot_do_is_float32(make, infos) -> None:
     assert made[-2].removeprefix("nn.") in ("matmul", "conv2d")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 @pytest.mark.parametrize("target", NATIVE, ids=str)
 @pytest.mark.parametrize(

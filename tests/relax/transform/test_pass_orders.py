@@ -193,6 +193,7 @@ class Rows:
         return gv
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [Attention, Convolutions, Rows, Scalars])
 @given(order=ORDERS, end=st.sampled_from(ENDS))
 @settings(QUICK, max_examples=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -81,6 +82,7 @@ def test_the_whole_way_to_explicit_memory(mod: IRModule) -> None:
     same(mod, done)
 
 
+@pytest.mark.slow
 @given(mod=graphs())
 @QUICK
 def test_text_and_json_round_trips(mod: IRModule) -> None:

@@ -181,6 +181,7 @@ def rounded_encoder(precision: str | None):
     return get_pipeline("default", precision=precision)(mlc.from_onnx(model.SerializeToString()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision, bound", [("bfloat16", 2e-2), ("float16", 2e-3)])
 def test_an_encoder(precision, bound) -> None:
     """As many kernels as in float32 where an instruction sums pairs; small errors."""
@@ -198,6 +199,7 @@ def test_an_encoder(precision, bound) -> None:
         assert products and all("vdpbf16ps" in k.asm for k in products)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_the_photos_are_what_they_were(precision) -> None:
     """EfficientNet-Lite0: the first of a thousand classes is the same for each photo."""

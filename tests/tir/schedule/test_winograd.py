@@ -103,6 +103,7 @@ letters = {name: st.permutations(x).map("".join) for name, x in (
 )}  # fmt: skip
 
 
+@pytest.mark.slow
 @given(
     sizes=st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4)),
     places=st.tuples(st.integers(1, 9), st.integers(1, 9)),

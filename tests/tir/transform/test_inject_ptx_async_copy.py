@@ -113,6 +113,7 @@ def test_copies_arrive_where_their_thread_waits_for_them(wait, is_right):
     assert np.isnan(b).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [1, 2, 3])
 @pytest.mark.parametrize("k", [8, 16, 48])
 def test_a_product_is_right_however_far_ahead_it_fetches(ahead, k):

@@ -332,6 +332,7 @@ def random_pipeline(func: PrimFunc, rng: random.Random) -> PrimFunc:
     return func.with_body(rewrite(func.body, rule))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_random_stages_are_right_or_refused(name):
     for seed in range(4):

@@ -183,6 +183,7 @@ STORES = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(STORES, min_size=2, max_size=4))
 def test_results_stay_the_same(stores):

@@ -126,6 +126,7 @@ def programs(draw: st.DrawFn) -> str:
     return "\n".join([head, *lines])
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(programs(), st.booleans())
 def test_random_loops_mean_the_same(source, constant):

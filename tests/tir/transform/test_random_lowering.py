@@ -19,6 +19,7 @@ def test_programs_that_carry_dependences_as_they_are(name):
     check_lowering(CARRIED[name], CARRIED[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(PROGRAMS) - {"on_threads"}))
 @pytest.mark.parametrize("seed", range(2))
 def test_random_schedules(name, seed):
