@@ -199,6 +199,7 @@ def test_a_wait_too_few_is_found():
         mlc.compile(func, target=SIM)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not nvrtc.is_available(), reason="NVRTC is not installed")
 @pytest.mark.parametrize(
     ("sizes", "columns", "blocks"), [((1280, 1408, 512), 128, 2), ((2048, 2048, 512), 256, 1)]

@@ -92,6 +92,7 @@ def check(size, tile: int, padding, window: int = 3, **more) -> None:
         np.testing.assert_allclose(found, expected, rtol=0, atol=limit * np.abs(expected).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tile", [2, 4, 6])
 @pytest.mark.parametrize("size", [(14, 14), (7, 7), (13, 30), (1, 1), (3, 17)])
 def test_results_are_those_of_the_convolution(size, tile):
@@ -110,12 +111,14 @@ def test_large_weights_and_many_images():
     check((30, 30), 4, 1, inner=1, outer=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tile", [4, 6])
 @pytest.mark.parametrize("size", [(7, 7), (13, 30)])
 def test_weights_that_are_transformed_where_they_are_used(size, tile):
     check(size, tile, 1, inner=3, outer=4, whole=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(
     st.tuples(st.integers(3, 19), st.integers(3, 33)),

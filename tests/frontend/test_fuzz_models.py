@@ -284,6 +284,7 @@ def strangers(kind: str, first: int, last: int) -> Iterator[str]:
             yield f"{kind} {seed}: {''.join(where)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "count"), [("models", 120), ("saved", 25), ("commands", 25)])
 def test_an_error_of_ours_or_none(kind, count):
     done = subprocess.run(

@@ -27,6 +27,7 @@ def model(mode: str, x: np.ndarray, grid: np.ndarray):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("size", [(5, 6), (2, 1)])
 def test_places_inside_and_outside(mode, size):

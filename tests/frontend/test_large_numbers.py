@@ -90,6 +90,7 @@ def pieces(draw) -> Case:
     return draw(st.sampled_from(cases))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(windows() | pieces())
 def test_the_same_answer_or_a_typed_refusal(told, case):

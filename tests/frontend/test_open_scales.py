@@ -25,6 +25,7 @@ def model(scales, **attributes) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mode, where, scales",
     [

@@ -92,6 +92,7 @@ class Attention(nn.Module):
         return self.out(found.transpose(1, 2).flatten(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("causal", "heads", "mask"),
     [(False, 4, None), (True, 4, None), (True, 2, None), (False, 4, "float"), (False, 4, "bool")],
@@ -152,6 +153,7 @@ DERIVED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DERIVED)
 @pytest.mark.parametrize("backward", [True, False])
 def test_backward_graphs_are_compiled(name, backward, monkeypatch):

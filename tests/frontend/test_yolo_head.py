@@ -118,6 +118,7 @@ def detector() -> Any:
     return model("x: float[n, 3, h, w]", head.nodes, "y: float[n, c, cells]", **head.stored)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pipeline", ["default", "zero"])
 def test_one_module_serves_all_heights_and_widths(pipeline: str) -> None:
     runtime = pytest.importorskip("onnxruntime")

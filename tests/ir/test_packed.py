@@ -39,6 +39,7 @@ def test_every_stage_comes_back(pipeline: str | None) -> None:
     assert_comes_back(mod)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "efficientnet_lite0"])
 def test_models_come_back_with_their_nodes_names(name: str) -> None:
     mod = mlc.from_onnx(model_files()[name])

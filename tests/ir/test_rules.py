@@ -167,6 +167,7 @@ def test_an_operator_whose_loops_are_not_wanted_stays():
 @pytest.mark.parametrize("name", [
     r.rule.name for step in trace(get_pipeline("default"), convolutions()) for r in step.rules
 ])  # fmt: skip
+@pytest.mark.slow
 def test_results_are_the_same_without_a_rule(name):
     mod = convolutions()
     with PassContext(disabled_rules=[name]):

@@ -47,6 +47,7 @@ def compiled():
     return get
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_output_equals_onnxruntime_on_one_and_two_threads(name, compiled):
     ex = compiled(name)

@@ -143,6 +143,7 @@ def test_what_has_no_assembly_is_refused():
         mlc.explore(ex.kernels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_names_stay_text(name):
     page = LinkedSource(samples.linked(name))
