@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
+from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import ModuleInfo
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, dataclass_transform
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.lazy import missing
@@ -21,13 +22,22 @@ from mlcnb.core.text import kind_of
 from mlcnb.target import Target
 
 
+@dataclass_transform(eq_default=False)
 class Part:
-    """A part of a search, that knows the `TuneContext` which it works for."""
+    """A part of a search, that knows the `TuneContext` which it works for.
+
+    Of a ready part the fields are its options.
+    """
 
     #: the folder in which ready parts of this kind lie, and what TVM calls this one
     folder: ClassVar[str] = ""
     kind: ClassVar[str] = ""
     context: Any = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.kind and "__init__" not in vars(cls):
+            dataclass(eq=False)(cls)
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         """Take what is needed from the context; a part of one's own may say what."""
