@@ -23,6 +23,7 @@ PATHS = {
     "tir.analysis": "tir.analysis.analysis",
     "tir.transform": "tir.transform.transform tir.transform.function_pass",
     "script.ir_builder": "script.ir_builder.base",
+    "script.parser.core.doc": "script.parser.core.doc_core",
     "runtime": "runtime.container runtime.object_path runtime.relax_vm",
     "runtime.shape_builtin": "relax.testing.runtime_builtin",
     "dlight": "dlight.base",

@@ -9,11 +9,11 @@ A ready part lies in the folder of its kind and is found by lying there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
-from pkgutil import ModuleInfo
+from pkgutil import iter_modules
 from typing import Any, ClassVar, Self, dataclass_transform
 
 from mlcnb.core.errors import MLCError
@@ -82,10 +82,10 @@ def _below(cls: type[Part]) -> list[type[Part]]:
     return [x for sub in cls.__subclasses__() for x in (sub, *_below(sub))]
 
 
-def found(folder: dict[str, Any], files: Iterable[ModuleInfo]) -> Callable[[str], Any]:
+def found(folder: dict[str, Any]) -> Callable[[str], Any]:
     """Put the ready parts that lie in a folder into its names; gives its `__getattr__`."""
     owner, ready = folder["__name__"], {}
-    for file in files:
+    for file in iter_modules(folder["__path__"]):
         module = import_module(f"{owner}.{file.name}")
         ready.update({k: v for k, v in vars(module).items() if getattr(v, "kind", "")})
     folder.update(ready)

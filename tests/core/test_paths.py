@@ -41,6 +41,7 @@ NAMES = """
     tir.transform.transform: LowerInitBlock Simplify HoistExpression
     tir.transform.function_pass: prim_func_pass
     script.ir_builder.base: IRBuilder
+    script.parser.core.doc_core: AST For expr
     runtime.container: ShapeTuple
     runtime.object_path: ObjectPath
     runtime.relax_vm: VirtualMachine
