@@ -262,7 +262,7 @@ def modules_with_one_importer() -> Iterator[str]:
 def finders() -> frozenset[str]:
     """Packages that import what lies in their folder."""
     inits = (x for x in sources() if x.path.endswith("__init__.py"))
-    finds = re.compile(r"iter_modules\(__path__\)|\bclasses=r")
+    finds = re.compile(r"iter_modules\(__path__\)|= found\(globals\(\)\)|\bclasses=r")
     return frozenset(x.name for x in inits if finds.search(x.text))
 
 

@@ -16,7 +16,12 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.arith.deduce": "deduce_bound detect_clip_bound",
         "mlcnb.arith.linear": "detect_linear_equation",
         "mlcnb.arith.systems": ("solve_linear_equations IntConstraints IntConstraintsTransform"),
-        "mlcnb.arith.inequalities": ("solve_linear_inequalities inequality_bounds IntGroupBounds"),
+        "mlcnb.arith.inequalities": (
+            "solve_linear_inequalities inequality_bounds IntGroupBounds "
+            "SolveInequalitiesAsCondition=solve_inequalities_as_condition"
+        ),
+        "mlcnb.arith.narrow": "NarrowPredicateExpression=narrow_predicate_expression",
+        "mlcnb.tir.analysis.footprint": "DomainTouched=domain_touched",
         "mlcnb.arith.iter_sum": (
             "IterMap IterMapExpr IterMapLevel IterMark IterSplit IterSum IterMapResult=IterMap "
             "IterSplitExpr=IterSplit IterSumExpr=IterSum"
@@ -29,4 +34,5 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.arith.inverse": "inverse_affine_iter_map",
     },
     submodules="analyzer int_set int_solver iter_affine_map bound pattern _ffi_api".split(),
+    aside="DomainTouched NarrowPredicateExpression SolveInequalitiesAsCondition".split(),
 )

@@ -28,6 +28,19 @@ def in_order(x: Any) -> tuple[PrimExpr, PrimExpr, int] | None:
     return None
 
 
+def decided(kind: type, low: float, high: float) -> bool | None:
+    """Whether a comparison holds, given bounds of left minus right; None where that is open."""
+    if high < 0 or low > 0:
+        return kind in ((e.LT, e.LE, e.NE) if high < 0 else (e.GT, e.GE, e.NE))
+    if low == high == 0:
+        return kind in (e.EQ, e.LE, e.GE)
+    if high <= 0 and kind in (e.LE, e.GT):
+        return kind is e.LE
+    if low >= 0 and kind in (e.GE, e.LT):
+        return kind is e.GE
+    return None
+
+
 def reads_data(x: Any) -> bool:
     """True if an expression depends on more than variables."""
     if isinstance(x, e.Var | e.IntImm):

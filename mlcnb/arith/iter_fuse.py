@@ -46,7 +46,7 @@ class Fuser:
     """Sums of splits as one split, with the bounds that a predicate sets."""
 
     def __init__(self, analyzer: Analyzer, overlaps: bool) -> None:
-        self.analyzer = analyzer
+        self.analyzer, self.simple = analyzer, analyzer.simplify
         self.overlaps = overlaps
         self.known: dict[Key, _Fused] = {}
         self.bounded: dict[Key, _Fused] = {}
@@ -78,10 +78,6 @@ class Fuser:
             fused = self.known[key] = self.new(chain, unit)
         base = self.simple(x.base + fused.offset * unit)
         return IterSum((whole(fused.mark, unit),), base)
-
-    def simple(self, x: Any) -> PrimExpr:
-        """Short form."""
-        return self.analyzer.simplify(x)
 
     def new(self, chain: _Chain, unit: PrimExpr) -> _Fused:
         """A chain as a mark of its own."""

@@ -125,6 +125,8 @@ class _Rewriter:
         self.analyzer = analyzer
         self.drops_trivial = drops_trivial
         self.fuser = Fuser(analyzer, overlaps=loose)
+        self.simple, self.same = analyzer.simplify, self.fuser.same
+        self.divides = self.fuser.divides
         self.padding = Padding(analyzer, self.fuser, allowed=loose)
         self.marks: dict[Var, IterMark] = {}
         self.starts: dict[Var, PrimExpr] = {}
@@ -132,15 +134,6 @@ class _Rewriter:
             analyzer.bind(var, domain)
             self.starts[var] = domain.min
             self.marks[var] = IterMark(var, analyzer.simplify(domain.extent))
-
-    def simple(self, x: Any) -> PrimExpr:
-        return self.analyzer.simplify(x)
-
-    def same(self, a: Any, b: Any) -> bool:
-        return self.analyzer.can_prove_equal(a, b)
-
-    def divides(self, x: PrimExpr, by: PrimExpr) -> bool:
-        return self.fuser.divides(x, by)
 
     def index(self, x: PrimExpr) -> IterSum:
         """One index, with its splits fused into one where they are a fused sum."""
@@ -266,6 +259,7 @@ class Padding:
 
     def __init__(self, analyzer: Analyzer, fuser: Fuser, allowed: bool) -> None:
         self.analyzer = analyzer
+        self.simple = analyzer.simplify
         self.fuser = fuser
         self.allowed = allowed
         #: False while the divisors are collected
@@ -351,7 +345,3 @@ class Padding:
     def number(self, x: PrimExpr) -> Any:
         """An expression as part of a key."""
         return self.analyzer.normalizer.key(x)
-
-    def simple(self, x: Any) -> PrimExpr:
-        """Short form."""
-        return self.analyzer.simplify(x)

@@ -13,7 +13,7 @@ from mlcnb.arith import division, extrema, truncation
 from mlcnb.arith.conditions import compare
 from mlcnb.arith.context import EVERYTHING, Context
 from mlcnb.arith.emission import emit, size_of
-from mlcnb.arith.forms import alike, flattened, multiplies_out, reads_data
+from mlcnb.arith.forms import alike, decided, flattened, multiplies_out, reads_data
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.learning import NEGATED, Learner
 from mlcnb.arith.ranges import bounds_by_operator, limits, limits_of_call
@@ -26,8 +26,6 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED, folded_call
 
-#: the comparisons that hold where the left side is smaller, or larger
-_BELOW, _ABOVE = (e.LT, e.LE, e.NE), (e.GT, e.GE, e.NE)
 #: bits of the whole numbers that a float holds exactly
 _MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 #: calls whose limits follow from those of their operands
@@ -252,14 +250,7 @@ class Normalizer(Learner):
         if self.key(a) == self.key(b):
             return kind in (e.EQ, e.LE, e.GE)
         (low, high), (first, last) = self.bounds(a), self.bounds(b)
-        for known, met in ((high < first, _BELOW), (low > last, _ABOVE)):
-            if known:
-                return kind in met
-        if high <= first and kind in (e.LE, e.GT):
-            return kind is e.LE
-        if low >= last and kind in (e.GE, e.LT):
-            return kind is e.GE
-        return None
+        return decided(kind, low - last, high - first)
 
     def _known(self, x: PrimExpr) -> PrimExpr:
         """True or False where the condition, or its negation, holds already."""

@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import gcd
+from math import gcd, inf
 from typing import Any
 
 from mlcnb.arith.atoms import Extreme, Opaque
-from mlcnb.arith.forms import reads_data
+from mlcnb.arith.forms import decided, reads_data
 from mlcnb.arith.sum import ZERO, Bounds, Quotient, Remainder, Sum, is_index
 from mlcnb.core.node import map_children
 from mlcnb.ir import expr as e
@@ -254,9 +254,9 @@ def _condition(x: Any, context: Context, in_index: bool) -> e.PrimExpr:
         return p.logical_or(a, b)
     if _is_exact(a, in_index) and _is_exact(b, in_index):
         lo, hi = of(a).minus(of(b)).bounds(context.bounds)
-        decided = _decide(type(x), lo, hi)
-        if decided is not None:
-            return p.const(decided, "bool")
+        known = decided(type(x), -inf if lo is None else lo, inf if hi is None else hi)
+        if known is not None:
+            return p.const(known, "bool")
     return COMPARISONS[type(x)](a, b)
 
 
@@ -274,24 +274,6 @@ def _rejoined(a: e.PrimExpr, b: e.PrimExpr, context: Context) -> e.PrimExpr | No
                 return None
             return simplified(p.less_equal(p.const(n * step + rest, x.dtype), x), context)
     return None
-
-
-def _decide(kind: type, lo: int | None, hi: int | None) -> bool | None:
-    """Whether a comparison holds, given bounds of left minus right; None where that is open."""
-    below = hi is not None and hi < 0
-    above = lo is not None and lo > 0
-    at_most = hi is not None and hi <= 0
-    at_least = lo is not None and lo >= 0
-    table: dict[type, tuple[bool, bool]] = {
-        e.LT: (below, at_least),
-        e.LE: (at_most, above),
-        e.GT: (above, at_most),
-        e.GE: (at_least, below),
-        e.EQ: (at_most and at_least, below or above),
-        e.NE: (below or above, at_most and at_least),
-    }
-    yes, no = table[kind]
-    return True if yes else (False if no else None)
 
 
 _NEGATED: dict[type, Callable[[Any, Any], e.PrimExpr]] = {

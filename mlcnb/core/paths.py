@@ -12,14 +12,20 @@ from mlcnb.core.lazy import alias
 
 #: where the names are -> TVM's paths
 PATHS = {
-    "ir": "ir.op ir.type",
+    "ir": "ir.base ir.op ir.type",
+    "arith": "arith._ffi_api arith.bound arith.int_solver arith.iter_affine_map arith.pattern",
     "compat.error": "base _ffi.base",
     "compat.ffi": "ffi _ffi ir.container",
-    "tir.schedule": "tir.schedule.block_scope tir.schedule.instruction tir.schedule.trace",
+    "tir": "tir.expr",
+    "tir.schedule": (
+        "tir.block_scope tir.schedule.block_scope tir.schedule.instruction tir.schedule.trace"
+    ),
     "tir.analysis": "tir.analysis.analysis",
     "tir.transform": "tir.transform.transform tir.transform.function_pass",
     "script.ir_builder": "script.ir_builder.base",
+    "script.parser.core.doc": "script.parser.core.doc_core",
     "runtime": "runtime.container runtime.object_path runtime.relax_vm",
+    "runtime.shape_builtin": "relax.testing.runtime_builtin",
     "dlight": "dlight.base",
     "driver": "driver.build_module",
     "target": "target.target",
@@ -29,6 +35,7 @@ PATHS = {
     "relax.backend": "relax.backend.contrib",
     "relax.dpl": "relax.dpl.pattern",
     "relax.frontend": "relax.frontend.common",
+    "relax.frontend.nn": "relax.frontend.nn.core",
     "relax.frontend.torch": (
         "relax.frontend.torch.exported_program_translator relax.frontend.torch.fx_translator"
     ),

@@ -7,6 +7,7 @@ from mlcnb.core.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
+        "mlcnb.core.node": "Node",
         "mlcnb.ir.module": "IRModule",
         "mlcnb.ir.function": "BaseFunc",
         "mlcnb.ir.expr": "PrimExpr GlobalVar",

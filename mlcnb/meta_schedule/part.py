@@ -9,11 +9,12 @@ A ready part lies in the folder of its kind and is found by lying there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import copy
+from dataclasses import dataclass
 from importlib import import_module
-from pkgutil import ModuleInfo
-from typing import Any, ClassVar, Self
+from pkgutil import iter_modules
+from typing import Any, ClassVar, Self, dataclass_transform
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.lazy import missing
@@ -21,13 +22,22 @@ from mlcnb.core.text import kind_of
 from mlcnb.target import Target
 
 
+@dataclass_transform(eq_default=False)
 class Part:
-    """A part of a search, that knows the `TuneContext` which it works for."""
+    """A part of a search, that knows the `TuneContext` which it works for.
+
+    Of a ready part the fields are its options.
+    """
 
     #: the folder in which ready parts of this kind lie, and what TVM calls this one
     folder: ClassVar[str] = ""
     kind: ClassVar[str] = ""
     context: Any = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.kind and "__init__" not in vars(cls):
+            dataclass(eq=False)(cls)
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         """Take what is needed from the context; a part of one's own may say what."""
@@ -72,10 +82,10 @@ def _below(cls: type[Part]) -> list[type[Part]]:
     return [x for sub in cls.__subclasses__() for x in (sub, *_below(sub))]
 
 
-def found(folder: dict[str, Any], files: Iterable[ModuleInfo]) -> Callable[[str], Any]:
+def found(folder: dict[str, Any]) -> Callable[[str], Any]:
     """Put the ready parts that lie in a folder into its names; gives its `__getattr__`."""
     owner, ready = folder["__name__"], {}
-    for file in files:
+    for file in iter_modules(folder["__path__"]):
         module = import_module(f"{owner}.{file.name}")
         ready.update({k: v for k, v in vars(module).items() if getattr(v, "kind", "")})
     folder.update(ready)

@@ -6,14 +6,15 @@ f.add(x, 1.0)               R.add(x, const(1.0, kind)), bound
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._spell import call
-from mlcnb.op.torch import TorchNode
+from mlcnb.op.torch import Spelling, TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import declaration
 
@@ -52,6 +53,22 @@ def formula(n: TorchNode, *xs: Any) -> tuple[Any, ...]:
     """A Formula in the dtype of the result (float32 for half precision), and operands in it."""
     kind = wide(n.result()[1])
     return Formula(n, kind), *(None if x is None else n.tensor(x, kind) for x in xs)
+
+
+def torch_formula(*targets: str, kind: str | None = None) -> Callable[[Spelling], Spelling]:
+    """Decorator: a spelling whose operands are in one dtype (see `formula`; `kind` says another),
+    and whose value is rounded to PyTorch's; it takes the Formula in the place of the node.
+    """
+
+    def keep(make: Spelling) -> Spelling:
+        @wraps(make)
+        def spell(n: TorchNode, *operands: Any, **options: Any) -> Expr:
+            f = Formula(n, kind or wide(n.result()[1]))
+            return rounded(n, make(f, *(n.tensor(x, f.kind) for x in operands), **options))
+
+        return torch_spelling(*targets)(spell)
+
+    return keep
 
 
 def rounded(n: TorchNode, x: Expr, index: int = 0) -> Expr:

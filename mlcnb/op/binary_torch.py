@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any
 
 from mlcnb.ir.dtype import dtype
 from mlcnb.op._spell import call
-from mlcnb.op._torch import Formula, formula, rounded
+from mlcnb.op._torch import Formula, formula, rounded, torch_formula
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 
@@ -68,18 +69,16 @@ def torch_div(n: TorchNode, x: Any, other: Any, *, rounding_mode: str | None = N
 def torch_pow(n: TorchNode, x: Any, exponent: Any) -> Expr:
     """x ** exponent; small powers are products."""
     f, a = formula(n, x)
-    if isinstance(exponent, int | float):
-        if exponent == 2:
-            return rounded(n, f.multiply(a, a))
-        if exponent == 3:
-            return rounded(n, f.multiply(f.multiply(a, a), a))
-        if exponent == 1:
-            return rounded(n, a)
-        if exponent == 0.5 and dtype(f.kind).is_float:
-            return rounded(n, f.sqrt(a))
-        if exponent == -1 and dtype(f.kind).is_float:
-            return rounded(n, f.divide(1.0, a))
-    return rounded(n, f.power(a, n.tensor(exponent, f.kind)))
+    match exponent if isinstance(exponent, int | float) else None:
+        case 1 | 2 | 3:
+            found = reduce(f.multiply, [a] * int(exponent))
+        case 0.5 if dtype(f.kind).is_float:
+            found = f.sqrt(a)
+        case -1 if dtype(f.kind).is_float:
+            found = f.divide(1.0, a)
+        case _:
+            found = f.power(a, n.tensor(exponent, f.kind))
+    return rounded(n, found)
 
 
 @torch_spelling("aten.clamp", "aten.clip")
@@ -108,55 +107,48 @@ def torch_clamp_max(n: TorchNode, x: Expr, max: Any) -> Expr:
     return torch_clamp(n, x, None, max)
 
 
-@torch_spelling("aten.addcmul")
-def torch_addcmul(n: TorchNode, x: Expr, a: Expr, b: Expr, *, value: Any = 1) -> Expr:
+@torch_formula("aten.addcmul")
+def torch_addcmul(f: Formula, x: Expr, a: Expr, b: Expr, *, value: Any = 1) -> Expr:
     """x + value * a * b"""
-    f, x, a, b = formula(n, x, a, b)
     product = f.multiply(a, b)
-    return rounded(n, f.add(x, product if value == 1 else f.multiply(product, value)))
+    return f.add(x, product if value == 1 else f.multiply(product, value))
 
 
-@torch_spelling("aten.addcdiv")
-def torch_addcdiv(n: TorchNode, x: Expr, a: Expr, b: Expr, *, value: Any = 1) -> Expr:
+@torch_formula("aten.addcdiv")
+def torch_addcdiv(f: Formula, x: Expr, a: Expr, b: Expr, *, value: Any = 1) -> Expr:
     """x + value * a / b"""
-    f, x, a, b = formula(n, x, a, b)
-    return rounded(n, f.add(x, f.divide(a if value == 1 else f.multiply(a, value), b)))
+    return f.add(x, f.divide(a if value == 1 else f.multiply(a, value), b))
 
 
-@torch_spelling("aten.lerp")
-def torch_lerp(n: TorchNode, x: Expr, end: Expr, weight: Any) -> Expr:
+@torch_formula("aten.lerp")
+def torch_lerp(f: Formula, x: Expr, end: Expr, weight: Expr) -> Expr:
     """x + weight * (end - x)"""
-    f, x, end, w = formula(n, x, end, weight)
-    return rounded(n, f.add(x, f.multiply(w, f.subtract(end, x))))
+    return f.add(x, f.multiply(weight, f.subtract(end, x)))
 
 
-@torch_spelling("aten.hypot")
-def torch_hypot(n: TorchNode, x: Expr, other: Expr) -> Expr:
+@torch_formula("aten.hypot")
+def torch_hypot(f: Formula, x: Expr, other: Expr) -> Expr:
     """sqrt(x * x + other * other), where squares are too large or too small too."""
-    f, a, b = formula(n, x, other)
-    a, b = f.abs(a), f.abs(b)
+    a, b = f.abs(x), f.abs(other)
     long, short = f.maximum(a, b), f.minimum(a, b)
     ratio = f.divide(short, f.where(f.equal(long, 0.0), 1.0, long))
     found = f.multiply(long, f.sqrt(f.add(f.multiply(ratio, ratio), 1.0)))
     endless = f.logical_or(f.isinf(a), f.isinf(b))
-    return rounded(n, f.where(endless, math.inf, found))
+    return f.where(endless, math.inf, found)
 
 
-@torch_spelling("aten.fmax", "aten.fmin")
-def torch_fmax(n: TorchNode, x: Expr, other: Expr) -> Expr:
+@torch_formula("aten.fmax", "aten.fmin")
+def torch_fmax(f: Formula, a: Expr, b: Expr) -> Expr:
     """The larger or smaller one; of a number and NaN the number."""
-    f, a, b = formula(n, x, other)
-    found = (f.maximum if "fmax" in n.target else f.minimum)(a, b)
-    if dtype(f.kind).is_float:
-        found = f.where(f.isnan(a), b, f.where(f.isnan(b), a, found))
-    return rounded(n, found)
+    found = (f.maximum if "fmax" in f.n.target else f.minimum)(a, b)
+    is_float = dtype(f.kind).is_float
+    return f.where(f.isnan(a), b, f.where(f.isnan(b), a, found)) if is_float else found
 
 
-@torch_spelling("aten.ldexp")
-def torch_ldexp(n: TorchNode, x: Expr, other: Expr) -> Expr:
+@torch_formula("aten.ldexp")
+def torch_ldexp(f: Formula, x: Expr, other: Expr) -> Expr:
     """x * 2 ** other"""
-    f, a, b = formula(n, x, other)
-    return rounded(n, f.multiply(a, f.power(2.0, b)))
+    return f.multiply(x, f.power(2.0, other))
 
 
 @torch_spelling("aten.where.self", "aten.where.ScalarOther", "aten.where.ScalarSelf")

@@ -82,22 +82,14 @@ LogicalXor = binary(
 # bits
 
 
-def _and(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    return p.logical_and(a, b) if a.dtype.is_bool else p.bitwise_and(a, b)
-
-
-def _or(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    return p.logical_or(a, b) if a.dtype.is_bool else p.bitwise_or(a, b)
-
-
-def _xor(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    return p.not_equal(a, b) if a.dtype.is_bool else p.bitwise_xor(a, b)
+def _either(of_bools: Any, of_integers: Any) -> Any:
+    return lambda a, b: (of_bools if a.dtype.is_bool else of_integers)(a, b)
 
 
 BitwiseAnd = binary(
     "bitwise_and",
     np.bitwise_and,
-    _and,
+    _either(p.logical_and, p.bitwise_and),
     BITS,
     "x1 & x2, bit by bit",
     onnx="BitwiseAnd",
@@ -107,7 +99,7 @@ BitwiseAnd = binary(
 BitwiseOr = binary(
     "bitwise_or",
     np.bitwise_or,
-    _or,
+    _either(p.logical_or, p.bitwise_or),
     BITS,
     "x1 | x2, bit by bit",
     onnx="BitwiseOr",
@@ -117,7 +109,7 @@ BitwiseOr = binary(
 BitwiseXor = binary(
     "bitwise_xor",
     np.bitwise_xor,
-    _xor,
+    _either(p.not_equal, p.bitwise_xor),
     BITS,
     "x1 ^ x2, bit by bit",
     onnx="BitwiseXor",

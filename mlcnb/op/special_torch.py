@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mlcnb.op._torch import Formula, rounded
+from mlcnb.op._torch import Formula, torch_formula
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 
@@ -32,10 +32,6 @@ _NEAR_1 = (
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 
 
-def _in_float64(n: TorchNode, x: Expr) -> tuple[Formula, Expr]:
-    return Formula(n, "float64"), n.tensor(x, "float64")
-
-
 def _polynomial(f: Formula, x: Expr, factors: Sequence[float]) -> Expr:
     """The first factor belongs to the highest power."""
     found = f.multiply(x, factors[0])
@@ -44,10 +40,9 @@ def _polynomial(f: Formula, x: Expr, factors: Sequence[float]) -> Expr:
     return f.add(found, factors[-1])
 
 
-@torch_spelling("aten.lgamma", "aten.special_gammaln")
-def torch_lgamma(n: TorchNode, x: Expr) -> Expr:
+@torch_formula("aten.lgamma", "aten.special_gammaln", kind="float64")
+def torch_lgamma(f: Formula, x: Expr) -> Expr:
     """log |gamma(x)|; of x below 0.5 by gamma(x) gamma(1 - x) = pi / sin(pi x)."""
-    f, x = _in_float64(n, x)
     low = f.less(x, 0.5)
     z = f.subtract(f.where(low, f.subtract(1.0, x), x), 1.0)
     total = f.add(f.multiply(z, 0.0), _LANCZOS[0])
@@ -60,13 +55,12 @@ def torch_lgamma(n: TorchNode, x: Expr) -> Expr:
     mirrored = f.subtract(math.log(math.pi), f.add(f.log(turn), found))
     found = f.where(low, mirrored, found)
     pole = f.logical_and(f.less_equal(x, 0.0), f.equal(x, f.floor(x)))
-    return rounded(n, f.where(f.logical_or(pole, f.isinf(x)), math.inf, found))
+    return f.where(f.logical_or(pole, f.isinf(x)), math.inf, found)
 
 
-@torch_spelling("aten.digamma", "aten.special_digamma")
-def torch_digamma(n: TorchNode, x: Expr) -> Expr:
+@torch_formula("aten.digamma", "aten.special_digamma", kind="float64")
+def torch_digamma(f: Formula, x: Expr) -> Expr:
     """The derivative of lgamma, by a series for large x: psi(x) = psi(x + 1) - 1 / x."""
-    f, x = _in_float64(n, x)
     low = f.less(x, 0.5)
     z = f.where(low, f.subtract(1.0, x), x)
     less = f.multiply(z, 0.0)
@@ -80,7 +74,20 @@ def torch_digamma(n: TorchNode, x: Expr) -> Expr:
     pole = f.logical_and(f.less(x, 0.0), f.equal(x, f.floor(x)))
     found = f.where(pole, math.nan, found)
     at_0 = f.where(_is_negative(f, x), math.inf, -math.inf)
-    return rounded(n, f.where(f.equal(x, 0.0), at_0, found))
+    return f.where(f.equal(x, 0.0), at_0, found)
+
+
+@torch_formula("aten.erfinv", "aten.special_erfinv", kind="float64")
+def torch_erfinv(f: Formula, x: Expr) -> Expr:
+    """y of erf(y) = x; NaN outside of -1 to 1."""
+    return _erfinv(f, x)
+
+
+@torch_formula("aten.special_ndtri", kind="float64")
+def torch_ndtri(f: Formula, x: Expr) -> Expr:
+    """The place below which a part x of the normal distribution lies."""
+    found = _erfinv(f, f.subtract(f.multiply(x, 2.0), 1.0))
+    return f.multiply(found, math.sqrt(2))
 
 
 def _erfinv(f: Formula, x: Expr) -> Expr:
@@ -94,21 +101,6 @@ def _erfinv(f: Formula, x: Expr) -> Expr:
         found = f.subtract(found, f.divide(f.subtract(f.erf(found), x), slope))
     ends = f.equal(f.abs(x), 1.0)
     return f.where(ends, f.multiply(x, math.inf), found)
-
-
-@torch_spelling("aten.erfinv", "aten.special_erfinv")
-def torch_erfinv(n: TorchNode, x: Expr) -> Expr:
-    """y of erf(y) = x; NaN outside of -1 to 1."""
-    f, x = _in_float64(n, x)
-    return rounded(n, _erfinv(f, x))
-
-
-@torch_spelling("aten.special_ndtri")
-def torch_ndtri(n: TorchNode, x: Expr) -> Expr:
-    """The place below which a part x of the normal distribution lies."""
-    f, x = _in_float64(n, x)
-    found = _erfinv(f, f.subtract(f.multiply(x, 2.0), 1.0))
-    return rounded(n, f.multiply(found, math.sqrt(2)))
 
 
 def _is_negative(f: Formula, x: Expr) -> Expr:

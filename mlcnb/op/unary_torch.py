@@ -7,54 +7,29 @@ from typing import Any
 
 from mlcnb.ir.dtype import dtype
 from mlcnb.op._spell import call
-from mlcnb.op._torch import formula, rounded
+from mlcnb.op._torch import Formula, formula, rounded, torch_formula
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 
+for _names, _formula in {
+    "reciprocal": lambda f, x: f.divide(1.0, x),
+    "log2": lambda f, x: f.divide(f.log(x), math.log(2)),
+    "log10": lambda f, x: f.divide(f.log(x), math.log(10)),
+    "exp2 special_exp2": lambda f, x: f.exp(f.multiply(x, math.log(2))),
+    "erfc special_erfc": lambda f, x: f.subtract(1.0, f.erf(x)),
+    "frac": lambda f, x: f.subtract(x, f.trunc(x)),
+}.items():
+    torch_formula(*(f"aten.{name}" for name in _names.split()))(_formula)
 
-@torch_spelling("aten.reciprocal")
-def torch_reciprocal(n: TorchNode, x: Expr) -> Expr:
-    """1 / x"""
-    f, x = formula(n, x)
-    return rounded(n, f.divide(1.0, x))
 
-
-@torch_spelling("aten.log1p", "aten.special_log1p")
-def torch_log1p(n: TorchNode, x: Expr) -> Expr:
+@torch_formula("aten.log1p", "aten.special_log1p")
+def torch_log1p(f: Formula, x: Expr) -> Expr:
     """log(1 + x), exact also where x is small: log(u) * x / (u - 1) with u = 1 + x."""
-    f, x = formula(n, x)
     u = f.add(x, 1.0)
     away = f.subtract(u, 1.0)
     exact = f.multiply(f.log(u), f.divide(x, away))
     plain = f.logical_or(f.equal(away, 0.0), f.isinf(x))
-    return rounded(n, f.where(plain, f.where(f.isinf(x), f.log(u), x), exact))
-
-
-def _log_of(name: str, base: float) -> None:
-    @torch_spelling(f"aten.{name}")
-    def spell(n: TorchNode, x: Expr) -> Expr:
-        f, x = formula(n, x)
-        return rounded(n, f.divide(f.log(x), math.log(base)))
-
-    spell.__doc__ = f"Logarithm to the base {base}."
-
-
-_log_of("log2", 2)
-_log_of("log10", 10)
-
-
-@torch_spelling("aten.exp2", "aten.special_exp2")
-def torch_exp2(n: TorchNode, x: Expr) -> Expr:
-    """2 ** x"""
-    f, x = formula(n, x)
-    return rounded(n, f.exp(f.multiply(x, math.log(2))))
-
-
-@torch_spelling("aten.erfc", "aten.special_erfc")
-def torch_erfc(n: TorchNode, x: Expr) -> Expr:
-    """1 - erf(x)"""
-    f, x = formula(n, x)
-    return rounded(n, f.subtract(1.0, f.erf(x)))
+    return f.where(plain, f.where(f.isinf(x), f.log(u), x), exact)
 
 
 @torch_spelling("aten.sign", "aten.sgn")
@@ -67,13 +42,6 @@ def torch_sign(n: TorchNode, x: Expr) -> Expr:
     if not dtype(kind).is_float:
         return found
     return call("relax.where", n.emit(call("relax.isnan", x)), n.tensor(0.0, kind), found)
-
-
-@torch_spelling("aten.frac")
-def torch_frac(n: TorchNode, x: Expr) -> Expr:
-    """x without its whole part."""
-    f, x = formula(n, x)
-    return rounded(n, f.subtract(x, f.trunc(x)))
 
 
 @torch_spelling("aten.round.default", "aten.round.decimals")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, dataclass_transform
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import node
@@ -20,8 +20,12 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.stmt import ForKind, IterType
 
 
+@dataclass_transform()
 class Frame:
-    """Base of what only a line of a program can be: it has no value of its own."""
+    """Base of what only a line of a program can be: it has no value of its own, but fields."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(cls)
 
     def __bool__(self) -> bool:
         raise MLCError(f"{type(self).__name__} stands in a program only")
@@ -38,7 +42,6 @@ def named_values(attrs: Any) -> dict[str, Any]:
     raise MLCError("attributes are a dict with names as keys", hint='{"key": 1}')
 
 
-@dataclass
 class NewVar(Frame):
     """`n = T.int64()`: a variable that gets its name from the assignment."""
 
@@ -71,21 +74,18 @@ class Loop:
     step: Any = None
 
 
-@dataclass
 class Loops(Frame):
     """`T.grid(…)`, `range(…)`, `T.parallel(…)`"""
 
     loops: list[Loop]
 
 
-@dataclass
 class BlockHead(Frame):
     """`with T.block("name"):`"""
 
     name: str = ""
 
 
-@dataclass
 class Axis(Frame):
     """`v = T.axis.spatial(dom, value)`"""
 
@@ -94,7 +94,6 @@ class Axis(Frame):
     value: Any
 
 
-@dataclass
 class Remap(Frame):
     """`vi, vj = T.axis.remap("SR", [i, j])`"""
 
@@ -102,14 +101,12 @@ class Remap(Frame):
     values: list[Any]
 
 
-@dataclass
 class Where(Frame):
     """`T.where(predicate)`"""
 
     predicate: Any
 
 
-@dataclass
 class Regions(Frame):
     """`T.reads(…)` or `T.writes(…)`"""
 
@@ -117,26 +114,22 @@ class Regions(Frame):
     regions: tuple[Any, ...]
 
 
-@dataclass
 class BlockAttr(Frame):
     """`T.block_attr({…})`"""
 
     attrs: dict[str, Any]
 
 
-@dataclass
 class Init(Frame):
     """`with T.init():`"""
 
 
-@dataclass
 class AllocBuffer(Frame):
     """`C = T.alloc_buffer(shape)`"""
 
     buffer: Buffer
 
 
-@dataclass
 class MatchBuffer(Frame):
     """`A = T.match_buffer(handle or region, shape)`"""
 
@@ -144,7 +137,6 @@ class MatchBuffer(Frame):
     buffer: Buffer
 
 
-@dataclass
 class DeclareBuffer(Frame):
     """`B = T.decl_buffer(shape, data=v)`; with no data, memory is allocated too."""
 
@@ -152,7 +144,6 @@ class DeclareBuffer(Frame):
     allocates: bool
 
 
-@dataclass
 class AllocateMemory(Frame):
     """`v = T.allocate(extents, dtype, scope)`"""
 
@@ -165,7 +156,6 @@ class AllocateMemory(Frame):
     data: Any = None
 
 
-@dataclass
 class LetValue(Frame):
     """`with T.LetStmt(value) as v:`, or with the variable that takes the value."""
 
@@ -174,7 +164,6 @@ class LetValue(Frame):
     var: Any = None
 
 
-@dataclass
 class Attr(Frame):
     """`T.attr(node, key, value)`"""
 
@@ -183,7 +172,6 @@ class Attr(Frame):
     value: Any
 
 
-@dataclass
 class EnvThread(Frame):
     """`tx = T.env_thread("threadIdx.x")`; `var` is filled when it is named."""
 
@@ -192,7 +180,6 @@ class EnvThread(Frame):
     var: Any = None
 
 
-@dataclass
 class LaunchThread(Frame):
     """`tx = T.launch_thread("threadIdx.x", 8)`"""
 
@@ -200,7 +187,6 @@ class LaunchThread(Frame):
     extent: Any
 
 
-@dataclass
 class Asserted(Frame):
     """`with T.Assert(condition, message):`"""
 
@@ -208,14 +194,12 @@ class Asserted(Frame):
     message: Any
 
 
-@dataclass
 class Effect(Frame):
     """`T.evaluate(value)`"""
 
     value: Any
 
 
-@dataclass
 class VectorStore(Frame):
     """`A.vstore([i], value, predicate=p)`"""
 
@@ -225,7 +209,6 @@ class VectorStore(Frame):
     predicate: Any
 
 
-@dataclass
 class Meta(Frame):
     """`T.meta_var(value)`: the value itself, not a variable of the program."""
 
@@ -248,7 +231,6 @@ class Cell:
         return BufferLoad(self.buffer, (p.const(0),))
 
 
-@dataclass
 class FuncAttr(Frame):
     """`T.func_attr({…})`, `R.func_attr({…})`"""
 
@@ -262,19 +244,16 @@ class LetType:
     kind: Any
 
 
-@dataclass
 class DataflowHead(Frame):
     """`with R.dataflow():`"""
 
 
-@dataclass
 class Output(Frame):
     """`R.output(a, b)`"""
 
     values: tuple[Any, ...]
 
 
-@dataclass
 class Matched(Frame):
     """`R.match_cast(value, struct_info)`"""
 
@@ -282,7 +261,6 @@ class Matched(Frame):
     struct_info: Any
 
 
-@dataclass
 class FromTe(Frame):
     """`R.emit_te(func, *args)`"""
 
@@ -291,14 +269,12 @@ class FromTe(Frame):
     kwargs: dict[str, Any]
 
 
-@dataclass
 class ModuleAttrs(Frame):
     """`I.module_attrs({…})`"""
 
     attrs: dict[str, Any]
 
 
-@dataclass
 class GlobalInfos(Frame):
     """`I.module_global_infos({…})`"""
 

@@ -13,7 +13,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.ir.expr": (
             "PrimExpr Var SizeVar IntImm FloatImm StringImm Cast Add Sub Mul Div Mod FloorDiv "
             "FloorMod Min Max EQ NE LT LE GT GE And Or Not Select Let Call Ramp Broadcast Shuffle "
-            "GlobalVar"
+            "GlobalVar BinaryOp BinaryOpExpr=BinaryOp CmpOp CmpExpr=CmpOp EqualOp=EQ NotEqualOp=NE"
         ),
         "mlcnb.ir.unknown": "Any",
         "mlcnb.ir.range": "Range",
@@ -54,4 +54,5 @@ __getattr__, __dir__, __all__ = attach(
         "transform schedule analysis block_scope op expr stmt buffer function ir_builder "
         "stmt_functor functor"
     ).split(),
+    aside="BinaryOp BinaryOpExpr CmpOp CmpExpr EqualOp NotEqualOp".split(),
 )

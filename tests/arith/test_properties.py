@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from mlcnb.arith import Analyzer
 from mlcnb.arith.emission import size_of
-from mlcnb.arith.forms import multiplies_out
+from mlcnb.arith.forms import decided, multiplies_out
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.folding import NUMBERS
 from tests.arith.programs import FUZZ, conditions_over, evaluate, integers_over, points, text
 
 I, J, N = e.Var("i"), e.Var("j"), e.Var("n")
@@ -168,3 +171,13 @@ def test_a_divisor_that_is_surely_zero_is_no_error(divide):
     for point in points(bounds):
         with pytest.raises(ZeroDivisionError):
             evaluate(simple, point)
+
+
+@pytest.mark.parametrize("kind", [e.LT, e.LE, e.GT, e.GE, e.EQ, e.NE])
+def test_a_comparison_is_decided_where_all_differences_agree(kind):
+    for low in (-inf, *range(-3, 4)):
+        for high in (*range(-3, 4), inf):
+            if low <= high:
+                least, most = max(low, -9), min(high, 9)
+                found = {bool(NUMBERS[kind](d, 0)) for d in range(int(least), int(most) + 1)}
+                assert decided(kind, low, high) == (found.pop() if len(found) == 1 else None)

@@ -12,13 +12,28 @@ import mlcnb as tvm
 from mlcnb.core.paths import PATHS
 
 NAMES = """
+    arith._ffi_api: DomainTouched NarrowPredicateExpression SolveInequalitiesAsCondition
+    arith.bound: deduce_bound
+    arith.int_solver: IntConstraints IntConstraintsTransform IntGroupBounds inequality_bounds
+    arith.int_solver: solve_linear_equations solve_linear_inequalities
+    arith.iter_affine_map: IterMapExpr IterMapLevel IterMapResult IterMark IterSplitExpr IterSumExpr
+    arith.iter_affine_map: detect_iter_map inverse_affine_iter_map iter_map_simplify
+    arith.iter_affine_map: normalize_iter_map_to_expr normalize_to_iter_sum subspace_divide
+    arith.pattern: detect_clip_bound detect_linear_equation
     base: TVMError
     _ffi: register_func get_global_func
     _ffi.base: TVMError
     ffi: register_global_func Array Map
+    ir.base: Node Span assert_structural_equal load_json make_node save_json structural_equal
+    ir.base: structural_hash
     ir.container: Array Map
     ir.op: Op
     ir.type: PrimType PointerType TupleType
+    tir.block_scope: BlockScope Dependency DepKind StmtSRef
+    tir.expr: PrimExpr Var SizeVar IntImm FloatImm StringImm Cast Add Sub Mul Div Mod FloorDiv
+    tir.expr: FloorMod Min Max EQ NE LT LE GT GE And Or Not Select Let Call Ramp Broadcast Shuffle
+    tir.expr: BinaryOp BinaryOpExpr CmpOp CmpExpr EqualOp NotEqualOp Any Range const
+    tir.expr: BufferLoad ProducerLoad IterVar CommReducer Reduce
     tir.schedule.block_scope: BlockScope Dependency DepKind StmtSRef
     tir.schedule.instruction: Instruction InstructionKind
     tir.schedule.trace: Trace
@@ -26,6 +41,7 @@ NAMES = """
     tir.transform.transform: LowerInitBlock Simplify HoistExpression
     tir.transform.function_pass: prim_func_pass
     script.ir_builder.base: IRBuilder
+    script.parser.core.doc_core: AST For expr
     runtime.container: ShapeTuple
     runtime.object_path: ObjectPath
     runtime.relax_vm: VirtualMachine
@@ -40,16 +56,18 @@ NAMES = """
     relax.backend.contrib: get_patterns_with_prefix
     relax.dpl.pattern: is_op wildcard DFPattern make_fused_bias_activation_pattern
     relax.frontend.common: detach_params
+    relax.frontend.nn.core: Effect Module ModuleDict ModuleList Object Parameter ParameterDict
+    relax.frontend.nn.core: ParameterList Tensor get_default_dtype set_default_dtype wrap_nested
     relax.frontend.torch.exported_program_translator: from_exported_program
     relax.frontend.torch.fx_translator: from_fx
     relax.op.base: call_tir call_dps_packed
+    relax.testing.runtime_builtin: MakeShapeCode MatchShapeCode
     relax.transform.transform: CanonicalizeBindings LegalizeOps
 """
-WHERE = {
-    line.split(": ")[0].strip(): line.split(": ")[1].split()
-    for line in NAMES.split("\n")
-    if line.strip()
-}
+WHERE: dict[str, list[str]] = {}
+for _line in NAMES.strip().split("\n"):
+    _path, _names = _line.strip().split(": ")
+    WHERE.setdefault(_path, []).extend(_names.split())
 
 
 def test_each_path_is_asked_for() -> None:

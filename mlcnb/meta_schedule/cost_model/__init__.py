@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pkgutil import iter_modules
-
 from mlcnb.meta_schedule.cost_model.model import CostModel, PyCostModel
 from mlcnb.meta_schedule.part import found
 
 __all__ = ["CostModel", "PyCostModel"]
-__getattr__ = found(globals(), iter_modules(__path__))
+__getattr__ = found(globals())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from mlcnb.core.errors import MLCError
 from mlcnb.meta_schedule.cost_model.ridge_model import RidgeModel
 
 
-@dataclass(eq=False)
 class LGBMModel(RidgeModel):
     """As `RidgeModel`, with trees: better from some hundred measurements on.
 

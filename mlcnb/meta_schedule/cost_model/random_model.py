@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from mlcnb.meta_schedule.cost_model.model import CostModel
 
 
-@dataclass(eq=False)
 class RandomModel(CostModel):
     """Learns nothing.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from mlcnb.meta_schedule.feature_extractor import FeatureExtractor, PerStoreFeat
 HOPELESS = 2.0
 
 
-@dataclass(eq=False)
 class RidgeModel(CostModel):
     """Learns from all that was measured, of one task or several.
 

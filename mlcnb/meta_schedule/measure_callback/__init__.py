@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pkgutil import iter_modules
-
 from mlcnb.meta_schedule.measure_callback.callback import MeasureCallback, PyMeasureCallback
 from mlcnb.meta_schedule.part import found
 
 __all__ = ["MeasureCallback", "PyMeasureCallback"]
-__getattr__ = found(globals(), iter_modules(__path__))
+__getattr__ = found(globals())

@@ -4,10 +4,8 @@ mutator.apply(trace, rng) -> Trace | None      None: there is nothing to change"
 
 from __future__ import annotations
 
-from pkgutil import iter_modules
-
 from mlcnb.meta_schedule.mutator.mutation import Mutator, PyMutator
 from mlcnb.meta_schedule.part import found
 
 __all__ = ["Mutator", "PyMutator"]
-__getattr__ = found(globals(), iter_modules(__path__))
+__getattr__ = found(globals())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mlcnb.meta_schedule.mutator.mutation import Mutator, drawn
@@ -13,7 +11,6 @@ from mlcnb.tir.schedule.record.trace import Trace
 INLINE, DEEPEST = -2, 12
 
 
-@dataclass(eq=False)
 class MutateComputeLocation(Mutator):
     """One draw of `sample_compute_location`; a place that is not legal becomes the next outer."""
 

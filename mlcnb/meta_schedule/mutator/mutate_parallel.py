@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mlcnb.meta_schedule.mutator.mutation import Mutator
@@ -12,7 +10,6 @@ from mlcnb.tir.schedule.record.instruction import Instruction
 from mlcnb.tir.schedule.record.trace import Trace
 
 
-@dataclass(eq=False)
 class MutateParallel(Mutator):
     """The note `meta_schedule.parallel`.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mlcnb.meta_schedule.mutator.mutation import Mutator, another, drawn, users
@@ -11,7 +9,6 @@ from mlcnb.tir.schedule.record.instruction import Instruction
 from mlcnb.tir.schedule.record.trace import Trace
 
 
-@dataclass(eq=False)
 class MutateThreadBinding(Mutator):
     """A draw that a split is told whose part is bound to `threadIdx.x`."""
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mlcnb.meta_schedule.mutator.mutation import Mutator, another, drawn, users
 from mlcnb.tir.schedule.record.trace import Trace
 
 
-@dataclass(eq=False)
 class MutateUnroll(Mutator):
     """The draw that a note `meta_schedule.unroll_…` is told."""
 

@@ -4,10 +4,8 @@ postproc.apply(sch) -> bool      False: the candidate is given up"""
 
 from __future__ import annotations
 
-from pkgutil import iter_modules
-
 from mlcnb.meta_schedule.part import found
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc, PyPostproc
 
 __all__ = ["Postproc", "PyPostproc"]
-__getattr__ = found(globals(), iter_modules(__path__))
+__getattr__ = found(globals())

@@ -5,7 +5,6 @@ A block annotated `async_scope` (or in a loop that is a pipeline with asynchrono
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.node import walk
@@ -20,7 +19,6 @@ from mlcnb.tir.stmt import BufferStore
 ASYNC = ("async_scope", "software_pipeline_async_stages")
 
 
-@dataclass(eq=False)
 class DisallowAsyncStridedMemCopy(Postproc):
     """Asynchronous copies run along the last index on both sides."""
 

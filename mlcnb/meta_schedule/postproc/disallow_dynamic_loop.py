@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc
 from mlcnb.tir.analysis.structure import statements
@@ -11,7 +9,6 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For
 
 
-@dataclass(eq=False)
 class DisallowDynamicLoop(Postproc):
     """Every extent is a number."""
 

@@ -7,8 +7,6 @@ for f in range(4096):             for f_0 in range(…):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.looking import extent, thread_extent
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc, noted
@@ -16,7 +14,6 @@ from mlcnb.meta_schedule.schedule_rule.multi_level_tiling import COOPERATIVE
 from mlcnb.tir.schedule import Schedule
 
 
-@dataclass(eq=False)
 class RewriteCooperativeFetch(Postproc):
     """Blocks annotated `meta_schedule.cooperative_fetch` with the elements of a load."""
 

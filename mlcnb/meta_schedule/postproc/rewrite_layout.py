@@ -7,7 +7,6 @@ the function, to be done once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
@@ -20,7 +19,6 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.analysis import suggest_index_map
 
 
-@dataclass(eq=False)
 class RewriteLayout(Postproc):
     """Buffers without a layout of their own get the loops'."""
 

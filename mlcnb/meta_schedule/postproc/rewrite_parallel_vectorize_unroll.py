@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.arith import Analyzer
@@ -33,7 +32,6 @@ from mlcnb.tir.stmt import BufferStore, ForKind
 PRAGMA = "pragma_auto_unroll_max_step"
 
 
-@dataclass(eq=False)
 class RewriteParallelVectorizeUnroll(Postproc):
     """The notes of `ParallelizeVectorizeUnroll` become loops; what cannot be done is left out."""
 

@@ -7,7 +7,6 @@ for i, j in T.grid(…):                    for i, j in T.grid(…):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
@@ -17,7 +16,6 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import ForKind
 
 
-@dataclass(eq=False)
 class RewriteReductionBlock(Postproc):
     """Every reduction is decomposed at the first loop that is not spatial."""
 

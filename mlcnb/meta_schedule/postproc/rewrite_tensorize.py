@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlcnb.core.errors import ScheduleError
 from mlcnb.meta_schedule.auto_tensorize import TENSORIZE
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc, noted
 from mlcnb.tir.schedule import Schedule
 
 
-@dataclass(eq=False)
 class RewriteTensorize(Postproc):
     """Blocks annotated `meta_schedule.auto_tensorize` with the name of an intrinsic.
 

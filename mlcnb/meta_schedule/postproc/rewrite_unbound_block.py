@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.looking import tree
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc
@@ -11,7 +9,6 @@ from mlcnb.meta_schedule.schedule_rule.auto_bind import bind_block
 from mlcnb.tir.schedule import Schedule
 
 
-@dataclass(eq=False)
 class RewriteUnboundBlock(Postproc):
     """Blocks that nobody has bound get a thread for each element.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlcnb.core.errors import MLCError
 from mlcnb.meta_schedule.postproc.postprocessor import Postproc
 from mlcnb.tir.analysis.verify_gpu_code import GpuLimits, verify_gpu_code
@@ -11,7 +9,6 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.transform.lower import lower
 
 
-@dataclass(eq=False)
 class VerifyGPUCode(Postproc):
     """The lowered program keeps the limits of the target."""
 

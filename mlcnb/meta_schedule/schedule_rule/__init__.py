@@ -8,10 +8,8 @@ They do what TVM's of the same names do, with the public primitives alone: what 
 
 from __future__ import annotations
 
-from pkgutil import iter_modules
-
 from mlcnb.meta_schedule.part import found
 from mlcnb.meta_schedule.schedule_rule.rule import PyScheduleRule, ReuseType, ScheduleRule
 
 __all__ = ["PyScheduleRule", "ReuseType", "ScheduleRule"]
-__getattr__ = found(globals(), iter_modules(__path__))
+__getattr__ = found(globals())

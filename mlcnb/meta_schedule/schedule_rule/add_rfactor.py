@@ -8,7 +8,6 @@ for i, k in T.grid(4, 4096):      for i, k0, k1 in T.grid(4, 64, 64):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
@@ -17,7 +16,6 @@ from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule
 from mlcnb.tir.schedule import Schedule
 
 
-@dataclass(eq=False)
 class AddRFactor(ScheduleRule):
     """Both halves of a split reduction as the axis of the parts, beside the block as it is.
 

@@ -5,7 +5,6 @@ T.block_attr({"schedule_rule": "mine"})    register_func("meta_schedule.cpu.mine
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -15,7 +14,6 @@ from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule
 from mlcnb.tir.schedule import Schedule
 
 
-@dataclass(eq=False)
 class ApplyCustomRule(ScheduleRule):
     """The function `meta_schedule.{cpu or cuda}.{name}` makes the schedules; "None" leaves it.
 

@@ -8,7 +8,6 @@ for i, j in T.grid(64, 64):     for b in T.thread_binding(32, "blockIdx.x"):
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
@@ -18,7 +17,6 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import ForKind
 
 
-@dataclass(eq=False)
 class AutoBind(ScheduleRule):
     """Outer spatial loops become threads.
 

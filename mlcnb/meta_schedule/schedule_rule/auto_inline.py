@@ -7,7 +7,6 @@ C[i] = B[i] * 2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.node import walk
@@ -19,7 +18,6 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import Block, BufferStore, IfThenElse
 
 
-@dataclass(eq=False)
 class AutoInline(ScheduleRule):
     """Spatial blocks go into their consumers (or their producer).
 

@@ -8,7 +8,6 @@ for i, k in T.grid(64, 4096):      for i, k0 in T.grid(64, 16):
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
@@ -17,7 +16,6 @@ from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule
 from mlcnb.tir.schedule import Schedule
 
 
-@dataclass(eq=False)
 class CrossThreadReduction(ScheduleRule):
     """Reductions with fewer results than the GPU has threads, in two ways: so, and as they are.
 

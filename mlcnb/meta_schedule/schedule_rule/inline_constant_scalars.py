@@ -7,7 +7,6 @@ B[i] = A[i] * c[()]
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
@@ -15,7 +14,6 @@ from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule, tried
 from mlcnb.tir.schedule import Schedule
 
 
-@dataclass(eq=False)
 class InlineConstantScalars(ScheduleRule):
     """Blocks that read nothing and write one element, of any dtype."""
 

@@ -41,7 +41,6 @@ class Tiled:
         return [x for tile in self.tiles[:level] for x in tile][-1]
 
 
-@dataclass(eq=False)
 class MultiLevelTiling(ScheduleRule):
     """Blocks whose operands are read again are tiled.
 

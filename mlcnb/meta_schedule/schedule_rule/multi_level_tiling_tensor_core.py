@@ -6,7 +6,6 @@ steps of k are fetched together, are draws.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
@@ -17,7 +16,6 @@ from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule
 from mlcnb.tir.schedule import Schedule
 
 
-@dataclass(eq=False)
 class MultiLevelTilingTensorCore(ScheduleRule):
     """A product (or convolution) of float16 or bfloat16 that is summed in float32, or of int8 that
     is summed in int32.

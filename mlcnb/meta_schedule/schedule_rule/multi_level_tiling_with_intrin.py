@@ -9,7 +9,6 @@ The block is matched by what its iterators index (`auto_tensorize`), padded wher
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
@@ -19,7 +18,6 @@ from mlcnb.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTilin
 from mlcnb.tir.schedule import Schedule
 
 
-@dataclass(eq=False)
 class MultiLevelTilingWithIntrin(MultiLevelTiling):
     """Blocks that compute what an intrinsic does are tiled around it.
 

@@ -5,7 +5,6 @@ does it when the tiles are known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.dlight.looking import is_root
@@ -18,7 +17,6 @@ UNROLL = "meta_schedule.unroll_explicit"
 UNROLL_IMPLICIT = "meta_schedule.unroll_implicit"
 
 
-@dataclass(eq=False)
 class ParallelizeVectorizeUnroll(ScheduleRule):
     """Notes on the root block.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
@@ -15,7 +14,6 @@ from mlcnb.tir.schedule import Schedule
 PRODUCER = "meta_schedule.random_compute_producer"
 
 
-@dataclass(eq=False)
 class RandomComputeLocation(ScheduleRule):
     """Blocks of the root that have loops of their own, no tiles, and a consumer."""
 

@@ -11,7 +11,6 @@ the tiles around it are draws.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.dlight.looking import reuses
@@ -25,7 +24,6 @@ from mlcnb.tir.schedule import Schedule
 CLOSE = 1.25
 
 
-@dataclass(eq=False)
 class RegisterTiling(ScheduleRule):
     """Sums whose operands are read again; the schedule as it was comes last.
 

@@ -9,7 +9,7 @@ rounding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mlcnb.dlight.cpu.winograd_stages import may_be_tiles, winograd_stages
@@ -18,7 +18,6 @@ from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule, tried
 from mlcnb.tir.schedule import Schedule
 
 
-@dataclass(eq=False)
 class Winograd(ScheduleRule):
     """Convolutions with enough channels; the schedule as it was comes last.
 

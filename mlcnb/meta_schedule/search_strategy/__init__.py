@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pkgutil import iter_modules
-
 from mlcnb.meta_schedule.part import found
 from mlcnb.meta_schedule.search_strategy.strategy import (
     MeasureCandidate,
@@ -12,4 +10,4 @@ from mlcnb.meta_schedule.search_strategy.strategy import (
 )
 
 __all__ = ["MeasureCandidate", "PySearchStrategy", "SearchStrategy"]
-__getattr__ = found(globals(), iter_modules(__path__))
+__getattr__ = found(globals())

@@ -7,14 +7,12 @@ decision, the cheapest by what was learned first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.meta_schedule.search_strategy.strategy import MeasureCandidate, SearchStrategy, args_of
 from mlcnb.meta_schedule.space import Candidate, DecisionModel, DefaultSpace
 
 
-@dataclass(eq=False)
 class DefaultSearch(SearchStrategy):
     """The decisions that the default rules leave open; the design space is not looked at.
 

@@ -11,7 +11,6 @@ TVM's (512, four generations).
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from mlcnb.meta_schedule.search_strategy.strategy import MeasureCandidate, Searc
 from mlcnb.tir.schedule.record.trace import Trace
 
 
-@dataclass(eq=False)
 class EvolutionarySearch(SearchStrategy):
     """Seeded by the context: with the same measurements the search is the same.
 

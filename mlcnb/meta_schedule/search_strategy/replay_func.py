@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlcnb.core.errors import ScheduleError
 from mlcnb.meta_schedule.search_strategy.strategy import MeasureCandidate, SearchStrategy
 
 
-@dataclass(eq=False)
 class ReplayFunc(SearchStrategy):
     """The schedules of a function of one's own (or of rules), which draw something else each time.
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlcnb.meta_schedule.search_strategy.strategy import MeasureCandidate, SearchStrategy
 
 
-@dataclass(eq=False)
 class ReplayTrace(SearchStrategy):
     """Random candidates, each different.
 

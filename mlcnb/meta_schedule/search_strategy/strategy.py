@@ -46,8 +46,6 @@ class SearchStrategy(Part):
     spaces: Sequence[Schedule] = ()
     database: Database | None = None
     cost_model: Any = None
-    #: why traces were given up: how often
-    failed: dict[str, int]
 
     def pre_tuning(
         self,
@@ -60,7 +58,9 @@ class SearchStrategy(Part):
         """Begin: see `TuneContext.pre_tuning`."""
         self.most, self.batch, self.count = max_trials, num_trials_per_iter, 0
         self.spaces, self.database, self.cost_model = list(design_spaces), database, cost_model
-        self.failed, self.programs = {}, set[str]()
+        self.programs = set[str]()
+        #: why traces were given up: how often
+        self.failed: dict[str, int] = {}
 
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
         """The next batch; None where the search is over."""

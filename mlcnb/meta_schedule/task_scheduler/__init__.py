@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pkgutil import iter_modules
-
 from mlcnb.meta_schedule.part import found
 from mlcnb.meta_schedule.task_scheduler.scheduler import PyTaskScheduler, TaskRecord, TaskScheduler
 
 __all__ = ["PyTaskScheduler", "TaskRecord", "TaskScheduler"]
-__getattr__ = found(globals(), iter_modules(__path__))
+__getattr__ = found(globals())

@@ -6,14 +6,12 @@ gain = weight x (alpha x what the last batches gained + (1 - alpha) x best / bat
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from mlcnb.meta_schedule.task_scheduler.scheduler import TaskRecord, TaskScheduler
 
 
-@dataclass(eq=False)
 class GradientBased(TaskScheduler):
     """Each task once, then by gain; a task of which nothing ran counts as one with much to gain.
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlcnb.meta_schedule.task_scheduler.scheduler import TaskScheduler
 
 
-@dataclass(eq=False)
 class RoundRobin(TaskScheduler):
     """One after the other."""
 

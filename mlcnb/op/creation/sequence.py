@@ -266,28 +266,21 @@ class HammingWindow(OpDecl):
         return te.compute((window_size,), element, name="hamming_window")
 
 
-def _window(n: OnnxNode, size: Expr, weights: tuple[float, ...]) -> Expr:
+#: window -> factors of 1, of the cosine and of that of twice the angle
+_WINDOWS = {
+    "HannWindow": (0.5, -0.5),
+    "HammingWindow": (25 / 46, -21 / 46),
+    "BlackmanWindow": (0.42, -0.5, 0.08),
+}
+
+
+@onnx("HannWindow")
+@onnx("HammingWindow")
+@onnx("BlackmanWindow")
+def onnx_window(n: OnnxNode, size: Expr) -> Expr:
     """The sum of weights[k] * cos(2 pi k i / N), computed at import."""
     count = int(scalar_of(n, size, "size"))
     affordable(n, "a window", count)
     points = np.arange(count) * 2 * np.pi / max(count - (0 if n.attr("periodic", 1) else 1), 1)
-    values = sum(w * np.cos(k * points) for k, w in enumerate(weights))
+    values = sum(w * np.cos(k * points) for k, w in enumerate(_WINDOWS[n.op_type]))
     return const(np.asarray(values), dtype_of(n, "output_datatype", "float32"))
-
-
-@onnx("HannWindow")
-def onnx_hann_window(n: OnnxNode, size: Expr) -> Expr:
-    """0.5 - 0.5 cos"""
-    return _window(n, size, (0.5, -0.5))
-
-
-@onnx("HammingWindow")
-def onnx_hamming_window(n: OnnxNode, size: Expr) -> Expr:
-    """25 / 46 - 21 / 46 cos"""
-    return _window(n, size, (25 / 46, -21 / 46))
-
-
-@onnx("BlackmanWindow")
-def onnx_blackman_window(n: OnnxNode, size: Expr) -> Expr:
-    """0.42 - 0.5 cos + 0.08 cos of twice the angle"""
-    return _window(n, size, (0.42, -0.5, 0.08))

@@ -22,15 +22,10 @@ def _full(n: TorchNode, value: Any) -> Expr:
 @torch_spelling("aten.zeros.default", "aten.zeros_like", "aten.new_zeros", "aten.empty")
 @torch_spelling("aten.empty_like", "aten.new_empty", "aten.empty_strided", "aten.empty_permuted")
 @torch_spelling("aten.new_empty_strided", "aten.zero", "aten._efficientzerotensor")
-def torch_zeros(n: TorchNode, *given: Any) -> Expr:
-    """All zeros; so is what PyTorch leaves as memory had it."""
-    return _full(n, 0)
-
-
 @torch_spelling("aten.ones.default", "aten.ones_like", "aten.new_ones")
-def torch_ones(n: TorchNode, *given: Any) -> Expr:
-    """All ones."""
-    return _full(n, 1)
+def torch_zeros(n: TorchNode, *given: Any) -> Expr:
+    """All zeros (so is what PyTorch leaves as memory had it), or all ones."""
+    return _full(n, int("ones" in n.target))
 
 
 @torch_spelling("aten.full.default", "aten.full_like", "aten.new_full")

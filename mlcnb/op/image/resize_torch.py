@@ -52,27 +52,15 @@ def _numbers(values: Sequence[Any], rank: int) -> list[float | None]:
     return (flat + [None] * rank)[:rank]
 
 
-@torch_spelling("aten.upsample_nearest1d", "aten.upsample_nearest2d", "aten.upsample_nearest3d")
+@torch_spelling(*(f"aten.upsample_nearest{rank}d" for rank in (1, 2, 3)))
+@torch_spelling(*(f"aten._upsample_nearest_exact{rank}d" for rank in (1, 2, 3)))
 def torch_upsample_nearest(n: TorchNode, x: Expr, output_size: Any, *scales: Any) -> Expr:
-    """The pixel at floor(place * input / output)."""
+    """The pixel at floor(place * input / output), or (exact) the one whose centre is nearest."""
     _scales_agree(n, x, _numbers(scales, len(n.dims(x)) - 2))
+    mode, rounding = ("half_pixel", "round") if "exact" in n.target else ("asymmetric", "floor")
     return _resize(
-        n, x, method="nearest_neighbor", coordinate_transformation_mode="asymmetric",
-        rounding_method="floor",
-    )  # fmt: skip
-
-
-@torch_spelling(
-    "aten._upsample_nearest_exact1d",
-    "aten._upsample_nearest_exact2d",
-    "aten._upsample_nearest_exact3d",
-)
-def torch_upsample_nearest_exact(n: TorchNode, x: Expr, output_size: Any, *scales: Any) -> Expr:
-    """The pixel whose centre is nearest."""
-    _scales_agree(n, x, _numbers(scales, len(n.dims(x)) - 2))
-    return _resize(
-        n, x, method="nearest_neighbor", coordinate_transformation_mode="half_pixel",
-        rounding_method="round",
+        n, x, method="nearest_neighbor", coordinate_transformation_mode=mode,
+        rounding_method=rounding,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._spell import call
-from mlcnb.op._torch import Formula, formula, rounded
+from mlcnb.op._torch import Formula, formula, rounded, torch_formula
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 
@@ -302,10 +302,8 @@ def torch_cdist(
     return rounded(n, f.power(f.sum(f.power(away, float(p)), axis=(-1,)), 1.0 / p))
 
 
-@torch_spelling("aten.trace")
-def torch_trace(n: TorchNode, x: Expr) -> Expr:
+@torch_formula("aten.trace")
+def torch_trace(f: Formula, x: Expr) -> Expr:
     """The sum of the diagonal."""
-    f, x = formula(n, x)
-    rows, columns = n.dims(x)
-    mask = f.eye(rows, columns, 0, dtype=f.kind)
-    return rounded(n, f.sum(f.multiply(x, mask)))
+    mask = f.eye(*f.n.dims(x), 0, dtype=f.kind)
+    return f.sum(f.multiply(x, mask))

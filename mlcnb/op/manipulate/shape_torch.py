@@ -22,9 +22,11 @@ NO_END = (1 << 63) - 1
 @torch_spelling("aten.unflatten", "aten.view_as", "aten.reshape_as", "aten._reshape_alias")
 @torch_spelling("aten.squeeze", "aten.atleast_1d.default", "aten.atleast_2d.default")
 @torch_spelling("aten.ravel", "aten.atleast_3d.default")
+@torch_spelling("aten.expand", "aten.expand_as", "aten.broadcast_to")
 def torch_reshape(n: TorchNode, x: Expr, *given: Any) -> Expr:
-    """The same elements in the shape that PyTorch says."""
-    return call("relax.reshape", x, list(n.result()[0]))
+    """The same elements in the shape that PyTorch says, or broadcast to it."""
+    grows = n.target.startswith(("aten.expand", "aten.broadcast_to"))
+    return call(f"relax.{'broadcast_to' if grows else 'reshape'}", x, list(n.result()[0]))
 
 
 @torch_spelling("aten.unsqueeze")
@@ -59,12 +61,6 @@ def _moved(sources: Sequence[int], targets: Sequence[int], rank: int) -> list[in
     rest = iter(a for a in range(rank) if a not in sources)
     placed = dict(zip(targets, sources, strict=True))
     return [placed[i] if i in placed else next(rest) for i in range(rank)]
-
-
-@torch_spelling("aten.expand", "aten.expand_as", "aten.broadcast_to")
-def torch_expand(n: TorchNode, x: Expr, *size: Any) -> Expr:
-    """Broadcast to the shape that PyTorch says."""
-    return call("relax.broadcast_to", x, list(n.result()[0]))
 
 
 @torch_spelling("aten.broadcast_tensors")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import (
@@ -23,24 +24,9 @@ def _number(n: OnnxNode, x: Expr) -> Callable[[float], Expr]:
     return lambda value: const(value, kind)
 
 
-def _add(a: Expr, b: Expr) -> Expr:
-    return call("relax.add", a, b)
-
-
-def _mul(a: Expr, b: Expr) -> Expr:
-    return call("relax.multiply", a, b)
-
-
-def _sub(a: Expr, b: Expr) -> Expr:
-    return call("relax.subtract", a, b)
-
-
-def _where(condition: Expr, a: Expr, b: Expr) -> Expr:
-    return call("relax.where", condition, a, b)
-
-
-def _less(a: Expr, b: Expr) -> Expr:
-    return call("relax.less", a, b)
+_add, _mul, _sub, _less, _where = (
+    partial(call, f"relax.{name}") for name in "add multiply subtract less where".split()
+)
 
 
 @onnx("Relu")

@@ -6,7 +6,7 @@ from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._spell import call
-from mlcnb.op._torch import Formula, axis_of, formula, rounded
+from mlcnb.op._torch import Formula, axis_of, formula, rounded, torch_formula
 from mlcnb.op.nn import activation_onnx as formulas
 from mlcnb.op.torch import TorchNode, as_onnx, torch_spelling
 from mlcnb.relax.expr import Expr
@@ -101,11 +101,10 @@ def torch_hardshrink(n: TorchNode, x: Expr, lambd: Any = 0.5) -> Expr:
     return rounded(n, f.where(f.less_equal(f.abs(x), float(lambd)), 0.0, x))
 
 
-@torch_spelling("aten.tanhshrink")
-def torch_tanhshrink(n: TorchNode, x: Expr) -> Expr:
+@torch_formula("aten.tanhshrink")
+def torch_tanhshrink(f: Formula, x: Expr) -> Expr:
     """x - tanh(x)"""
-    f, x = formula(n, x)
-    return rounded(n, f.subtract(x, f.tanh(x)))
+    return f.subtract(x, f.tanh(x))
 
 
 @torch_spelling("aten.threshold")
@@ -130,12 +129,11 @@ def torch_softplus(n: TorchNode, x: Expr, beta: Any = 1, threshold: Any = 20) ->
     return call("relax.nn.softplus", x, beta=float(beta), threshold=float(threshold))
 
 
-@torch_spelling("aten.log_sigmoid", "aten.log_sigmoid_forward")
-def torch_log_sigmoid(n: TorchNode, x: Expr) -> Expr:
+@torch_formula("aten.log_sigmoid", "aten.log_sigmoid_forward")
+def torch_log_sigmoid(f: Formula, x: Expr) -> Expr:
     """min(x, 0) - log(1 + exp(-|x|))"""
-    f, x = formula(n, x)
     tail = f.nn("softplus", f.negative(f.abs(x)))
-    return rounded(n, f.subtract(f.minimum(x, 0.0), tail))
+    return f.subtract(f.minimum(x, 0.0), tail)
 
 
 @torch_spelling("aten.prelu", "aten._prelu_kernel")

@@ -143,15 +143,11 @@ def _spelled(n: OnnxNode, x: Expr, build: Any) -> Expr:
 
 
 @onnx("Softmax")
+@onnx("LogSoftmax")
 def onnx_softmax(n: OnnxNode, x: Expr) -> Expr:
     """Along one axis since opset 13; before, over a matrix of all axes from `axis` on."""
-    return _spelled(n, x, lambda v, axis: make_call(Softmax, v, axis=axis))
-
-
-@onnx("LogSoftmax")
-def onnx_log_softmax(n: OnnxNode, x: Expr) -> Expr:
-    """As Softmax."""
-    return _spelled(n, x, lambda v, axis: make_call(LogSoftmax, v, axis=axis))
+    decl = Softmax if n.op_type == "Softmax" else LogSoftmax
+    return _spelled(n, x, lambda v, axis: make_call(decl, v, axis=axis))
 
 
 @onnx("Hardmax")

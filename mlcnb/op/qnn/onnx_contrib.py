@@ -38,7 +38,8 @@ def _floats(n: OnnxNode, x: Expr, scale: Expr, zero: Expr | None) -> Expr:
 
 
 @onnx("QLinearAdd", domain=MICROSOFT)
-def onnx_qlinear_add(
+@onnx("QLinearMul", domain=MICROSOFT)
+def onnx_qlinear_binary(
     n: OnnxNode,
     a: Expr,
     a_scale: Expr,
@@ -49,31 +50,15 @@ def onnx_qlinear_add(
     c_scale: Expr,
     c_zero: Expr | None = None,
 ) -> Expr:
-    """Both broadcast; all of one dtype."""
-    kind = n.dtype(a)
+    """Both broadcast; all of one dtype. A product goes through floats."""
+    kind, is_sum = n.dtype(a), n.op_type == "QLinearAdd"
     one, two = _scale(n, a_scale, a_zero, kind), _scale(n, b_scale, b_zero, kind)
     result = _scale(n, c_scale, c_zero, kind)
-    if one and two and result:
+    if is_sum and one and two and result:
         return build.addition(a, b, one, two, result)
-    total = call("relax.add", _floats(n, a, a_scale, a_zero), _floats(n, b, b_scale, b_zero))
-    return onnx_quantize(n, n.emit(total), c_scale, c_zero)
-
-
-@onnx("QLinearMul", domain=MICROSOFT)
-def onnx_qlinear_mul(
-    n: OnnxNode,
-    a: Expr,
-    a_scale: Expr,
-    a_zero: Expr | None,
-    b: Expr,
-    b_scale: Expr,
-    b_zero: Expr | None,
-    c_scale: Expr,
-    c_zero: Expr | None = None,
-) -> Expr:
-    """Through floats."""
-    both = call("relax.multiply", _floats(n, a, a_scale, a_zero), _floats(n, b, b_scale, b_zero))
-    return onnx_quantize(n, n.emit(both), c_scale, c_zero)
+    operands = _floats(n, a, a_scale, a_zero), _floats(n, b, b_scale, b_zero)
+    made = n.emit(call("relax.add" if is_sum else "relax.multiply", *operands))
+    return onnx_quantize(n, made, c_scale, c_zero)
 
 
 @onnx("QLinearGlobalAveragePool", domain=MICROSOFT)

@@ -24,12 +24,6 @@ from mlcnb.relax.expr import Op, Var, shape_expr
 from mlcnb.relax.struct_info import StructInfo
 
 
-@dataclass_transform(eq_default=False, frozen_default=True)
-def _pattern(cls: type) -> Any:
-    """A frozen class whose objects are told apart by identity."""
-    return dataclass(frozen=True, eq=False, repr=False)(cls)
-
-
 def _calling(op: str) -> Callable[[DFPattern, Any], CallPattern]:
     """Calls of an operator of two operands."""
 
@@ -39,8 +33,12 @@ def _calling(op: str) -> Callable[[DFPattern, Any], CallPattern]:
     return apply
 
 
+@dataclass_transform(eq_default=False, frozen_default=True)
 class DFPattern:
-    """Base of patterns."""
+    """Base of patterns, which are frozen, and told apart by identity."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, eq=False, repr=False)(cls)
 
     def __call__(
         self, *args: DFPattern, varg_default_wildcard: bool = False, add_constraint: bool = True
@@ -158,50 +156,42 @@ class DFPattern:
         return text_of(self)
 
 
-@_pattern
 class WildcardPattern(DFPattern):
     """Anything."""
 
 
-@_pattern
 class ExprPattern(DFPattern):
     """An expression that is structurally equal to `expr`."""
 
     expr: Any
 
 
-@_pattern
 class VarPattern(DFPattern):
     """A variable; of that name, if one is given."""
 
     name: str = ""
 
 
-@_pattern
 class DataflowVarPattern(VarPattern):
     """A variable of a dataflow block."""
 
 
-@_pattern
 class GlobalVarPattern(DFPattern):
     """A function of the module."""
 
     name: str = ""
 
 
-@_pattern
 class ExternFuncPattern(DFPattern):
     """A function outside of the module."""
 
     global_symbol: str = ""
 
 
-@_pattern
 class ConstantPattern(DFPattern):
     """A constant."""
 
 
-@_pattern
 class CallPattern(DFPattern):
     """A call. The arguments of relax.add and relax.multiply match in either order."""
 
@@ -213,7 +203,6 @@ class CallPattern(DFPattern):
         object.__setattr__(self, "args", tuple(_checked(a, "a call") for a in self.args))
 
 
-@_pattern
 class FunctionPattern(DFPattern):
     """A function with parameters and a result that match."""
 
@@ -224,7 +213,6 @@ class FunctionPattern(DFPattern):
         object.__setattr__(self, "params", tuple(self.params))
 
 
-@_pattern
 class _Fields(DFPattern):
     """Base of patterns of tuples."""
 
@@ -237,7 +225,6 @@ class _Fields(DFPattern):
         return len(self.fields)
 
 
-@_pattern
 class TuplePattern(_Fields):
     """A tuple, field by field; `pattern[i]` is a field of it (None: any)."""
 
@@ -249,12 +236,10 @@ class TuplePattern(_Fields):
         return TupleGetItemPattern(self, index % len(self.fields))
 
 
-@_pattern
 class UnorderedTuplePattern(_Fields):
     """A tuple whose fields match in some order."""
 
 
-@_pattern
 class TupleGetItemPattern(DFPattern):
     """A field of a tuple: field `index`, or any (None)."""
 
@@ -262,7 +247,6 @@ class TupleGetItemPattern(DFPattern):
     index: int | None = None
 
 
-@_pattern
 class OrPattern(DFPattern):
     """One of two; the left one is tried first."""
 
@@ -270,7 +254,6 @@ class OrPattern(DFPattern):
     right: DFPattern
 
 
-@_pattern
 class AndPattern(DFPattern):
     """Both of two."""
 
@@ -278,14 +261,12 @@ class AndPattern(DFPattern):
     right: DFPattern
 
 
-@_pattern
 class NotPattern(DFPattern):
     """Anything that does not match `reject`."""
 
     reject: DFPattern
 
 
-@_pattern
 class StructInfoPattern(DFPattern):
     """A value that belongs to `struct_info`; its symbolic sizes are free where they are new."""
 
@@ -293,7 +274,6 @@ class StructInfoPattern(DFPattern):
     struct_info: StructInfo
 
 
-@_pattern
 class DataTypePattern(DFPattern):
     """A tensor or scalar of a dtype."""
 
@@ -301,7 +281,6 @@ class DataTypePattern(DFPattern):
     dtype: DType
 
 
-@_pattern
 class ShapePattern(DFPattern):
     """A tensor of a shape."""
 
@@ -309,7 +288,6 @@ class ShapePattern(DFPattern):
     shape: tuple[Any, ...]
 
 
-@_pattern
 class PrimArrPattern(DFPattern):
     """A shape that stands as a value, such as the argument of a reshape."""
 
@@ -322,7 +300,6 @@ class PrimArrPattern(DFPattern):
         return len(self.fields)
 
 
-@_pattern
 class AttrPattern(DFPattern):
     """A call or a function with attributes of these values."""
 

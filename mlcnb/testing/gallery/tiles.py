@@ -14,8 +14,6 @@ _MEANING = """
 @T.prim_func
 def meaning(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
     with T.block("root"):
-        T.reads(A[0:4])
-        T.writes(B[0:4])
         for i in range(4):
             with T.block("double"):
                 v = T.axis.spatial(4, i)
@@ -25,8 +23,6 @@ _INSTRUCTION = """
 @T.prim_func
 def instruction(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
     with T.block("root"):
-        T.reads(A[0:4])
-        T.writes(B[0:4])
         for i in T.vectorized(4):
             B[i] = A[i] + A[i]
 """

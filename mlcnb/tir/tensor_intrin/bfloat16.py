@@ -34,8 +34,6 @@ def pairs_desc(lanes: int) -> PrimFunc:
     @T.prim_func
     def desc(A: T.Buffer((2, lanes), "bfloat16"), C: T.Buffer((lanes, 2), "bfloat16")):
         with T.block("root"):
-            T.reads(A[0:2, 0:lanes])
-            T.writes(C[0:lanes, 0:2])
             for i, k in T.grid(lanes, 2):
                 with T.block("copy"):
                     vi, vk = T.axis.remap("SS", [i, k])
@@ -52,8 +50,6 @@ def pairs(lanes: int) -> PrimFunc:
     @T.prim_func
     def impl(A: T.Buffer((2, lanes), "bfloat16"), C: T.Buffer((lanes, 2), "bfloat16")):
         with T.block("root"):
-            T.reads(A[0:2, 0:lanes])
-            T.writes(C[0:lanes, 0:2])
             C[row, column] = T.reinterpret(
                 f"bfloat16x{2 * lanes}",
                 T.Shuffle(

@@ -57,8 +57,6 @@ def _copies(source: str, target: str, dtype: str) -> PrimFunc:
         A = _tile(a, dtype, source)
         C = _tile(c, dtype, target)
         with T.block("root"):
-            T.reads(A[0:SIDE, 0:SIDE])
-            T.writes(C[0:SIDE, 0:SIDE])
             for i, j in T.grid(SIDE, SIDE):
                 with T.block("copy"):
                     vi, vj = T.axis.remap("SS", [i, j])
@@ -115,8 +113,6 @@ def fill(dtype: str) -> tuple[PrimFunc, PrimFunc]:
     def desc(c: T.handle):
         C = _tile(c, dtype, scope)
         with T.block("root"):
-            T.reads()
-            T.writes(C[0:SIDE, 0:SIDE])
             for i, j in T.grid(SIDE, SIDE):
                 with T.block("fill"):
                     vi, vj = T.axis.remap("SS", [i, j])
@@ -151,8 +147,6 @@ def sync(given: str, result: str, transposed: bool) -> tuple[PrimFunc, PrimFunc]
         B = _tile(b, given, right)
         C = _tile(c, result, sums)
         with T.block("root"):
-            T.reads(C[0:SIDE, 0:SIDE], A[0:SIDE, 0:SIDE], B[0:SIDE, 0:SIDE])
-            T.writes(C[0:SIDE, 0:SIDE])
             for i, j, k in T.grid(SIDE, SIDE, SIDE):
                 with T.block("product"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])

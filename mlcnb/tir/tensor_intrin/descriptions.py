@@ -8,7 +8,7 @@ from typing import Any
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.script import tir as T
-from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc, TensorIntrin
 
 
@@ -26,8 +26,6 @@ def dot_of(
         A: T.Buffer(given, left), B: T.Buffer((lanes, width), right), C: T.Buffer((lanes,), result)
     ):
         with T.block("root"):
-            T.reads(C[0:lanes], whole(A), B[0:lanes, 0:width])
-            T.writes(C[0:lanes])
             for i, k in T.grid(lanes, width):
                 with T.block("update"):
                     vi, vk = T.axis.remap("SR", [i, k])
@@ -47,8 +45,6 @@ def product(rows: int, columns: int, depth: int) -> PrimFunc:
         C: T.Buffer((rows, columns), "float32"),
     ):
         with T.block("root"):
-            T.reads(C[0:rows, 0:columns], A[0:rows, 0:depth], B[0:depth, 0:columns])
-            T.writes(C[0:rows, 0:columns])
             for i, j, k in T.grid(rows, columns, depth):
                 with T.block("update"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
@@ -82,17 +78,10 @@ def dot_by(
         A: T.Buffer(given, left), B: T.Buffer((lanes, width), right), C: T.Buffer((lanes,), result)
     ):
         with T.block("root"):
-            T.reads(C[0:lanes], whole(A), B[0:lanes, 0:width])
-            T.writes(C[0:lanes])
             values = T.meta_var(columns(A) if taps else broadcast(A, lanes))
             C[0:lanes] = products(vector(C), values, rows(B))
 
     return impl
-
-
-def whole(buffer: Buffer) -> BufferRegion:
-    """All of a buffer."""
-    return BufferRegion(buffer, tuple(e.Range(p.const(0, n.dtype), n) for n in buffer.shape))
 
 
 def broadcast(buffer: Buffer, lanes: int) -> e.PrimExpr:

@@ -31,8 +31,6 @@ def dot(length: int) -> PrimFunc:
         C: T.Buffer((1,), "float32"),
     ):
         with T.block("root"):
-            T.reads(C[0:1], A[0:length], B[0:length])
-            T.writes(C[0:1])
             for k in range(length):
                 with T.block("update"):
                     vk = T.axis.reduce(length, k)

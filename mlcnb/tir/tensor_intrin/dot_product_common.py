@@ -34,8 +34,6 @@ def get_dp4a_intrin(dtype_a: str, dtype_b: str, dtype_c: str) -> tuple[PrimFunc,
         C: T.Buffer((1,), dtype_c, offset_factor=1, align=4, scope="local"),
     ):
         with T.block("root"):
-            T.reads(C[0], A[0:4], B[0:4])
-            T.writes(C[0])
             for i in range(4):
                 with T.block("update"):
                     vi = T.axis.remap("R", [i])
@@ -48,8 +46,6 @@ def get_dp4a_intrin(dtype_a: str, dtype_b: str, dtype_c: str) -> tuple[PrimFunc,
         C: T.Buffer((1,), dtype_c, offset_factor=1, align=4, scope="local"),
     ):
         with T.block("root"):
-            T.reads(C[0], A[0:4], B[0:4])
-            T.writes(C[0])
             for i in T.unroll(4):
                 C[0] = C[0] + T.Cast(dtype_c, A[i]) * T.Cast(dtype_c, B[i])
 

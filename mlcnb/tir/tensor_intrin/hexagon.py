@@ -26,8 +26,6 @@ def loops(left: str, right: str, width: int) -> PrimFunc:
         A: T.Buffer((width,), left), B: T.Buffer((32, width), right), C: T.Buffer((32,), "int32")
     ):
         with T.block("root"):
-            T.reads(C[0:32], A[0:width], B[0:32, 0:width])
-            T.writes(C[0:32])
             for i, k in T.grid(32, width):
                 C[i] = C[i] + T.Cast("int32", A[k]) * T.Cast("int32", B[i, k])
 

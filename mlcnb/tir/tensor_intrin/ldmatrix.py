@@ -100,8 +100,6 @@ def load(dtype: str, matrix: str, turned: bool, scope: str) -> tuple[PrimFunc, P
         )
         F = T.match_buffer(fragment, (WARP, own), dtype, scope="warp", elem_offset=at_f)
         with T.block("root"):
-            T.reads(M[0:lines, 0:columns])
-            T.writes(F[0:WARP, 0:own])
             for t in T.thread_binding(WARP, thread="threadIdx.x"):
                 trans, row, column = T.meta_var(row_named(matrix, turned, t, dtype))
                 T.evaluate(

@@ -62,8 +62,6 @@ def tile_loaded(rows: int, columns: int, dtype: str, scope: str, layout: Any) ->
         M = T.match_buffer(memory, (rows, columns), dtype, scope=scope)
         F = T.match_buffer(fragment, (WARP, own), dtype, scope="warp")
         with T.block("root"):
-            T.reads(M[0:rows, 0:columns])
-            T.writes(F[0:WARP, 0:own])
             for i, j in T.grid(rows, columns):
                 with T.block("load"):
                     vi, vj = T.axis.remap("SS", [i, j])
@@ -86,8 +84,6 @@ def load(
         M = T.match_buffer(memory, (rows, columns), dtype, scope=scope)
         F = T.match_buffer(fragment, (WARP, own), dtype, scope="warp")
         with T.block("root"):
-            T.reads(M[0:rows, 0:columns])
-            T.writes(F[0:WARP, 0:own])
             for t in T.thread_binding(WARP, thread="threadIdx.x"):
                 for n in T.unroll(own):
                     row, column = T.meta_var(place(t, n))
@@ -107,8 +103,6 @@ def store(
         F = T.match_buffer(fragment, (WARP, own), dtype, scope="warp")
         M = T.match_buffer(memory, (SIDE, columns), dtype, scope=scope)
         with T.block("root"):
-            T.reads(F[0:WARP, 0:own])
-            T.writes(M[0:SIDE, 0:columns])
             for i, j in T.grid(SIDE, columns):
                 with T.block("store"):
                     vi, vj = T.axis.remap("SS", [i, j])
@@ -122,8 +116,6 @@ def store(
         F = T.match_buffer(fragment, (WARP, own), dtype, scope="warp")
         M = T.match_buffer(memory, (SIDE, columns), dtype, scope=scope)
         with T.block("root"):
-            T.reads(F[0:WARP, 0:own])
-            T.writes(M[0:SIDE, 0:columns])
             for t in T.thread_binding(WARP, thread="threadIdx.x"):
                 for n in T.unroll(own):
                     row, column = T.meta_var(place(t, n))
@@ -140,8 +132,6 @@ def fill(columns: int, dtype: str, layout: Any) -> tuple[PrimFunc, PrimFunc]:
     def fill_desc(fragment: T.handle):
         F = T.match_buffer(fragment, (WARP, own), dtype, scope="warp")
         with T.block("root"):
-            T.reads()
-            T.writes(F[0:WARP, 0:own])
             for i, j in T.grid(SIDE, columns):
                 with T.block("fill"):
                     vi, vj = T.axis.remap("SS", [i, j])
@@ -154,8 +144,6 @@ def fill(columns: int, dtype: str, layout: Any) -> tuple[PrimFunc, PrimFunc]:
     def fill_impl(fragment: T.handle):
         F = T.match_buffer(fragment, (WARP, own), dtype, scope="warp")
         with T.block("root"):
-            T.reads()
-            T.writes(F[0:WARP, 0:own])
             for t in T.thread_binding(WARP, thread="threadIdx.x"):
                 for n in T.unroll(own):
                     F[t, n] = zero
@@ -175,8 +163,6 @@ def product_of(form: Form, columns: int, of_b: Any, of_c: Any) -> PrimFunc:
         B = T.match_buffer(b, (WARP, own_b), dtype, scope="warp")
         C = T.match_buffer(c, (WARP, own_c), sums, scope="warp")
         with T.block("root"):
-            T.reads(C[0:WARP, 0:own_c], A[0:WARP, 0:own_a], B[0:WARP, 0:own_b])
-            T.writes(C[0:WARP, 0:own_c])
             for i, j, k in T.grid(SIDE, columns, depth):
                 with T.block("product"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])

@@ -28,8 +28,6 @@ def register_tile(rows: int, columns: int, depth: int, lanes: int) -> PrimFunc:
         C: T.Buffer((rows, columns), "float32"),
     ):
         with T.block("root"):
-            T.reads(C[0:rows, 0:columns], A[0:rows, 0:depth], B[0:depth, 0:columns])
-            T.writes(C[0:rows, 0:columns])
             sums = T.alloc_buffer((rows, columns), "float32", scope="local")
             for i in T.unroll(rows):
                 for j in T.unroll(columns // lanes):

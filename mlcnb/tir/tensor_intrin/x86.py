@@ -81,8 +81,6 @@ def dot_8x4_u7_desc(
 ):
     """The product, with values of A below 128."""
     with T.block("root"):
-        T.reads(C[0:8], A[0:4], B[0:8, 0:4])
-        T.writes(C[0:8])
         for i, k in T.grid(8, 4):
             with T.block("update"):
                 vi, vk = T.axis.remap("SR", [i, k])

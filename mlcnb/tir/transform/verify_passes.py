@@ -1,4 +1,8 @@
-"""VerifyMemory and VerifySSA: passes that change nothing, and refuse what is not in form."""
+"""VerifyMemory, VerifySSA, VerifyGPUCode: they change nothing, and refuse what is not in form.
+
+with T.launch_thread("threadIdx.x", 2048) as tx:     ->   PassError: threadIdx.x has 2048
+    B[tx] = A[tx]                                         iterations, the GPU takes at most 1024
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ from typing import Any
 
 from mlcnb.core.errors import WellFormedError
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.target import Target
 from mlcnb.tir.analysis.verify import verify_memory, verify_ssa
+from mlcnb.tir.analysis.verify_gpu_code import GpuLimits, assert_gpu_code
 from mlcnb.tir.function import PrimFunc
 
 
@@ -41,4 +47,16 @@ class VerifySSA(PrimFuncPass):
             raise WellFormedError(
                 "VerifySSA: a variable is defined twice", root=func, hint="run ConvertSSA"
             )
+        return func
+
+
+class VerifyGPUCode(PrimFuncPass):
+    """Refuse kernels with too many threads or too much memory for the current target."""
+
+    limits: GpuLimits | None = None
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """`func` itself, if it fits: see `mlcnb.tir.analysis.verify_gpu_code`."""
+        found = self.limits or GpuLimits.of(Target.current() or Target("cuda"))
+        assert_gpu_code(func, found)
         return func

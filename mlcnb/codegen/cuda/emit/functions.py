@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mlcnb.codegen.cuda.emit.helpers import name_of
@@ -76,22 +77,10 @@ def _of_integers(em: Emitter, name: str, x: e.Call) -> str:
     raise UnsupportedOpError(f"tir.{name} of {x.dtype}", hint="cast to a float first")
 
 
-def _isnan(em: Emitter, x: e.Call) -> str:
-    return _of_float("isnan", em, x)
-
-
 def _of_float(name: str, em: Emitter, x: e.Call) -> str:
     value = em.expr(x.args[0])
     wide = x.args[0].dtype.element in ("float32", "float64")
     return f"{name}({value})" if wide else f"{name}(float({value}))"
-
-
-def _isinf(em: Emitter, x: e.Call) -> str:
-    return _of_float("isinf", em, x)
-
-
-def _isfinite(em: Emitter, x: e.Call) -> str:
-    return _of_float("isfinite", em, x)
 
 
 def _likely(em: Emitter, x: e.Call) -> str:
@@ -294,9 +283,7 @@ def _refused(em: Emitter, x: e.Call) -> str:
 
 
 _SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
-    "isnan": _isnan,
-    "isinf": _isinf,
-    "isfinite": _isfinite,
+    **{name: partial(_of_float, name) for name in ("isnan", "isinf", "isfinite")},
     "likely": _likely,
     "popcount": _popcount,
     "clz": _clz,

@@ -11,7 +11,7 @@ Python numbers become constants of the other operand's kind. One lane is a scala
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 #: kinds of lanes, with the integer kind of the same width where there is one
@@ -26,6 +26,10 @@ def factors(table: str) -> tuple[float, ...]:
     return tuple(map(float.fromhex, table.split()))
 
 
+def _operator(name: str) -> Callable[[Value, Value | float], Value]:
+    return lambda self, other: self.body.binary(name, self, other)
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """Lanes of one kind: `float`, `double`, `i32`, `i64` or `i1`."""
@@ -34,32 +38,9 @@ class Value:
     text: str
     kind: str
 
-    def __add__(self, other: Value | float) -> Value:
-        return self.body.binary("add", self, other)
-
-    def __sub__(self, other: Value | float) -> Value:
-        return self.body.binary("sub", self, other)
-
-    def __mul__(self, other: Value | float) -> Value:
-        return self.body.binary("mul", self, other)
-
-    def __truediv__(self, other: Value | float) -> Value:
-        return self.body.binary("div", self, other)
-
-    def __and__(self, other: Value | int) -> Value:
-        return self.body.binary("and", self, other)
-
-    def __or__(self, other: Value | int) -> Value:
-        return self.body.binary("or", self, other)
-
-    def __xor__(self, other: Value | int) -> Value:
-        return self.body.binary("xor", self, other)
-
-    def __lshift__(self, other: int) -> Value:
-        return self.body.binary("shl", self, other)
-
-    def __rshift__(self, other: int) -> Value:
-        return self.body.binary("ashr", self, other)
+    __add__, __sub__, __mul__, __truediv__ = map(_operator, ("add", "sub", "mul", "div"))
+    __and__, __or__, __xor__ = map(_operator, ("and", "or", "xor"))
+    __lshift__, __rshift__ = map(_operator, ("shl", "ashr"))
 
     def lt(self, other: Value | float) -> Value:
         """Lanes where self < other; false where either is not a number."""

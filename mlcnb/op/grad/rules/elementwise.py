@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from mlcnb.op.grad.rules.registry import dims_of, fitted, number, rule
+from mlcnb.op.grad.rules.registry import dims_of, fitted, name_of, number, rule
 from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Var
 
@@ -16,66 +17,26 @@ def _nothing(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     return [None] * len(call.args)
 
 
-@rule("abs")
-def _abs(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    x = call.args[0]
-    return [grad * op.where(op.less(x, number(0, x)), number(-1, x), number(1, x))]
+#: (share of y = f(x), x, y) -> share of x
+_OF_ONE: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "abs": lambda g, x, y: g * op.where(op.less(x, number(0, x)), number(-1, x), number(1, x)),
+    "negative": lambda g, x, y: -g,
+    "exp": lambda g, x, y: g * y,
+    "log": lambda g, x, y: g / x,
+    "sqrt": lambda g, x, y: number(0.5, g) * g / y,
+    "rsqrt": lambda g, x, y: number(-0.5, g) * g * y / x,
+    "square": lambda g, x, y: number(2, g) * g * x,
+    "sin": lambda g, x, y: g * op.cos(x),
+    "cos": lambda g, x, y: -g * op.sin(x),
+    "tanh": lambda g, x, y: g * (number(1, y) - y * y),
+    "sigmoid": lambda g, x, y: g * y * (number(1, y) - y),
+    "erf": lambda g, x, y: g * number(2 / math.sqrt(math.pi), x) * op.exp(-(x * x)),
+}
 
 
-@rule("negative")
-def _negative(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [-grad]
-
-
-@rule("exp")
-def _exp(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [grad * var]
-
-
-@rule("log")
-def _log(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [grad / call.args[0]]
-
-
-@rule("sqrt")
-def _sqrt(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [number(0.5, grad) * grad / var]
-
-
-@rule("rsqrt")
-def _rsqrt(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [number(-0.5, grad) * grad * var / call.args[0]]
-
-
-@rule("square")
-def _square(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [number(2, grad) * grad * call.args[0]]
-
-
-@rule("sin")
-def _sin(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [grad * op.cos(call.args[0])]
-
-
-@rule("cos")
-def _cos(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [-grad * op.sin(call.args[0])]
-
-
-@rule("tanh")
-def _tanh(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [grad * (number(1, var) - var * var)]
-
-
-@rule("sigmoid")
-def _sigmoid(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [grad * var * (number(1, var) - var)]
-
-
-@rule("erf")
-def _erf(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    x = call.args[0]
-    return [grad * number(2 / math.sqrt(math.pi), x) * op.exp(-(x * x))]
+@rule(*_OF_ONE)
+def _of_one(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [_OF_ONE[name_of(call)](grad, call.args[0], var)]
 
 
 @rule("nn.relu")
@@ -143,21 +104,13 @@ def _power(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     return [fitted(of_x, dims, x, call), fitted(grad * var * op.log(x), dims, y, call)]
 
 
-@rule("maximum")
-def _maximum(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return _of_one(call, grad, var, op.less, op.greater_equal)
-
-
-@rule("minimum")
-def _minimum(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return _of_one(call, grad, var, op.greater_equal, op.less)
-
-
-def _of_one(call: Call, grad: Any, var: Var, lost: Any, won: Any) -> list[Any]:
+@rule("maximum", "minimum")
+def _extreme(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     """All goes back to the one that was taken."""
     dims, (x, y), zero = dims_of(var, call), call.args, number(0, grad)
-    pairs = ((lost, x), (won, y))
-    return [fitted(op.where(test(x, y), zero, grad), dims, to, call) for test, to in pairs]
+    tests = (op.less, op.greater_equal)
+    pairs = zip(tests if name_of(call) == "maximum" else tests[::-1], call.args, strict=True)
+    return [fitted(op.where(lost(x, y), zero, grad), dims, to, call) for lost, to in pairs]
 
 
 @rule("where")

@@ -88,9 +88,14 @@ def _permute_dims(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     return [op.permute_dims(grad, axes=[order.index(i) for i in range(len(order))])]
 
 
-@rule("reshape")
-def _reshape(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [op.reshape(grad, dims_of(call.args[0], call)), None]
+#: what takes a shape -> what brings the share to that of its operand
+_BACK = {"reshape": "reshape", "broadcast_to": "collapse_sum_to", "collapse_sum_to": "broadcast_to"}
+
+
+@rule(*_BACK)
+def _shaped(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    back = getattr(op, _BACK[name_of(call)])
+    return [back(grad, dims_of(call.args[0], call)), None]
 
 
 @rule("flatten", "squeeze", "nn.batch_flatten")
@@ -102,16 +107,6 @@ def _reshaped(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
 def _expand_dims(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     axis = attrs_of(call).axis  # type: ignore[attr-defined]
     return [op.squeeze(grad, axis=[axis] if isinstance(axis, int) else list(axis))]
-
-
-@rule("broadcast_to")
-def _broadcast_to(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [op.collapse_sum_to(grad, dims_of(call.args[0], call)), None]
-
-
-@rule("collapse_sum_to")
-def _collapse_sum_to(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [op.broadcast_to(grad, dims_of(call.args[0], call)), None]
 
 
 @rule("concat")

@@ -213,22 +213,18 @@ def why_not_affine(tree: Tree, block: s.Block, outer: s.Stmt | None = None) -> s
 
 def reduce_variables(tree: Tree, block: s.Block) -> set[e.Var]:
     """The loop variables that the reduce axes of a block are bound to."""
-    context = regions.bindings(tree, block)
-    found: set[e.Var] = set()
-    for axis in block.iter_vars:
-        if axis.iter_type is not s.IterType.SPATIAL:
-            found |= context.values[axis.var].variables()
-    return found
+    return _variables(tree, block, False)
 
 
 def spatial_variables(tree: Tree, block: s.Block) -> set[e.Var]:
     """The loop variables that the spatial axes of a block are bound to."""
-    context = regions.bindings(tree, block)
-    found: set[e.Var] = set()
-    for axis in block.iter_vars:
-        if axis.iter_type is s.IterType.SPATIAL:
-            found |= context.values[axis.var].variables()
-    return found
+    return _variables(tree, block, True)
+
+
+def _variables(tree: Tree, block: s.Block, spatial: bool) -> set[e.Var]:
+    values = regions.bindings(tree, block).values
+    axes = (a.var for a in block.iter_vars if (a.iter_type is s.IterType.SPATIAL) == spatial)
+    return set().union(*(values[axis].variables() for axis in axes))
 
 
 def why_not_chain(tree: Tree, loops: Sequence[s.For]) -> str | None:
