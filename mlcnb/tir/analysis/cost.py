@@ -6,7 +6,6 @@ dimensions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from math import prod
 from typing import Any, ClassVar
@@ -26,7 +25,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import Boxes
 from mlcnb.tir.analysis.kernels import is_launch, launch_of, numbered
 from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of, statements
-from mlcnb.tir.analysis.wgmma import DEPTH, WGMMA, Product
+from mlcnb.tir.analysis.tensor_cores import operands_of, product_flops
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import StmtFunctor, bodies
@@ -53,15 +52,22 @@ def flops(func: PrimFunc | IRModule) -> Any:
     return plain(_Flops().visit_stmt(func.body, number(1)))
 
 
-def tensor_flops(func: PrimFunc) -> Any:
-    """Those of `flops` that tensor cores do: the products and sums of `ptx_mma` and `ptx_wgmma`."""
-    calls = {id(n): n for n in walk(func.body) if isinstance(n, e.Call) and _mma_flops(n)}
+def tensor_flops(func: PrimFunc) -> dict[str, Any]:
+    """Those of `flops` that tensor cores do: the products and sums of `ptx_mma` and `ptx_wgmma`, by
+    what their operands are ("float16", "tf32", "int8").
+    """
+    calls = [n for n in walk(func.body) if isinstance(n, e.Call) and product_flops(n)]
+    found = dict[str, Any]()
+    for kind in dict.fromkeys(map(operands_of, calls)):
+        own = {id(n) for n in calls if operands_of(n) == kind}
 
-    def without(n: Any) -> Any:
-        return p.const(0) if id(n) in calls else None
+        def without(n: Any, own: set[int] = own) -> Any:
+            return p.const(0) if id(n) in own else None
 
-    rest = func.with_body(rewrite(func.body, without)) if calls else func
-    return plain(Analyzer().simplify(p.as_expr(flops(func)) - p.as_expr(flops(rest))))
+        rest = func.with_body(rewrite(func.body, without))
+        found[kind] = plain(Analyzer().simplify(p.as_expr(flops(func)) - p.as_expr(flops(rest))))
+        func = rest
+    return found
 
 
 def block_flops(func: PrimFunc) -> dict[s.Block, Any]:
@@ -146,7 +152,7 @@ class _Flops(StmtFunctor):
 
     def visit_evaluate_(self, n: s.Evaluate, runs: PrimExpr) -> PrimExpr:
         """A call."""
-        of: Any = _mma_flops if isinstance(n.value, e.Call) else value_flops
+        of: Any = product_flops if isinstance(n.value, e.Call) else value_flops
         return self.repeated(number(of(n.value)), runs)
 
     def visit_attr_stmt_(self, n: s.AttrStmt, runs: PrimExpr) -> PrimExpr:
@@ -220,7 +226,7 @@ class _Flops(StmtFunctor):
 
 
 def _on_tensor_cores(n: s.Stmt) -> bool:
-    return any(isinstance(x, e.Call) and _mma_flops(x) > 0 for x in walk(n))
+    return any(isinstance(x, e.Call) and product_flops(x) > 0 for x in walk(n))
 
 
 def number(x: int) -> PrimExpr:
@@ -258,19 +264,6 @@ def _deciding_flops(x: PrimExpr) -> int:
     if isinstance(x, e.CmpOp) and x.a.dtype.is_integer:
         return 0 if not any(isinstance(n, BufferLoad) for n in walk(x)) else value_flops(x)
     return value_flops(x)
-
-
-def _mma_flops(x: e.Call) -> int:
-    """A thread's share of a warp's product: `m16n8k16` is 2 * 16 * 8 * 16 by 32 threads; of one of
-    a warpgroup, which may be several of 64 x n x 16.
-    """
-    if x.op == WGMMA:
-        made = Product.of(x)
-        return 2 * made.own * DEPTH * made.count
-    if x.op != "tir.ptx_mma":
-        return 0
-    sizes = re.findall(r"\d+", str(getattr(x.args[0], "value", "")))
-    return 2 * prod(map(int, sizes)) // 32
 
 
 def _call_flops(x: e.Call) -> int:
