@@ -24,8 +24,9 @@ from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import Boxes
 from mlcnb.tir.analysis.kernels import is_launch, launch_of, numbered
+from mlcnb.tir.analysis.mma import MMA, flops_of_thread, operands_of
 from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of, statements
-from mlcnb.tir.analysis.tensor_cores import operands_of, product_flops
+from mlcnb.tir.analysis.wgmma import WGMMA, Product
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import StmtFunctor, bodies
@@ -56,10 +57,10 @@ def tensor_flops(func: PrimFunc) -> dict[str, Any]:
     """Those of `flops` that tensor cores do: the products and sums of `ptx_mma` and `ptx_wgmma`, by
     what their operands are ("float16", "tf32", "int8").
     """
-    calls = [n for n in walk(func.body) if isinstance(n, e.Call) and product_flops(n)]
+    calls = [n for n in walk(func.body) if isinstance(n, e.Call) and _mma_flops(n)]
     found = dict[str, Any]()
-    for kind in dict.fromkeys(map(operands_of, calls)):
-        own = {id(n) for n in calls if operands_of(n) == kind}
+    for kind in dict.fromkeys(map(_operands, calls)):
+        own = {id(n) for n in calls if _operands(n) == kind}
 
         def without(n: Any, own: set[int] = own) -> Any:
             return p.const(0) if id(n) in own else None
@@ -152,7 +153,7 @@ class _Flops(StmtFunctor):
 
     def visit_evaluate_(self, n: s.Evaluate, runs: PrimExpr) -> PrimExpr:
         """A call."""
-        of: Any = product_flops if isinstance(n.value, e.Call) else value_flops
+        of: Any = _mma_flops if isinstance(n.value, e.Call) else value_flops
         return self.repeated(number(of(n.value)), runs)
 
     def visit_attr_stmt_(self, n: s.AttrStmt, runs: PrimExpr) -> PrimExpr:
@@ -226,7 +227,7 @@ class _Flops(StmtFunctor):
 
 
 def _on_tensor_cores(n: s.Stmt) -> bool:
-    return any(isinstance(x, e.Call) and product_flops(x) > 0 for x in walk(n))
+    return any(isinstance(x, e.Call) and _mma_flops(x) > 0 for x in walk(n))
 
 
 def number(x: int) -> PrimExpr:
@@ -264,6 +265,18 @@ def _deciding_flops(x: PrimExpr) -> int:
     if isinstance(x, e.CmpOp) and x.a.dtype.is_integer:
         return 0 if not any(isinstance(n, BufferLoad) for n in walk(x)) else value_flops(x)
     return value_flops(x)
+
+
+def _mma_flops(x: e.Call) -> int:
+    """A thread's share of a product on tensor cores; 0 of other calls."""
+    if x.op == WGMMA:
+        return Product.of(x).flops_of_thread
+    return flops_of_thread(x) if x.op == MMA else 0
+
+
+def _operands(x: e.Call) -> str:
+    """What such a product multiplies."""
+    return Product.of(x).dtype if x.op == WGMMA else operands_of(x)
 
 
 def _call_flops(x: e.Call) -> int:
