@@ -7,9 +7,10 @@
 # make screenshots  every view and page at three widths in both themes, and contact sheets, to look at
 # make bench  set up, and time the ten models beside the libraries that are installed
 # make bench-pages  the plots and tables of the documentation, from what `make bench` measured
-# make gpu    on a machine with a CUDA GPU: every test that needs one, and the benchmark beside cuBLAS and
-#             torch, into build/gpu.json; by a Python that has CuPy, llvmlite, onnx and pytest already
-#             (nothing is downloaded then), else by one that it sets up
+# make gpu    on a machine with a CUDA GPU: every test that needs one, the benchmark beside cuBLAS and
+#             torch, into build/gpu.json, and 10,000 random schedule steps; by a Python that has CuPy,
+#             hypothesis, llvmlite, onnx and pytest already (nothing is downloaded then), else by one
+#             that it sets up
 # make fuzz   10,000 random schedule steps, each checked; FUZZ="--steps 50000 --seed 3" for others,
 #             FUZZ="--gpu" for programs for GPUs, on simulated threads
 # make seeds  every test that draws its input, TIMES=20 times, with other draws each time
@@ -96,6 +97,7 @@ gpu: $(STAMP)
 endif
 	$(GPU) -m pytest -m gpu tests/gpu tests/codegen
 	$(GPU) -W ignore -m tests.benchmarks.gpu --json build/gpu.json
+	$(GPU) -m tests.tir.schedule.fuzz --gpu
 
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.tir.schedule.fuzz $(FUZZ)

@@ -63,7 +63,8 @@ class Work:
 
     Attributes:
         blocks, threads: of the grid, and of a block.
-        flops, tensor_flops: operations on CUDA cores, and on tensor cores.
+        flops: operations on CUDA cores.
+        on_tensor_cores: those on tensor cores, by what their operands are (`Gpu.tensor_flops`).
         distinct: bytes of global memory, each counted once.
         sectors: of 32 bytes that its requests touch.
         wavefronts: passes of the load and store units: of shared memory, and one for each request
@@ -75,12 +76,17 @@ class Work:
     blocks: int
     threads: int
     flops: int
-    tensor_flops: int
+    on_tensor_cores: Mapping[str, int]
     distinct: int
     sectors: int
     wavefronts: int
     cycles: float
     occupancy: Occupancy
+
+    @property
+    def tensor_flops(self) -> int:
+        """All of `on_tensor_cores`."""
+        return sum(self.on_tensor_cores.values())
 
 
 @dataclass(frozen=True)
@@ -124,8 +130,9 @@ class Gpu:
     Attributes:
         name, arch: "A100", "sm_80".
         multiprocessors: how many; clock: cycles of each in a second.
-        flops, tensor_flops: of float32 and (float16, sums in float32, dense) in one cycle of one
-            multiprocessor.
+        flops: of float32, in one cycle of one multiprocessor.
+        tensor_flops: the same of its tensor cores, by what their operands are; dense, with sums in
+            float32 or int32.
         dram: bytes a second of its memory; l2: bytes a cycle of the L2 cache; l2_size: bytes.
         warps, blocks, registers, shared: what one multiprocessor holds; shared memory in bytes.
         latency: cycles until "global" and "shared" memory answers, and of "arithmetic".
@@ -137,7 +144,7 @@ class Gpu:
     multiprocessors: int
     clock: float
     flops: int
-    tensor_flops: int
+    tensor_flops: Mapping[str, int]
     dram: float
     l2: int
     l2_size: int
@@ -167,6 +174,20 @@ class Gpu:
         blocks = min(limits.values())
         return Occupancy(blocks, blocks * warps, self.warps, MappingProxyType(limits))
 
+    def tensor_cycles(self, work: Mapping[str, float]) -> float:
+        """Cycles that the tensor cores of one multiprocessor need for so many operations.
+
+        Raises:
+            TargetError: they have no such operands, or their rate is not known.
+        """
+        for kind in work:
+            if kind not in self.tensor_flops:
+                raise TargetError(
+                    f"no rate of the tensor cores of {self.name} for {kind}",
+                    hint=f"there are {', '.join(self.tensor_flops)}",
+                )
+        return sum(count / self.tensor_flops[kind] for kind, count in work.items())
+
     def predict(self, work: Work) -> PredictedTime:
         """The least time of a kernel, term by term: no cache but for what is counted once.
 
@@ -188,7 +209,7 @@ class Gpu:
             Term("FLOPs", work.flops / (cycles * self.flops), f"{work.flops:,} operations"),
         ]
         if work.tensor_flops:
-            seconds = work.tensor_flops / (cycles * self.tensor_flops)
+            seconds = self.tensor_cycles(work.on_tensor_cores) / cycles
             terms.append(Term("tensor cores", seconds, f"{work.tensor_flops:,} operations"))
         waits = waves * work.cycles / self.clock
         told = f"{waves:,} {'wave' if waves == 1 else 'waves'} of {work.cycles:,.0f} cycles"
@@ -199,19 +220,27 @@ def _latency(memory: int, shared: int) -> Mapping[str, int]:
     return MappingProxyType({"global": memory, "shared": shared, "arithmetic": 4, "barrier": 20})
 
 
+def _tensor(tf32: int, halves: int, int8: int, fp8: int = 0) -> Mapping[str, int]:
+    """Rates of tensor cores; of float16 and bfloat16 they are the same, fp8: of its two forms."""
+    found = {"tf32": tf32, "float16": halves, "bfloat16": halves, "int8": int8}
+    if fp8:
+        found |= {"float8_e4m3fn": fp8, "float8_e5m2": fp8}
+    return MappingProxyType(found)
+
+
 #: GPUs that predictions are made for
 GPUS = {
     gpu.name: gpu
     for gpu in (
-        Gpu("A100", "sm_80", 108, 1.41e9, 128, 2048, 2039e9, 5120, 40 << 20, 64, 32, 164 << 10,
-            latency=_latency(466, 29),
+        Gpu("A100", "sm_80", 108, 1.41e9, 128, _tensor(1024, 2048, 4096), 2039e9, 5120,
+            40 << 20, 64, 32, 164 << 10, latency=_latency(466, 29),
             sources=("NVIDIA A100 Tensor Core GPU Architecture (SXM4, 80 GB)", _GUIDE, _LATENCIES)),
-        Gpu("H100", "sm_90a", 132, 1.83e9, 256, 4096, 3352e9, 5120, 50 << 20, 64, 32, 228 << 10,
-            latency=_latency(479, 29),
+        Gpu("H100", "sm_90a", 132, 1.83e9, 256, _tensor(2048, 4096, 8192, 8192), 3352e9, 5120,
+            50 << 20, 64, 32, 228 << 10, latency=_latency(479, 29),
             sources=("NVIDIA H100 Tensor Core GPU Architecture (SXM5), at the clock of its tensor "
                      "figures; L2 as the A100's", _GUIDE, _LATENCIES)),
-        Gpu("RTX 5090", "sm_120", 170, 2.407e9, 256, 512, 1792e9, 10_880, 96 << 20, 48, 24,
-            100 << 10, latency=_latency(541, 30),
+        Gpu("RTX 5090", "sm_120", 170, 2.407e9, 256, _tensor(256, 512, 2048, 1024), 1792e9,
+            10_880, 96 << 20, 48, 24, 100 << 10, latency=_latency(541, 30),
             sources=("NVIDIA RTX Blackwell GPU Architecture; L2 at 64 bytes a cycle and "
                      "multiprocessor, an upper bound; latencies of the RTX 4090", _GUIDE,
                      _LATENCIES)),

@@ -139,6 +139,7 @@ class GpuKernel:
                 "limits": dict(self.occupancy.limits),
             },
             "flops": self.work.flops, "tensor_flops": self.work.tensor_flops,
+            "on_tensor_cores": dict(self.work.on_tensor_cores),
             "bytes": self.work.distinct,
             "predicted": {
                 "seconds": self.predicted.seconds, "limit": self.predicted.limit,
@@ -260,14 +261,16 @@ def _kernel(
     occupancy = device.occupancy(kernel.threads, registers, shared)
     memory = WarpRun(kernel, kernel.at(0), 0)
     scale = memory.totals.of / max(1, memory.totals.blocks)
-    on_tensors, operations = tensor_flops(own), flops(own)
+    of_tensors, operations = tensor_flops(own), flops(own)
+    on_tensors = {kind: _number(count) for kind, count in of_tensors.items()}
     touched = sum(bytes_touched(_in_loops(own)).values())
-    told = {"operations": operations, "operations on tensor cores": on_tensors, "bytes": touched}
+    told = [("operations", operations), ("bytes", touched)]
+    told[1:1] = [("operations on tensor cores", count) for count in of_tensors.values()]
     work = Work(
         blocks=kernel.blocks,
         threads=kernel.threads,
-        flops=_number(operations) - _number(on_tensors),
-        tensor_flops=_number(on_tensors),
+        flops=_number(operations) - sum(on_tensors.values()),
+        on_tensor_cores=on_tensors,
         distinct=_number(touched),
         sectors=round(memory.globals.taken * scale),
         wavefronts=round((memory.shared.taken + memory.globals.requests) * scale),
@@ -276,7 +279,7 @@ def _kernel(
     )
     return GpuKernel(
         memory, tuple(lanes_of(kernel)), shared, resources, silent, occupancy, work,
-        device.predict(work), tuple(what for what, n in told.items() if as_int(n) is None),
+        device.predict(work), tuple(dict.fromkeys(what for what, n in told if as_int(n) is None)),
     )  # fmt: skip
 
 

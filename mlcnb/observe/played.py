@@ -75,14 +75,13 @@ class Rates:
 
     Attributes:
         nbytes: through L2 in a cycle; latency: cycles until a copy arrives; barrier: of one.
-        flops, tensor_flops: in a cycle; blocks: that share the multiprocessor.
+        flops: in a cycle; blocks: that share the multiprocessor.
     """
 
     nbytes: float
     latency: int
     barrier: int
     flops: float
-    tensor_flops: float
     blocks: int
 
     @staticmethod
@@ -93,7 +92,7 @@ class Rates:
         through_l2 = min(device.l2 / min(device.multiprocessors, kernel.blocks), 64)
         return Rates(
             through_l2 / blocks, device.latency["global"], device.latency["barrier"],
-            device.flops / blocks, device.tensor_flops / blocks, blocks,
+            device.flops / blocks, blocks,
         )  # fmt: skip
 
 
@@ -297,14 +296,13 @@ class Played(StmtFunctor):
             for axis in reversed(self.axes.values()):
                 body = s.AttrStmt(axis, "thread_extent", axis.dom.extent, body)
             own = self.own.with_body(body)
-            on_tensors = (as_int(tensor_flops(own)) or 0) / self.kernel.blocks
-            rest = (as_int(flops(own)) or 0) / self.kernel.blocks - on_tensors
+            on_tensors = {kind: as_int(count) or 0 for kind, count in tensor_flops(own).items()}
+            rest = (as_int(flops(own)) or 0) - sum(on_tensors.values())
             lengths = {x: as_int(x.extent) or 1 for x in walk(n) if isinstance(x, s.For)}
-            rest, on_tensors = (x * key[1] / len(self.mask) for x in (rest, on_tensors))
-            terms = (
-                rest / self.rates.flops, on_tensors / self.rates.tensor_flops,
-                waiting(n, self.device.latency, lengths),
-            )  # fmt: skip
+            share = key[1] / (len(self.mask) * self.kernel.blocks)
+            busy = share * self.rates.blocks * self.device.tensor_cycles(on_tensors)
+            waits = waiting(n, self.device.latency, lengths)
+            terms = share * rest / self.rates.flops, busy, waits
             self.known[key] = n, max(terms)
         return self.known[key][1]
 

@@ -131,8 +131,8 @@ def _facts(k: GpuKernel) -> list[tuple[str, str]]:
     at_most = "" if k.registers is not None else "at most "
     told = f"{at_most}{o.warps} of {o.of} warps ({percent(o.share)}), {plural(o.blocks, 'block')}"
     work = f"{k.work.flops:,} operations"
-    if k.work.tensor_flops:
-        work += f", {k.work.tensor_flops:,} on tensor cores"
+    for kind, count in k.work.on_tensor_cores.items():
+        work += f", {count:,} on tensor cores ({kind})"
     return [
         ("occupancy", f"{told}, by {o.by}"),
         ("a block has", f"{registers}{f', {spills} bytes of spills' if spills else ''}, {shared}"),

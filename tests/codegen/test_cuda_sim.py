@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -281,6 +282,26 @@ def test_kernel_shows_what_stands_for_its_threads():
     assert "T.parallel(6)" in text and "launch_thread" not in text and "shuffle" not in text
     assert "__shfl_down_sync" in kernel.source
     assert kernel.facts.hottest.total.instructions
+
+
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_loops_for_threads_go_on_until_their_end_is_reached(size):
+    """`icmp ne`, which LLVM understands in half of the time; what has no round is not begun."""
+
+    @T.prim_func
+    def func(a: T.handle, B: T.Buffer((32,), "int32")):
+        n = T.int64()
+        A = T.match_buffer(a, (n,), "int32")
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            for i in T.serial(n):
+                B[tx] = B[tx] + A[i]
+
+    ex = simulated(func)
+    ends = re.findall(r"icmp (\w+) i64 %next", ex.kernels[0].llvm_ir)
+    assert ends == ["ne", "ne"]
+    out = np.arange(32, dtype="int32")
+    ex(np.full(size, 3, "int32"), out)
+    np.testing.assert_array_equal(out, np.arange(32) + 3 * size)
 
 
 def test_a_reduction_over_threads_waits_for_another_one():

@@ -30,6 +30,13 @@ CUDA = Target("cuda")
 RNG = np.random.default_rng(0)
 
 
+def capability() -> int:
+    """What the GPU can do, as a number: 90, 120 (as text the second would come first)."""
+    import cupy
+
+    return int(cupy.cuda.Device().compute_capability)
+
+
 def agrees(made: Program, rtol: float = 1e-4) -> None:
     args = made.arguments()
     mlc.compile(made.schedule, target=CUDA)(*args)
@@ -129,9 +136,7 @@ def test_products_of_bytes_on_tensor_cores(sizes, turned):
 @pytest.mark.parametrize("loads", ["cp.async", "tma"])
 def test_products_by_warpgroups(loads, kind, sizes, a_along_k, b_along_k):
     """The instruction itself, and descriptors of tiles along k and along the side."""
-    import cupy
-
-    if cupy.cuda.Device().compute_capability != "90":
+    if capability() != 90:
         pytest.skip("wgmma is an instruction of sm_90a alone")
     func, args, expected = by_warpgroups(kind, *sizes, a_along_k, b_along_k)
     target = Target("cuda -arch=sm_90a")
@@ -145,9 +150,7 @@ def test_products_by_warpgroups(loads, kind, sizes, a_along_k, b_along_k):
 
 @pytest.mark.parametrize("case", DESCRIPTORS)
 def test_descriptors_of_every_shuffle(case):
-    import cupy
-
-    if cupy.cuda.Device().compute_capability != "90":
+    if capability() != 90:
         pytest.skip("wgmma is an instruction of sm_90a alone")
     func, given, expected = of_descriptors(*case)
     out = np.full(expected.shape, np.nan, "float32")
@@ -157,9 +160,7 @@ def test_descriptors_of_every_shuffle(case):
 
 @pytest.mark.parametrize("case", BOXES)
 def test_boxes_of_every_shuffle(case):
-    import cupy
-
-    if cupy.cuda.Device().compute_capability < "90":
+    if capability() < 90:
         pytest.skip("cp.async.bulk is an instruction since sm_90")
     func, given, expected = of_boxes(*case)
     out = np.full_like(expected, 1)
@@ -168,9 +169,7 @@ def test_boxes_of_every_shuffle(case):
 
 
 def test_places_that_barriers_give_back():
-    import cupy
-
-    if cupy.cuda.Device().compute_capability < "90":
+    if capability() < 90:
         pytest.skip("mbarriers of bytes are there since sm_90")
     given, out = np.arange(128, dtype="float32"), np.zeros((8, 64), "float32")
     mlc.compile(ring(), target="cuda")(given, out)

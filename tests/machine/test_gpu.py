@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mlcnb.core.errors import TargetError
@@ -46,13 +48,56 @@ def test_peaks_are_those_of_the_data_sheets(name, teraflops, tensor):
     g = gpu(name)
     rate = g.multiprocessors * g.clock / 1e12
     assert rate * g.flops == pytest.approx(teraflops, rel=0.005)
-    assert rate * g.tensor_flops == pytest.approx(tensor, rel=0.005)
+    assert rate * g.tensor_flops["float16"] == pytest.approx(tensor, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("name", "tf32", "halves", "int8", "fp8"),
+    [
+        ("A100", 156, 312, 624, None),
+        ("H100", 494.7, 989.4, 1978.9, 1978.9),
+        ("RTX 5090", 104.8, 209.5, 838, 419),
+    ],
+)
+def test_tensor_cores_have_the_rates_of_the_data_sheets(name, tf32, halves, int8, fp8):
+    """Trillions a second, dense, with sums in float32 or int32: the tables of peaks that stand in
+    NVIDIA's papers on the architectures of the A100, of the H100, and RTX Blackwell.
+    """
+    g = gpu(name)
+    found = {
+        kind: g.multiprocessors * g.clock * rate / 1e12 for kind, rate in g.tensor_flops.items()
+    }
+    told = {"tf32": tf32, "float16": halves, "bfloat16": halves, "int8": int8}
+    if fp8 is not None:
+        told |= {"float8_e4m3fn": fp8, "float8_e5m2": fp8}
+    assert found == pytest.approx(told, rel=0.005)
+
+
+@pytest.mark.parametrize("kind", ["tf32", "float16", "bfloat16", "int8"])
+def test_each_kind_of_operand_takes_its_own_time(kind):
+    a100 = gpu("A100")
+    done = replace(work(), on_tensor_cores={kind: 10**9})
+    (term,) = (x for x in a100.predict(done).terms if x.name == "tensor cores")
+    assert term.seconds == pytest.approx(1e9 / (108 * 1.41e9 * a100.tensor_flops[kind]))
+
+
+def test_kinds_of_operands_take_turns():
+    a100, kinds = gpu("A100"), {"tf32": 3072, "int8": 8192}
+    assert a100.tensor_cycles(kinds) == 3 + 2
+
+
+def test_operands_that_tensor_cores_do_not_have_are_refused():
+    with pytest.raises(TargetError) as error:
+        gpu("A100").predict(replace(work(), on_tensor_cores={"float8_e5m2": 1}))
+    assert str(error.value).startswith(
+        "no rate of the tensor cores of A100 for float8_e5m2"
+    ) and "there are tf32, float16, bfloat16, int8" in str(error.value)
 
 
 def work(blocks=216, cycles=1000.0):
     """Round figures; two blocks fit on a multiprocessor of an A100."""
     occupancy = gpu("A100").occupancy(1024, 32, 0)
-    return Work(blocks, 1024, 10**9, 0, 2039 * 10**6, 10**6, 108 * 1410, cycles, occupancy)
+    return Work(blocks, 1024, 10**9, {}, 2039 * 10**6, 10**6, 108 * 1410, cycles, occupancy)
 
 
 def test_terms():

@@ -29,6 +29,8 @@ from mlcnb.tir.buffer import BufferLoad, decl_buffer
 from mlcnb.tir.transform.lower import lower
 from tests.codegen.gpu_programs import matmul_naive, matmul_tiled
 from tests.dlight.test_flash_attention import declared
+from tests.dlight.test_gpu_rules import byte_product, halves
+from tests.dlight.test_tf32 import product as of_tf32
 from tests.observe.warps.programs import transposed
 
 GUARDED = """
@@ -125,6 +127,23 @@ def test_loops_as_long_as_their_block_says(length):
     lowered = lower(func, steps=True)["UnrollLoop"].before
     assert kernel.work.flops == operations_by_interpreter(lowered, *args)
     assert kernel.uncounted == ()
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "int8", "tf32"])
+def test_tensor_cores_take_the_time_of_their_operands(kind):
+    """256 x 256 x 256 by each: bytes in half, tf32 in twice the time of halves."""
+    size, rule = (256, 256, 256), dl.gpu.Matmul(tf32=kind == "tf32")
+    if kind == "int8":
+        func = byte_product(0, *size, False, True)[0]
+    else:
+        func = (of_tf32(0, *size, False, True) if kind == "tf32" else halves(kind, 0, *size))[0]
+    (kernel,) = gpu_report(rule.apply(func, Target("cuda"))).kernels
+    assert kernel.work.on_tensor_cores == {kind: 2 * 256**3}
+    assert kernel.to_data()["on_tensor_cores"] == {kind: 2 * 256**3}
+    (term,) = (x for x in kernel.predicted.terms if x.name == "tensor cores")
+    of_a100 = {"float16": 2048, "bfloat16": 2048, "int8": 4096, "tf32": 1024}[kind]
+    busiest = -(-kernel.work.blocks // 108) * 2 * 256**3 / kernel.work.blocks
+    assert term.seconds == pytest.approx(busiest / of_a100 / 1.41e9)
 
 
 def test_causal_attention_counts_the_tiles_that_it_multiplies():

@@ -107,7 +107,7 @@ def test_what_limits_follows_from_the_machine():
     fast = replace(a100, l2=10**9, latency={**a100.latency, "global": 1})
     assert only(sch, fast).limit == "products"
     free = {**a100.latency, "shared": 0, "global": 1}
-    quick = replace(a100, flops=10**9, tensor_flops=10**9, l2=108, latency=free)
+    quick = replace(a100, flops=10**9, tensor_flops={"float16": 10**9}, l2=108, latency=free)
     assert only(sch, quick).limit == "copies"
     assert "through the block's part of L2" in only(sch, quick).why
     far = replace(a100, latency={**a100.latency, "global": 5000})

@@ -46,7 +46,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.kernels import SHARED_SCOPES, Launch, is_launch, launch_of
+from mlcnb.tir.analysis.kernels import AS_LOOPS, SHARED_SCOPES, Launch, is_launch, launch_of
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.analysis.mma import WARP
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
@@ -70,7 +70,8 @@ def threads_to_loops(func: PrimFunc) -> PrimFunc:
             refuse_between_kernels(n, func, LASTING)
         return map_children(n, visit) if isinstance(n, s.Stmt) else n
 
-    return simplify_stmt(renew_defs(func.with_body(visit(lanes_to_loops(func.body)))))
+    made = simplify_stmt(renew_defs(func.with_body(visit(lanes_to_loops(func.body)))))
+    return made.with_attr(AS_LOOPS, True)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ that there are blocks for all multiprocessors.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 from mlcnb.dlight.gpu.axes import (
@@ -235,7 +236,13 @@ def _ahead(sch: Schedule, block: Any, steps: int) -> None:
 
 def _over(sch: Schedule, block: Any, indices: Callable[..., Any]) -> IndexMap:
     """An index map for what a block writes."""
-    return IndexMap.from_func(indices, ndim=len(sch.get(block).writes[0].region))
+    return _map_of(indices, len(sch.get(block).writes[0].region))
+
+
+@cache
+def _map_of(indices: Callable[..., Any], ndim: int) -> IndexMap:
+    """The same map for each program, so that its inverse is found once."""
+    return IndexMap.from_func(indices, ndim=ndim)
 
 
 def _parts(x: Any) -> list[Any]:

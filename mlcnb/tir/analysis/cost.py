@@ -6,7 +6,6 @@ dimensions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from math import prod
 from typing import Any, ClassVar
@@ -25,8 +24,9 @@ from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import Boxes
 from mlcnb.tir.analysis.kernels import is_launch, launch_of, numbered
+from mlcnb.tir.analysis.mma import MMA, flops_of_thread, operands_of
 from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of, statements
-from mlcnb.tir.analysis.wgmma import DEPTH, WGMMA, Product
+from mlcnb.tir.analysis.wgmma import WGMMA, Product
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import StmtFunctor, bodies
@@ -53,15 +53,22 @@ def flops(func: PrimFunc | IRModule) -> Any:
     return plain(_Flops().visit_stmt(func.body, number(1)))
 
 
-def tensor_flops(func: PrimFunc) -> Any:
-    """Those of `flops` that tensor cores do: the products and sums of `ptx_mma` and `ptx_wgmma`."""
-    calls = {id(n): n for n in walk(func.body) if isinstance(n, e.Call) and _mma_flops(n)}
+def tensor_flops(func: PrimFunc) -> dict[str, Any]:
+    """Those of `flops` that tensor cores do: the products and sums of `ptx_mma` and `ptx_wgmma`, by
+    what their operands are ("float16", "tf32", "int8").
+    """
+    calls = [n for n in walk(func.body) if isinstance(n, e.Call) and _mma_flops(n)]
+    found = dict[str, Any]()
+    for kind in dict.fromkeys(map(_operands, calls)):
+        own = {id(n) for n in calls if _operands(n) == kind}
 
-    def without(n: Any) -> Any:
-        return p.const(0) if id(n) in calls else None
+        def without(n: Any, own: set[int] = own) -> Any:
+            return p.const(0) if id(n) in own else None
 
-    rest = func.with_body(rewrite(func.body, without)) if calls else func
-    return plain(Analyzer().simplify(p.as_expr(flops(func)) - p.as_expr(flops(rest))))
+        rest = func.with_body(rewrite(func.body, without))
+        found[kind] = plain(Analyzer().simplify(p.as_expr(flops(func)) - p.as_expr(flops(rest))))
+        func = rest
+    return found
 
 
 def block_flops(func: PrimFunc) -> dict[s.Block, Any]:
@@ -261,16 +268,15 @@ def _deciding_flops(x: PrimExpr) -> int:
 
 
 def _mma_flops(x: e.Call) -> int:
-    """A thread's share of a warp's product: `m16n8k16` is 2 * 16 * 8 * 16 by 32 threads; of one of
-    a warpgroup, which may be several of 64 x n x 16.
-    """
+    """A thread's share of a product on tensor cores; 0 of other calls."""
     if x.op == WGMMA:
-        made = Product.of(x)
-        return 2 * made.own * DEPTH * made.count
-    if x.op != "tir.ptx_mma":
-        return 0
-    sizes = re.findall(r"\d+", str(getattr(x.args[0], "value", "")))
-    return 2 * prod(map(int, sizes)) // 32
+        return Product.of(x).flops_of_thread
+    return flops_of_thread(x) if x.op == MMA else 0
+
+
+def _operands(x: e.Call) -> str:
+    """What such a product multiplies."""
+    return Product.of(x).dtype if x.op == WGMMA else operands_of(x)
 
 
 def _call_flops(x: e.Call) -> int:

@@ -34,6 +34,8 @@ THREAD_AXES = (*BLOCK_AXES, *IN_BLOCK_AXES)
 VIRTUAL_AXES = ("vthread", "vthread.x", "vthread.y", "vthread.z")
 #: the axis of the lanes of a warp
 LANES = "threadIdx.x"
+#: attribute of a function whose loops stand for the threads of a GPU: many, each of a known length
+AS_LOOPS = "tir.threads_as_loops"
 #: memory that the threads of a block share
 SHARED_SCOPES = ("shared", "shared.dyn")
 #: attribute of a function whose barriers are not placed yet: they stand wherever they are needed

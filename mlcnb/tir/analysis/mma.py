@@ -23,7 +23,9 @@ What it turns on the way are pairs of bytes, so only elements of two bytes can b
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 from mlcnb.core.errors import UnsupportedOpError
@@ -199,6 +201,19 @@ def neighbours(call: e.Call) -> int:
             + ", or load it element by element" * (nbytes == 4),
         )
     return REGISTER // nbytes
+
+
+def flops_of_thread(call: e.Call) -> int:
+    """A thread's share of a warp's product: `m16n8k16` is 2 * 16 * 8 * 16 by 32 threads."""
+    sizes = re.findall(r"\d+", str(getattr(call.args[0], "value", "")))
+    return 2 * prod(map(int, sizes)) // WARP
+
+
+def operands_of(call: e.Call) -> str:
+    """What a product multiplies: a dtype, or "tf32", as float32 is taken."""
+    word = str(getattr(call.args[3], "value", ""))
+    kinds = {form.given.word: form.given.dtype for form in FORMS.values() if not form.is_rounded}
+    return kinds.get(word, word)
 
 
 def own_of(call: e.Call) -> tuple[tuple[int, int, int], ...]:

@@ -130,6 +130,11 @@ class Product:
         """Sums of a thread."""
         return self.columns // 2
 
+    @property
+    def flops_of_thread(self) -> int:
+        """A thread's share of all of them: each adds `DEPTH` products to each of its sums."""
+        return 2 * self.own * DEPTH * self.count
+
     @staticmethod
     def of(call: e.Call) -> Product:
         """Read a call.

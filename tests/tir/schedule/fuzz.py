@@ -19,13 +19,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from mlcnb.core.errors import ExecutionError, MLCError, ScheduleError
+from mlcnb.core.errors import ExecutionError, MLCError, ScheduleError, UnsupportedOpError
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import assert_structural_equal, structural_hash
@@ -45,7 +46,7 @@ from tests.tir.schedule.refusals import Refusals, forced, is_harmless, reason
 LONGEST = 8
 #: programs with more iterations are left alone
 LARGEST = 6000
-#: the share of programs for GPUs that are compiled for the simulated GPU, in place of interpreted
+#: the share of programs for GPUs that are compiled (`gpu_steps.TARGET`), in place of interpreted
 COMPILED = 0.1
 #: steps that may change the order in which a reduction adds up
 ORDER = frozenset(
@@ -241,7 +242,8 @@ def _same_on_threads(sch: Schedule, dice: random.Random, counts: Counts) -> None
     counts.ran += not why
     if why:
         counts.left[reason(why, scheduled(sch))] += 1
-        _same(sch, exact=False)
+        with suppress(UnsupportedOpError):  # a warp does it, and no thread is bound yet
+            _same(sch, exact=False)
 
 
 def _replayed(program: PrimFunc, sch: Schedule, check: str) -> None:

@@ -3,7 +3,7 @@
 A schedule as courses teach it (bind, shared memory that all threads fetch together, reductions
 across threads, asynchronous pipelines, tensor cores) is begun, left at a step that is drawn, and
 goes on with random ones. What is accepted runs on simulated threads, in an order that is drawn,
-where races and what lies out of bounds show; some of it compiled (`target="cuda-sim"`).
+where races and what lies out of bounds show; some of it compiled, on a GPU if there is one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ PIPELINES = {
 TENSORIZED = (
     "mma_f16f16f32", "mma_fill_16x16_f32", "mma_ldmatrix_f16_a_dyn", "mma_ldmatrix_f16_b_dyn",
 )  # fmt: skip
-SIM = Target("cuda-sim")
+#: what compiled programs run on: the GPU that is there, else a simulated one
+TARGET = Target("cuda" if mlc.cuda(0).exist else "cuda-sim")
 #: what the simulation says of memory of threads that no kernel holds yet: no step is at fault
 UNFINISHED = "is allocated outside of the kernel that uses it"
 
@@ -54,7 +55,7 @@ UNFINISHED = "is allocated outside of the kernel that uses it"
 def on_tensor_cores() -> Program:
     """A product of halves, as the default rule makes it."""
     func, args, expected = halves("float16", 0, 16, 32, 32)
-    sch = dl.gpu.Matmul().apply(func, SIM)
+    sch = dl.gpu.Matmul().apply(func, TARGET)
     assert sch is not None
     return Program(func, sch, tuple(args), expected)
 
@@ -188,7 +189,8 @@ def _leaves(n: Node, axes: frozenset[str]) -> Iterator[tuple[s.Block, frozenset[
 
 
 def on_threads(start: PrimFunc, func: PrimFunc, order: int, compiled: bool) -> str:
-    """Run a program on simulated threads and compare; why it could not run there, or "".
+    """Run a program on threads and compare: interpreted, or `compiled` for `TARGET`; why it could
+    not run there, or "".
 
     Raises:
         AssertionError: other numbers.
@@ -199,7 +201,7 @@ def on_threads(start: PrimFunc, func: PrimFunc, order: int, compiled: bool) -> s
     before, args = numbers(start), [x.copy() for x in numbers(start, run=False)]
     try:
         if compiled:
-            mlc.compile(func, target=SIM)(*args)
+            mlc.compile(func, target=TARGET)(*args)
         else:
             run_prim_func(func, args, simulate=True, order=order)
     except (UnsupportedOpError, PassError, CodegenError) as error:

@@ -16,6 +16,7 @@ from mlcnb.codegen.llvm.emit.builder import Function, Module
 from mlcnb.core.errors import CodegenError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
+from mlcnb.tir.analysis.kernels import AS_LOOPS
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.analysis.safety import CHECKED
 from mlcnb.tir.analysis.wrapping import Ranges
@@ -73,10 +74,11 @@ class Emitter:
         self.never_wraps = CHECKED not in func.attrs
         self.nonnegative: set[e.Var] = set()
         self.divides_by_sizes = False
+        #: how a loop of the program goes on: at "ne" LLVM need not find out where the last round is
+        self.goes_on = "ne" if AS_LOOPS in func.attrs else "slt"
         #: the ends of what is computed
         self.ranges = Ranges(func)
-        self.in_parallel = False
-        self.in_loop = False
+        self.in_parallel = self.in_loop = False
         #: the variable of the innermost loop that is emitted
         self.innermost: e.Var | None = None
         self.workspace_bytes = 0

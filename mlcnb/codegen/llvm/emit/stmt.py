@@ -143,7 +143,7 @@ def count_loop(
         body()
     hint = unroll_hint(em, f.lines[place:], loop)
     f.do(f"{following} = add nsw i64 {counter}, 1")
-    again = f.emit(f"icmp slt i64 {following}, {stop}")
+    again = f.emit(f"icmp {'slt' if loop is None else em.goes_on} i64 {following}, {stop}")
     edges = f"[ {start}, %{before} ], [ {following}, %{f.block} ]"
     f.lines[place] = f.line(f"{counter} = phi i64 {edges}")
     f.do(f"br i1 {again}, label %{head}, label %{done}{hint}")

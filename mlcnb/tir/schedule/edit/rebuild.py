@@ -184,6 +184,8 @@ class BufferSwap(Rebuilder):
 
     def expr(self, x: e.PrimExpr) -> e.PrimExpr:
         """Loads and pointers anywhere in an expression."""
+        if not x.walked_fields:  # a number or a variable, as most indices are
+            return self._swap(x) or x  # type: ignore[return-value]
         return rewrite_values(x, self._swap)
 
     def _swap(self, n: Node) -> Node | None:

@@ -4,11 +4,16 @@
         with T.block("B"): v = i_0 * 4 + i_1; B[v + 1]       B[i_0 * 4 + 1 : i_0 * 4 + 5]
 
 Of what a block writes a box is exact only where the block surely stores all that it says.
+
+Most steps leave most blocks where they are, in the same loops: what was found out about such a one
+in the tree before (its axes, its boxes) holds in the next tree, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.reading import Context, of
@@ -17,9 +22,31 @@ from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.legality.boxes import Box, box_over, constant_bounds
+from mlcnb.tir.schedule.legality.boxes import Box, Side, box_over, constant_bounds
 from mlcnb.tir.schedule.legality.stored import stores_all
 from mlcnb.tir.schedule.record.tree import Tree
+
+#: what holds of a block, by where it stands (`_place`): its axes; its regions over loops
+_bound: WeakKeyDictionary[s.Block, dict[Any, Context]] = WeakKeyDictionary()
+_boxes: WeakKeyDictionary[s.Block, dict[Any, Box]] = WeakKeyDictionary()
+
+
+def _place(tree: Tree, block: s.Block) -> Any:
+    """All that a block's axes and what it touches depend on beside itself: what its axes are bound
+    to, on what condition it runs, and the loops and blocks around it.
+    """
+    found = tree.facts.get((_place, block))
+    if found is None:
+        realize = tree.realize(block)
+        around: list[Any] = []
+        for up in tree.ancestors(realize):
+            if isinstance(up, s.For):
+                around += (up.loop_var, up.min, up.extent)
+            elif isinstance(up, s.Block):
+                around.append(up.iter_vars)
+        found = realize.iter_values, realize.predicate, tuple(around)
+        tree.facts[_place, block] = found
+    return found
 
 
 def known_bounds(tree: Tree, n: s.Stmt) -> dict[e.Var, Bounds]:
@@ -61,7 +88,10 @@ def bindings(tree: Tree, block: s.Block) -> Context:
     """The axes of a block as sums of the loop variables around it, and the bounds of those."""
     found = tree.facts.get((bindings, block))
     if found is None:
-        found = tree.facts[bindings, block] = _bindings(tree, block)
+        known, place = _bound.setdefault(block, {}), _place(tree, block)
+        if place not in known:
+            known[place] = _bindings(tree, block)
+        found = tree.facts[bindings, block] = known[place]
     return Context({**found.bounds}, {**found.values})
 
 
@@ -98,8 +128,26 @@ def box_of(
     also: loops further out that are run over too. predicate: the conditions that count; all that
     the block stands under, if it is not given.
     """
-    context = context or bindings(tree, block)
     loops = [*also, *loops_below(tree, block, below)]
+    if context is not None:
+        return _box_of(tree, block, region, loops, context, predicate)
+    known = _boxes.setdefault(block, {})
+    ranges = tuple(x for loop in loops for x in (loop.loop_var, loop.min, loop.extent))
+    key = region, _place(tree, block), ranges, predicate
+    if key not in known:
+        known[key] = _box_of(tree, block, region, loops, bindings(tree, block), predicate)
+    found = known[key]
+    return Box(found.buffer, [Side([*x.lows], [*x.highs]) for x in found.sides], found.exact)
+
+
+def _box_of(
+    tree: Tree,
+    block: s.Block,
+    region: BufferRegion,
+    loops: Sequence[s.For],
+    context: Context,
+    predicate: e.PrimExpr | None,
+) -> Box:
     if predicate is None:
         predicate = tree.realize(block).predicate
     box = box_over(region, loops, predicate, context)
