@@ -218,7 +218,7 @@ def reduce_variables(tree: Tree, block: s.Block) -> set[e.Var]:
     for axis in block.iter_vars:
         if axis.iter_type is not s.IterType.SPATIAL:
             found |= context.values[axis.var].variables()
-    return found
+    return found & context.bounds.keys()
 
 
 def spatial_variables(tree: Tree, block: s.Block) -> set[e.Var]:
@@ -228,7 +228,7 @@ def spatial_variables(tree: Tree, block: s.Block) -> set[e.Var]:
     for axis in block.iter_vars:
         if axis.iter_type is s.IterType.SPATIAL:
             found |= context.values[axis.var].variables()
-    return found
+    return found & context.bounds.keys()
 
 
 def why_not_chain(tree: Tree, loops: Sequence[s.For]) -> str | None:
