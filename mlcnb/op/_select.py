@@ -48,8 +48,8 @@ def passing(
 ) -> Stmt:
     """act(k) for each k that passes `test`, in order: few do, so whole runs are looked at first.
 
-    found: a scratch buffer of one integer; is_tested: `act` is nothing where `test` fails, and costs
-    less than a jump that nobody foresees.
+    found: a scratch buffer of one integer; is_tested: `act` itself is nothing where `test` fails,
+    and costs less than a jump that nobody foresees.
     """
 
     def one(k: Any) -> Stmt:

@@ -18,6 +18,7 @@ from mlcnb.op._dims import tell_dims, tidy
 from mlcnb.op._spell import affordable, call, places_of, shape_of
 from mlcnb.op.image import _interpolate as ip
 from mlcnb.op.image.resize import Resize2d
+from mlcnb.op.image.resize_integers import integers
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import make_call
@@ -93,11 +94,14 @@ def _resize(
         n.refuse(f"{len(out)} sizes for the axes {tuple(axes)} of {tell_dims(dims)}")
     if any(as_int(size) is not None and as_int(size) < 1 for size in out):  # type: ignore[operator]
         n.refuse(f"a result of {tell_dims(out)} has no elements")
-    if method != "nearest_neighbor" and not dtype(n.dtype(x)).is_float:
-        n.refuse(f"{method} interpolation of {n.dtype(x)}", hint="cast to float32 before")
     changed = [i for i, a in enumerate(axes) if not _equal(dims[a], out[i], scales[i], region)]
+    is_float = method == "nearest_neighbor" or dtype(n.dtype(x)).is_float
+    if not is_float and (method != "linear" or n.attr("antialias", 0)):
+        n.refuse(f"{method} interpolation of {n.dtype(x)}", hint="cast to float32 before")
     if not changed:
         return x
+    if not is_float:
+        return integers(n, x, {axes[i]: (out[i], scales[i]) for i in changed}, mode)
     open_sizes = any(as_int(dims[axes[i]]) is None for i in changed)
     image = _image(dims, {axes[i] for i in changed})
     simple = (
