@@ -28,7 +28,7 @@ from mlcnb.relax.struct_info import ShapeStructInfo, TupleStructInfo
 from mlcnb.runtime.graph_call import KEPT, GraphPlans
 from mlcnb.runtime.open_steps import Step, prepared, steps_of
 from mlcnb.runtime.shapes import Dims
-from mlcnb.runtime.whole import Scope, is_known_tensor, is_whole_binding
+from mlcnb.runtime.whole import Scope, is_known_tensor, is_put, is_whole_binding
 
 if TYPE_CHECKING:
     from mlcnb.runtime.frame import Frame
@@ -72,7 +72,10 @@ class Stretch:
         #: how many that were met last were new, one after the other
         self.changed = 0
         self.kernel = _last_kernel(bindings)
-        self.is_straight = self.plans.straight
+        #: kernels and views, which steps run nearly as fast: rows that are put into a room are not
+        self.is_straight = self.plans.straight and not any(
+            is_put(getattr(b, "value", None)) for b in bindings
+        )
         #: its bindings one by one, made when first needed
         self.steps: list[Step] | None = None
 
