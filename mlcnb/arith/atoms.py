@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from mlcnb.arith.sum import UNKNOWN, Bounds, Sum, is_index
@@ -55,14 +56,17 @@ class Extreme:
 class Opaque:
     """An expression that is not looked into, told apart by structure.
 
-    `inner` is what a cast casts, if that cannot wrap around.
+    `inner` is what a cast casts, if that cannot wrap around; `factors` are those of a product.
     """
 
-    __slots__ = ("inner", "key", "node")
+    __slots__ = ("factors", "inner", "key", "node")
 
-    def __init__(self, node: e.PrimExpr, inner: Sum | None = None) -> None:
+    def __init__(
+        self, node: e.PrimExpr, inner: Sum | None = None, factors: tuple[Sum, Sum] | None = None
+    ) -> None:
         self.node = node
         self.inner = inner
+        self.factors = factors
         self.key = structure_key(node)
 
     def __hash__(self) -> int:
@@ -76,7 +80,11 @@ class Opaque:
         return variables_of(self.node)
 
     def bounds(self, known: Mapping[e.Var, Bounds]) -> Bounds:
-        """Bounds of a cast integer are those of what is cast, where its dtype holds these."""
+        """Bounds of a cast integer are those of what is cast, where its dtype holds these; of a
+        product those that its factors make.
+        """
+        if self.factors is not None:
+            return _product_bounds(*self.factors, known)
         if self.inner is None:
             return UNKNOWN
         kind, (low, high) = self.node.dtype, self.inner.bounds(known)
@@ -87,6 +95,31 @@ class Opaque:
     def expr(self, kind: str) -> e.PrimExpr:
         """The expression itself."""
         return self.node
+
+
+def _product_bounds(a: Sum, b: Sum, known: Mapping[e.Var, Bounds]) -> Bounds:
+    """Between which numbers a product lies: it is largest and smallest where both factors are."""
+    (low, high), (first, last) = (_reach(x.bounds(known)) for x in (a, b))
+    ends = [times(low, first), times(high, last)]
+    if a.is_same(b):
+        return (0 if low <= 0 <= high else _known(min(ends))), _known(max(ends))
+    ends += [times(low, last), times(high, first)]
+    return _known(min(ends)), _known(max(ends))
+
+
+def _reach(bounds: Bounds) -> tuple[float, float]:
+    """Bounds with infinities where they are unknown."""
+    low, high = bounds
+    return (-inf if low is None else low), (inf if high is None else high)
+
+
+def _known(end: float) -> int | None:
+    return None if end in (inf, -inf) else int(end)
+
+
+def times(a: float, b: float) -> float:
+    """a * b, where 0 times infinity is 0."""
+    return 0 if a == 0 or b == 0 else a * b
 
 
 def structure_key(n: Any) -> Any:

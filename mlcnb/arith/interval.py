@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from math import gcd, inf
 
+from mlcnb.arith.atoms import times
 from mlcnb.arith.context import EVERYTHING, Bound, Context
 from mlcnb.arith.sum import Atom, Sum
 from mlcnb.ir.dtype import DType
@@ -61,11 +62,6 @@ def _product_bounds(ctx: Context, factors: Sequence[Atom]) -> Bound:
         corners = [times(low, first), times(low, last), times(high, first), times(high, last)]
         low, high = min(corners), max(corners)
     return low, high
-
-
-def times(a: float, b: float) -> float:
-    """a * b, where 0 times infinity is 0."""
-    return 0 if a == 0 or b == 0 else a * b
 
 
 def atom_bounds(ctx: Context, atom: Atom) -> Bound:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlcnb.arith import interval
+from mlcnb.arith.atoms import times
 from mlcnb.arith.context import EVERYTHING, Bound, Context
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
@@ -65,7 +66,7 @@ def _of_two(rule: Callable[[Bound, Bound], Bound]) -> Callable[[Any, Ask], Bound
 
 
 def _product(a: Bound, b: Bound) -> Bound:
-    corners = [interval.times(x, y) for x in a for y in b]
+    corners = [times(x, y) for x in a for y in b]
     return min(corners), max(corners)
 
 

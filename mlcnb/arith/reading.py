@@ -81,7 +81,7 @@ def _mul(x: e.Mul, context: Context) -> Sum:
         return a.scaled(b.value)
     if a.value is not None:
         return b.scaled(a.value)
-    return Sum(0, {Opaque(e.Mul(a.expr(x.dtype), b.expr(x.dtype))): 1})
+    return Sum(0, {Opaque(e.Mul(a.expr(x.dtype), b.expr(x.dtype)), factors=(a, b)): 1})
 
 
 def _floordiv(x: e.FloorDiv, context: Context) -> Sum:

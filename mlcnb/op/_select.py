@@ -44,14 +44,16 @@ def passing(
     test: Callable[[Any], PrimExpr],
     act: Callable[[Any], Stmt],
     index: DType,
+    is_tested: bool = False,
 ) -> Stmt:
     """act(k) for each k that passes `test`, in order: few do, so whole runs are looked at first.
 
-    found: a scratch buffer of one integer.
+    found: a scratch buffer of one integer; is_tested: `act` itself is nothing where `test` fails,
+    and costs less than a jump that nobody foresees.
     """
 
     def one(k: Any) -> Stmt:
-        return IfThenElse(test(k), act(k))
+        return act(k) if is_tested else IfThenElse(test(k), act(k))
 
     def run(r: Var) -> Stmt:
         def look(k: Var) -> Stmt:

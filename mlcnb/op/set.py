@@ -18,7 +18,8 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.op._accumulate import wide
 from mlcnb.op._dims import as_int, axis_at, product, tensor, unravel
 from mlcnb.op._elementwise import ANY, want_kinds
-from mlcnb.op._loops import held, hold, let, load, loop, nest, scratch, seq, store, with_scratch
+from mlcnb.op._loops import held, hold, let, load, loop, scratch, seq, store, with_scratch
+from mlcnb.op._select import passing
 from mlcnb.op._sort import BY_DIGITS, rising, sort_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
@@ -283,35 +284,54 @@ class Nonzero(Measured, OpDecl):
         return np.array(np.nonzero(x), np.int64).reshape(np.ndim(x), -1)
 
     def measure(self, x: Any) -> Any:
-        """How many there are."""
-        axes = [te.reduce_axis((0, d), f"k{i}") for i, d in enumerate(x.shape)]
-
-        def count(_: Any) -> Any:
-            one = p.cast("int64", _is_set(x(*(a.var for a in axes))))
-            return te.sum(one, axis=axes) if axes else one
-
-        return (te.compute((1,), count, name="count"),)
+        """Where they are, and how many there are."""
+        if not x.shape:
+            return (te.compute((1,), lambda _: p.cast("int64", _is_set(x())), name="count"),)
+        shapes = [(product(x.shape),), (1,)]
+        return te.extern(shapes, [x], _places, "count", "int64")
 
     def fill(self, sizes: Any, found: Any, x: Any) -> Any:
-        """Each of them, as it is met."""
+        """The indices of each place."""
         if not x.shape:
             return te.compute((0, *sizes), lambda *i: p.const(0, "int64"), name="nonzero")
-        return te.extern((len(x.shape), *sizes), [x], _positions, "nonzero", "int64")
+        return te.extern((len(x.shape), *sizes), [found[0], x], _indices, "nonzero", "int64")
 
 
 def _is_set(x: PrimExpr) -> PrimExpr:
     return p.not_equal(x, p.const(0, x.dtype))
 
 
-def _positions(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-    """The index of each element that is not 0."""
-    at = scratch("at", INT64)
+def _places(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+    """The place of each element that is not 0: of some at a time, if there is one among them."""
+    (x,), (places, many) = ins, outs
+    found, at = scratch("found", "int32"), scratch("at", INT64)
+    divisors = _divisors(x.shape)
 
-    def element(*i: Var) -> Stmt:
-        rows = [store(outs[0], [d, held(at)], i[d]) for d in range(len(i))]
-        return IfThenElse(_is_set(load(ins[0], *i)), seq(*rows, hold(at, held(at) + 1)))
+    def is_set(k: Any) -> PrimExpr:
+        return _is_set(load(x, *unravel(k, divisors)))
 
-    return with_scratch([at], hold(at, 0), nest(ins[0].shape, element, INT64), name="nonzero")
+    def next_place(k: Any) -> Stmt:
+        more = p.cast("int64", is_set(k))
+        return seq(store(places, [held(at)], k), hold(at, held(at) + more))
+
+    return with_scratch(
+        [found, at],
+        hold(at, 0),
+        passing(found, places.shape[0], is_set, next_place, INT64, is_tested=True),
+        store(many, [0], held(at)),
+        name="places",
+    )
+
+
+def _indices(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+    """The index of each place."""
+    (places, x), (rows,) = ins, outs
+
+    def element(j: Var) -> Stmt:
+        index = unravel(load(places, j), _divisors(x.shape))
+        return seq(*(store(rows, [d, j], i) for d, i in enumerate(index)))
+
+    return loop("j", rows.shape[1], element, INT64)
 
 
 @onnx("NonZero")

@@ -8,6 +8,8 @@
     calls = DirectCalls(kernel, func)        one for each set of sizes that was met, if any are open
     calls.of(args)
 
+    of_any(kernel)                           one for all sizes, which reads them off the arrays
+
 `entry` checks and runs natively (entry_call.py); `run` does so from Python, where there is no
 `entry` or another thread is inside. A small product takes as long as finding out where three arrays
 lie, so the checks are one comparison each: type, dtype, shape, contiguity, what may be written, and
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NoReturn
 
@@ -26,7 +28,8 @@ import numpy as np
 from numpy import ndarray
 
 from mlcnb.core.errors import RuntimeInputError
-from mlcnb.ir.memory import array_at
+from mlcnb.ir.expr import IntImm
+from mlcnb.ir.memory import address_of, array_at
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.entry_call import Given, entry
 from mlcnb.runtime.native_graph import CANCELLED, NativeProgram
@@ -67,13 +70,8 @@ class DirectCall:
         self._dims = open_sizes(kernel.signature, sizes_of)
         self._is_short = iterations(func.body) <= SHORT
         sizes = [math.prod(shape) * kind.itemsize for kind, shape, _ in self._params]
-        exclusive = written if func.attrs.get("tir.noalias") else set()
-        self._apart = [
-            (i, sizes[i], j, sizes[j])
-            for i in sorted(exclusive)
-            for j in range(len(params))
-            if i != j and not (j in exclusive and j < i)
-        ]
+        pairs = _exclusive(func, written, len(params))
+        self._apart = [(i, sizes[i], j, sizes[j]) for i, j in pairs]
         #: programs that nobody is running, with their slots; each has the workspace of one call
         self._idle: list[tuple[NativeProgram, memoryview]] = []
 
@@ -166,6 +164,72 @@ class DirectCall:
         return program, memoryview(arena)
 
 
+class OpenCall(DirectCall):
+    """The calls of one kernel with arrays of any sizes, each of which is a dimension of one."""
+
+    def __init__(self, kernel: Any, func: PrimFunc) -> None:
+        self._kernel, self._open = kernel, kernel.signature.dims
+        params, written = kernel.signature.params, set(kernel_call.written(func))
+        self._arrays: list[tuple[Any, tuple[Any, ...], bool]] = [
+            (
+                p.dtype.numpy,
+                tuple(n.value if isinstance(n, IntImm) else n for n in p.shape),
+                i in written,
+            )
+            for i, p in enumerate(params)
+        ]
+        self._count = len(params)
+        self._dims = [0] * len(self._open) + [*kernel.signature.sizes]
+        self._is_short = False
+        self._pairs = list(_exclusive(func, written, len(params)))
+        self._idle = []
+
+    @staticmethod
+    def of(kernel: Any, func: PrimFunc) -> OpenCall | None:
+        """The calls of a compiled kernel; None where they need more than addresses and sizes."""
+        if not _takes_arrays(kernel) or not kernel.signature.dims:
+            return None
+        told = {n for p in kernel.signature.params for n in p.shape}
+        return OpenCall(kernel, func) if told.issuperset(kernel.signature.dims) else None
+
+    def _addresses(self, args: Sequence[Any]) -> list[int] | None:
+        """Where the arrays begin, and what their sizes are, if they are what the kernel takes."""
+        if len(args) != self._count:
+            return None
+        found: list[int] = []
+        dims: Dims = {}
+        later: list[tuple[int, Any]] = []
+        for array, (kind, shape, is_written) in zip(args, self._arrays, strict=True):
+            if type(array) is not ndarray or len(array.shape) != len(shape):
+                return None
+            if array.dtype is not kind and array.dtype != kind:
+                return None
+            for got, wanted in zip(array.shape, shape, strict=True):
+                if type(wanted) is int:
+                    if got != wanted:
+                        return None
+                elif wanted not in self._open:
+                    later.append((got, wanted))
+                elif dims.setdefault(wanted, got) != got or not wanted.dtype.holds(got):
+                    return None
+            flags = array.flags
+            if not flags.c_contiguous or (is_written and not flags.writeable):
+                return None
+            found.append(address_of(array))
+        if any(evaluate(wanted, dims) != got for got, wanted in later):
+            return None
+        for i, j in self._pairs:
+            ends = found[i] + args[i].nbytes, found[j] + args[j].nbytes
+            if found[i] < ends[1] and found[j] < ends[0]:
+                return None
+        return found + [dims[n] for n in self._open]
+
+
+def of_any(kernel: Any) -> DirectCall | None:
+    """The calls of a kernel with all shapes that it takes; None where there is no short way."""
+    return OpenCall.of(kernel, kernel.func) or DirectCall.of(kernel, kernel.func)
+
+
 class DirectCalls:
     """The calls of one kernel by the shapes of its arrays; of open sizes those that were met."""
 
@@ -174,20 +238,6 @@ class DirectCalls:
         self._fixed = DirectCall.of(kernel, func)
         self._is_open = bool(kernel.signature.dims) and _takes_arrays(kernel)
         self._met: dict[tuple[Any, ...], DirectCall] = {}
-        #: shapes that were met once
-        self._once: set[tuple[Any, ...]] = set()
-
-    def again(self, args: Sequence[Any]) -> DirectCall | None:
-        """As `of`; None for open shapes that are new: what is met once only is not prepared for."""
-        if not self._is_open:
-            return self._fixed
-        shapes = tuple([getattr(a, "shape", None) for a in args])
-        if shapes in self._met or shapes in self._once:
-            return self.of(args)
-        if len(self._once) >= MOST:
-            self._once.clear()
-        self._once.add(shapes)
-        return None
 
     def of(self, args: Sequence[Any]) -> DirectCall | None:
         """The calls with arrays of these shapes; None where there is no short way."""
@@ -208,6 +258,13 @@ class DirectCalls:
                 self._met.clear()
             found = self._met[shapes] = DirectCall(self._kernel, self._func, dims)
         return found
+
+
+def _exclusive(func: PrimFunc, written: set[int], count: int) -> Iterator[tuple[int, int]]:
+    """Parameters that may not share memory, each with one that is written to before it."""
+    exclusive = written if func.attrs.get("tir.noalias") else set()
+    for i in sorted(exclusive):
+        yield from ((i, j) for j in range(count) if i != j and not (j in exclusive and j < i))
 
 
 def _takes_arrays(kernel: Any) -> bool:

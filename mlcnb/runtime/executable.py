@@ -26,12 +26,12 @@ from mlcnb.relax.analysis.struct_info import BaseCheckResult, struct_info_base_c
 from mlcnb.relax.expr import Function
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.device_graph import DevicePlans
-from mlcnb.runtime.direct_call import DirectCalls
+from mlcnb.runtime.direct_call import DirectCall, DirectCalls, of_any
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.graph_call import GraphPlans
 from mlcnb.runtime.shapes import match
 from mlcnb.runtime.tensor import Tensor, arrays_of, as_array, as_tensors, like_input, on_the_gpu
-from mlcnb.runtime.vm import Frame, Step, VirtualMachine, bind_arguments
+from mlcnb.runtime.vm import Step, VirtualMachine, bind_arguments
 from mlcnb.runtime.vm_calls import contiguous
 from mlcnb.target import Target
 from mlcnb.tir.buffer import Buffer
@@ -86,8 +86,9 @@ class Executable(display.Shown):
         self._machine = VirtualMachine(self)
         self._plans: dict[str, Any] = {}
         self._claimed: dict[str, Any] = {}
-        self._calls: dict[str, DirectCalls] = {}
+        self._calls: dict[str, DirectCall | None] = {}
         self._native: Callable[..., Any] = _no_entry
+        self._again: Callable[..., Any] = _no_entry
         #: Python functions that `call_py_func` finds before those that are registered
         self.python: Mapping[str, Callable[..., Any]] = {}
         #: whether a GPU replays a graph's launches as one CUDA graph
@@ -103,13 +104,15 @@ class Executable(display.Shown):
             ExecutionError: the kernel stopped: an assertion, an index out of bounds, a cancelled
                 call.
         """
-        kernel = self.kernels[name]
-        calls = self._calls.get(name)
-        if calls is None:
-            calls = self._calls[name] = DirectCalls(kernel, kernel.func)
-        direct = calls.again(args)
+        direct = self.direct(name)
         if direct is None or not direct.run(args):
-            kernel_call.run(kernel, args)
+            kernel_call.run(self.kernels[name], args)
+
+    def direct(self, name: str) -> DirectCall | None:
+        """The short way to call a kernel; None where there is none."""
+        if name not in self._calls:
+            self._calls[name] = of_any(self.kernels[name])
+        return self._calls[name]
 
     @cached_property
     def entry(self) -> str:
@@ -137,9 +140,10 @@ class Executable(display.Shown):
             if version is not None:
                 return version(*args, **named)
         if not named:
-            found = self._native(*args)
-            if found is not NotImplemented:
-                return found
+            for run in (self._native, self._again):
+                found = run(*args)
+                if found is not NotImplemented:
+                    return found
             given = self._arrays(args)
             found = NotImplemented if given is args else self._native(*given)
             if found is not NotImplemented:
@@ -157,6 +161,7 @@ class Executable(display.Shown):
         plans = self._plans.get(self.entry)
         if plans is not None and self._claims(self.entry) is None:
             self._native = plans.native or _no_entry
+            self._again = self._machine.again(self.mod[self.entry])
         return found
 
     @cached_property
@@ -197,8 +202,7 @@ class Executable(display.Shown):
         if plans.runs(dims):
             result = plans.run(values, dims, self._arrays(ordered))
         else:
-            machine = self._machine.handing(ordered)
-            result = machine.result(Frame(machine, function, values, dims))
+            result = self._machine.first(function, ordered, values, dims)
         if claims is not None:
             match(contiguous(result), claims, dims, f"the result of {name}")
         return like_input(result, ordered)

@@ -36,6 +36,7 @@ from mlcnb.runtime.vm_calls import OPS, as_said, by_meaning, contiguous, naming,
 from mlcnb.tir.function import PrimFunc
 
 if TYPE_CHECKING:
+    from mlcnb.runtime.open_steps import Step as Prepared
     from mlcnb.runtime.stretches import Stretch
     from mlcnb.runtime.vm import VirtualMachine
 
@@ -156,13 +157,13 @@ class Frame:
         """As `ended`, of a SeqExpr or a plain expression."""
         return self.ended(x) if isinstance(x, rx.SeqExpr) else self.value(x)
 
-    def pieces(self, parts: Sequence[rx.Binding | Stretch]) -> None:
-        """Run bindings, and stretches of them."""
+    def pieces(self, parts: Sequence[rx.Binding | Stretch | Prepared]) -> None:
+        """Run bindings, such that were prepared, and stretches of them."""
         for part in parts:
             if isinstance(part, rx.Binding):
                 self.bind(part)
             else:
-                part.run(self)
+                part(self)
 
     def bind(self, binding: rx.Binding) -> None:
         """Run one binding."""

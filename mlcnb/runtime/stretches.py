@@ -6,9 +6,10 @@
     if c: …                        part of a stretch where its branches could be; else a step, whose
                                    branches have stretches of their own
 
-A stretch whose sizes are open is planned when they are met, which takes about as long as its steps
-do; not where they have changed time and again, as at each turn of a loop: these would be planned
-for nothing.
+A stretch whose sizes are open is planned when they are met again: a plan takes longer than its
+steps do (`open_steps`). With branches and loops in it, it is planned when they are first met; not
+where they have changed time and again, as at each turn of a loop: these would be planned for
+nothing.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.analysis.variables import bindings_of, free_vars, leaves, value_uses
 from mlcnb.relax.struct_info import ShapeStructInfo, TupleStructInfo
 from mlcnb.runtime.graph_call import KEPT, GraphPlans
+from mlcnb.runtime.open_steps import Step, prepared, steps_of
 from mlcnb.runtime.shapes import Dims
-from mlcnb.runtime.whole import Scope, is_known_tensor, is_whole_binding
+from mlcnb.runtime.whole import Scope, is_known_tensor, is_put, is_whole_binding
 
 if TYPE_CHECKING:
     from mlcnb.runtime.frame import Frame
@@ -70,8 +72,14 @@ class Stretch:
         #: how many that were met last were new, one after the other
         self.changed = 0
         self.kernel = _last_kernel(bindings)
+        #: kernels and views, which steps run nearly as fast: rows that are put into a room are not
+        self.is_straight = self.plans.straight and not any(
+            is_put(getattr(b, "value", None)) for b in bindings
+        )
+        #: its bindings one by one, made when first needed
+        self.steps: list[Step] | None = None
 
-    def run(self, frame: Frame) -> None:
+    def __call__(self, frame: Frame) -> None:
         """Bind the outputs in a frame; by single steps where sizes are new all the time."""
         env, known = frame.env, frame.dims
         values = [env[v] for v in self.params]
@@ -80,15 +88,22 @@ class Stretch:
         results = native(*values) if native is not None and met == sizes else NotImplemented
         if results is NotImplemented:
             self.changed = self.changed + 1 if sizes and self.is_new(sizes) else 0
+            if self.changed > (0 if self.is_straight else MOST_NEW):
+                return self.by_steps(frame)
             dims: Dims = {v: known[v] for v in self.sizes if v in known}
-            if self.changed > MOST_NEW or not self.plans.runs(dims):
-                for binding in self.bindings:
-                    frame.bind(binding)
-                return
+            if not self.plans.runs(dims):
+                return self.by_steps(frame)
             results, native = self.plans.lent(values, dims, once=self.changed > 0)
             self.fast = sizes, native
         env.update(zip(self.outputs, results, strict=True))
         frame.kernel = self.kernel
+
+    def by_steps(self, frame: Frame) -> None:
+        """Bind one after the other."""
+        if self.steps is None:
+            self.steps = steps_of(self.bindings, frame.vm.executable.direct)
+        for step in self.steps:
+            step(frame)
 
     def is_new(self, sizes: Sizes) -> bool:
         """Whether these sizes are not among those met last; from now on they are."""
@@ -123,7 +138,7 @@ def pieces(
             called = [local[v] for v in used if v in local]
             found.append(Stretch([*called, *bindings], outputs, kernels, functions))
         else:
-            found.extend(reversed(bindings))
+            found.extend(map(prepared, reversed(bindings)))
     return found[::-1]
 
 

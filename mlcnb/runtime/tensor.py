@@ -247,7 +247,17 @@ def fresh(result: Any, taken: Iterable[np.ndarray] = ()) -> Any:
 
     What lies in a `taken` array, or is read-only, is copied. Each result is taken for those after.
     """
+    if type(result) is np.ndarray:
+        apart = result.flags.writeable and _lies_apart(result, taken)
+        return result if apart else result.copy()
     return _fresh(result, _Taken(taken))
+
+
+def _lies_apart(array: np.ndarray, others: Iterable[np.ndarray]) -> bool:
+    """Whether no byte of an array may be one of others."""
+    start, end = _bytes_of(array)
+    ends = map(_bytes_of, others)
+    return not any(start < last and first < end for first, last in ends if first < last)
 
 
 def _fresh(result: Any, taken: _Taken) -> Any:

@@ -25,6 +25,8 @@ from mlcnb.runtime import builtin, stretches
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.exec_builder import RegisterProgram
 from mlcnb.runtime.frame import Frame, Step, bind_arguments
+from mlcnb.runtime.graph_call import KEPT, Kinds, kinds_of
+from mlcnb.runtime.shapes import Dims
 from mlcnb.runtime.tensor import (
     as_tensors,
     flatten,
@@ -63,6 +65,8 @@ class VirtualMachine:
         self._results: dict[str, Any] = {}
         self._pieces: dict[rx.SeqExpr, stretches.Pieces] = {}
         self._captured: dict[rx.Function, list[rx.Var]] = {}
+        #: function -> kinds of plain arrays that it was run on -> the sizes that they fix
+        self._met: dict[rx.Function, dict[Kinds, Dims]] = {}
         #: whether Python functions that a program calls are handed Tensors, as its caller did
         self.tensors = False
         #: what is called before and after every kernel; None: nobody looks on
@@ -231,6 +235,37 @@ class VirtualMachine:
         """Run a call to its end and give its result, in memory of its own."""
         inputs = flatten(frame.env.values())
         return fresh(frame.run(), inputs)
+
+    def first(
+        self, function: rx.Function, args: tuple[Any, ...], values: list[Any], dims: Dims
+    ) -> Any:
+        """`result` on arguments that were checked: of such plain arrays `again` knows.
+
+        values, dims: what `bind_arguments` made of them.
+        """
+        kinds = kinds_of(args)
+        if kinds and all(v is a for v, a in zip(values, args, strict=True)):
+            met = self._met.setdefault(function, {})
+            if len(met) >= KEPT:
+                met.clear()
+            met[kinds] = dict(dims)
+        machine = self.handing(args)
+        return machine.result(Frame(machine, function, values, dims))
+
+    def again(self, function: rx.Function) -> Callable[..., Any]:
+        """A function on plain arrays of kinds that were checked before; NotImplemented for others:
+        `result` without what is known of them.
+        """
+        met = self._met.setdefault(function, {})
+
+        def run(*args: Any) -> Any:
+            kinds = kinds_of(args)
+            dims = met.get(kinds) if kinds else None
+            if dims is None:
+                return NotImplemented
+            return self.result(Frame(self, function, list(args), dict(dims)))
+
+        return run
 
     def steps(self, name: str, *args: Any) -> Iterator[Step]:
         """Run a function binding by binding: a Step after each."""

@@ -232,6 +232,12 @@ def _assert(frame: Frame, x: rx.Call) -> Any:
     return ()
 
 
+def _tensor_to_shape(frame: Frame, x: rx.Call) -> Any:
+    """Sizes that data tell."""
+    frame.kernel = "numpy: relax.tensor_to_shape"
+    return tuple(frame.value(x.args[0]).tolist())
+
+
 OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
     "relax.call_tir": _call_tir,
     "relax.call_tir_with_grad": _call_tir,
@@ -242,6 +248,7 @@ OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
     "relax.null_value": null,
+    "relax.tensor_to_shape": _tensor_to_shape,
     "relax.print": _print,
     "relax.assert_op": _assert,
 }

@@ -81,6 +81,58 @@ def test_bounds_of_a_sum_hold(x, bounds):
         assert (low is None or low <= value) and (high is None or value <= high), point
 
 
+@st.composite
+def half_open(draw):
+    """Bounds of which some are unknown; what is known of them, and numbers within."""
+    bounds, within = {}, {}
+    for v in VARIABLES:
+        low = draw(st.integers(-3, 3))
+        high = low + draw(st.integers(0, 4))
+        ends = draw(st.sampled_from([(low, high), (low, None), (None, high), (None, None)]))
+        bounds[v] = ends
+        within[v] = (low - 4 * (ends[0] is None), high + 4 * (ends[1] is None))
+    return bounds, within
+
+
+def products():
+    """Products of sums, and of products."""
+    sums = st.builds(
+        lambda v, c, d: v * c + d,
+        st.sampled_from(VARIABLES),
+        st.sampled_from([-2, -1, 1, 3]),
+        st.integers(-2, 2),
+    )
+    two = st.builds(lambda a, b: a * b, sums, sums) | st.builds(lambda a: a * a, sums)
+    return two | st.builds(lambda a, b: a * b, two, sums)
+
+
+@SETTINGS
+@given(products(), half_open())
+def test_bounds_of_a_product_hold_with_ends_unknown(x, sides):
+    known, within = sides
+    low, high = of(x).bounds(known)
+    note(f"{text(x)} in {low}..{high}")
+    values = [evaluate(x, point) for point in points(within)]
+    assert (low is None or low <= min(values)) and (high is None or max(values) <= high)
+
+
+@SETTINGS
+@given(boxes())
+def test_bounds_of_a_product_of_two_variables_are_reached(known):
+    for x in (I * J, I * I, I * J * N):
+        values = [evaluate(x, point) for point in points(known)]
+        assert of(x).bounds(known) == (min(values), max(values))
+
+
+def test_sizes_of_at_least_one_make_a_product_of_at_least_one():
+    assert of(I * J).bounds({I: (1, None), J: (1, None)}) == (1, None)
+    assert of(I * J).bounds({I: (1, None), J: (0, None)}) == (0, None)
+    assert of(I * J).bounds({I: (None, -2), J: (3, None)}) == (None, -6)
+    assert of(I * J).bounds({I: (1, None), J: (None, None)}) == (None, None)
+    assert of(I * I).bounds({}) == (0, None)
+    assert simplified(0 < I * J, Context({I: (1, None), J: (1, None)})).value == 1
+
+
 @SETTINGS
 @given(expressions, boxes())
 def test_ends_while_some_variables_run(x, bounds):

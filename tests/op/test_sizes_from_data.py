@@ -85,6 +85,53 @@ def test_where_elements_are_not_zero(shape: Any, kind: str) -> None:
         same(ex(x), np.stack(np.nonzero(x)).astype("int64") if shape else Nonzero().numpy(x))
 
 
+@pytest.mark.parametrize("kind", ["float32", "float16", "bool", "int8", "uint64"])
+@pytest.mark.parametrize("shape", [(300,), (5, 67), (64,), (3, 2, 64)], ids=str)
+def test_where_many_elements_are_not_zero(shape: Any, kind: str) -> None:
+    """Whole runs of zeros, runs with some, and what is left behind the last run."""
+    ex, size = built(op.nonzero, (shape, kind)), int(np.prod(shape))
+    rng = np.random.default_rng(0)
+    for part in (0.0, 0.005, 0.5, 1.0):
+        x = (rng.random(shape) < part).astype(kind)
+        same(ex(x), np.stack(np.nonzero(x)).astype("int64"))
+    for place in (0, 63, size - 1):
+        x = np.zeros(size, kind)
+        x[place] = 1
+        same(ex(x.reshape(shape)), np.stack(np.nonzero(x.reshape(shape))).astype("int64"))
+    if kind.startswith("float"):
+        x = np.full(shape, np.nan, kind)
+        x[..., ::2] = -0.0
+        same(ex(x), np.stack(np.nonzero(x)).astype("int64"))
+
+
+def test_where_elements_of_open_sizes_are_not_zero() -> None:
+    ex = built(op.nonzero, ([N, 9], "float32"))
+    rng = np.random.default_rng(1)
+    for rows in (0, 1, 7, 8, 40):
+        x = (rng.random((rows, 9)) < 0.3).astype("float32")
+        same(ex(x), np.stack(np.nonzero(x)).astype("int64"))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("kind", ["float32", "float16", "int64", "uint8", "bool"])
+def test_slices_that_are_wanted_as_onnxruntime(kind: str, axis: int | None) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    attrs = {} if axis is None else {"axis": axis}
+    words = {"float32": "float", "float16": "float16", "int64": "int64", "uint8": "uint8"}
+    proto = model(
+        f"x: {words.get(kind, kind)}[70, 3]; c: bool[n]", [node("Compress", "x c", "y", **attrs)],
+        f"y: {words.get(kind, kind)}[{'k' if axis is None else 'k, m'}]",
+    )  # fmt: skip
+    theirs = runtime.InferenceSession(proto.SerializeToString())
+    ex = mlc.compile(mlc.from_onnx(proto))
+    x = values((70, 3), kind, 5)
+    rng = np.random.default_rng(2)
+    size = {None: 210, 0: 70}.get(axis, 3)
+    for length, part in itertools.product((0, 1, size - 1, size), (0.0, 0.3, 1.0)):
+        wanted = rng.random(length) < part
+        same(ex(x, wanted), theirs.run(None, {"x": x, "c": wanted})[0])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

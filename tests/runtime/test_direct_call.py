@@ -130,6 +130,54 @@ def test_calls_of_few_sets_of_sizes_are_kept(monkeypatch):
     assert len(ex._direct._met) <= 3
 
 
+def short(ex):
+    """The way in for any sizes."""
+    return ex.direct("main")
+
+
+def test_one_way_in_for_all_sizes():
+    ex = doubled()
+    for n in (3, 5, 0, 3, 1, 700):
+        a, b, c = rows(n)
+        assert short(ex).run((a, b, c))
+        np.testing.assert_array_equal(b, 2 * a)
+        np.testing.assert_array_equal(c, a[:, 0])
+    a.flags.writeable = False
+    assert short(ex).run((a, b, c)), "what is only read may be read-only"
+
+
+def test_what_does_not_fit_any_sizes_goes_the_long_way():
+    ex = doubled()
+    a, b, c = rows(3)
+    whole = np.zeros(64, "f4")
+    fixed = np.zeros(3, "f4")
+    fixed.flags.writeable = False
+    for bad in (
+        [a, b, np.zeros(4, "f4")], [a.astype("f8"), b, c], [a, np.zeros((6, 4), "f4")[::2], c],
+        [a, b], [a.tolist(), b, c], [np.zeros((3, 5), "f4"), b, c], [a[None], b, c], [a, b, fixed],
+        [whole[:12].reshape(3, 4), whole[8:20].reshape(3, 4), c], [a, b, a.reshape(-1)[:3]],
+    ):  # fmt: skip
+        assert not short(ex).run(bad)
+
+
+def windows():
+    """b[i] = a[i] + a[i + 2], of n + 2 and n: a length that is computed from another"""
+    n = mlc.tir.Var("n", "int32")
+    a = te.placeholder((n + 2,), "float32", "a")
+    return mlc.compile(te.create_prim_func([a, te.compute((n,), lambda i: a[i] + a[i + 2])]))
+
+
+def test_lengths_that_follow_from_others_are_checked():
+    ex = windows()
+    a, b = np.arange(6, dtype="f4"), np.zeros(4, "f4")
+    assert short(ex).run((a, b))
+    np.testing.assert_array_equal(b, a[:-2] + a[2:])
+    for bad in (a[:5], np.zeros(7, "f4")):
+        assert not short(ex).run((bad, b))
+        with pytest.raises(RuntimeInputError, match="dimension 0"):
+            ex.run_kernel("main", (bad, b))
+
+
 def nest(extent: int) -> s.Stmt:
     """A copy of that many rows of 1024."""
     x = te.placeholder((extent, 1024), name="x")

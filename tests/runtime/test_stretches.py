@@ -114,6 +114,18 @@ GROWING = """
         y = grow(x)
         return y
 """
+GROWING_BY_BRANCHES = GROWING.replace(
+    """
+                f = R.add(e, R.const(1.0))
+""",
+    """
+                is_some = R.greater(s, R.const(0.0))
+                if is_some:
+                    f = R.add(e, R.const(1.0))
+                else:
+                    f = R.subtract(e, R.const(1.0))
+""",
+)
 SWAPPED = """
     @R.function
     def main(
@@ -290,8 +302,15 @@ def test_functions_that_call_each_other_last(n):
     assert bool(built(GLOBAL)(np.array(n))) == (n % 2 == 0)
 
 
-def test_sizes_that_change_each_turn_are_planned_a_few_times(monkeypatch):
-    ex = built(GROWING)
+@pytest.mark.parametrize(
+    ("program", "times"),
+    [(GROWING, 0), (GROWING_BY_BRANCHES, MOST_NEW)],
+    ids=["straight: never", "with branches: a few times"],
+)
+def test_sizes_that_change_each_turn_are_planned_for_where_that_may_help(
+    program, times, monkeypatch
+):
+    ex = built(program)
     planned = []
     run = BoundPlan.run
 
@@ -305,7 +324,7 @@ def test_sizes_that_change_each_turn_are_planned_a_few_times(monkeypatch):
     while wanted.sum() < limit:
         wanted = np.concatenate((wanted, wanted * 2)) + 1
     np.testing.assert_allclose(ex(x, limit), wanted, rtol=1e-6)
-    assert len(planned) == 2 * MOST_NEW  # what asks for a turn, and the turn
+    assert len(planned) == times  # the turn; what asks for one is straight
     assert wanted.size > 2 ** (MOST_NEW + 2)
 
 
@@ -332,16 +351,43 @@ def test_sizes_that_data_tell_are_native_when_they_are_met(kernels_called):
     np.testing.assert_allclose(ex.vm["main"](x), wanted, rtol=1e-5)
 
 
+FROM_DATA_BY_BRANCHES = """
+    @R.function
+    def main(x: R.Tensor(("n",), "float32")):
+        a = R.nonzero(x)
+        s = R.sum(x)
+        is_some = R.greater(s, R.const(0.0))
+        if is_some:
+            c = R.exp(x)
+        else:
+            c = R.negative(x)
+        return (a, R.cumsum(c, axis=0))
+"""
+
+
 @pytest.mark.parametrize("held", [0, graph_call.HELD])
 def test_large_memory_is_held_for_sizes_that_are_met_again(held, monkeypatch):
     monkeypatch.setattr(graph_call, "HELD", held)
-    ex = built(FROM_DATA)
+    ex = built(FROM_DATA_BY_BRANCHES)
     x = np.ones(9, np.float32)
     first = ex(x)
     stretch = next(p for p in ex._machine._pieces[ex.mod["main"].body][::-1] if is_open(p))
     (plan,) = stretch.plans._plans.values()
     assert len(plan.free) == (held > 0)
-    np.testing.assert_array_equal(ex(x), first)
+    for found in (first, ex(x)):
+        np.testing.assert_array_equal(found[0], np.arange(9)[None])
+        np.testing.assert_allclose(found[1], np.exp(x).cumsum(), rtol=1e-5)
+    assert plan.native is not None
+
+
+def test_a_straight_stretch_is_planned_for_sizes_that_are_met_again():
+    ex = built(FROM_DATA)
+    x = np.ones(9, np.float32)
+    first = ex(x)
+    stretch = next(p for p in ex._machine._pieces[ex.mod["main"].body][::-1] if is_open(p))
+    assert not stretch.plans._plans
+    np.testing.assert_allclose(ex(x), first, rtol=1e-6)
+    (plan,) = stretch.plans._plans.values()
     assert plan.native is not None
 
 

@@ -16,6 +16,8 @@ import itertools
 import math
 from typing import Any
 
+from mlcnb.arith.atoms import variables_of
+from mlcnb.arith.reading import of
 from mlcnb.dlight.cpu.elementwise import spread
 from mlcnb.dlight.cpu.tiles import overlap
 from mlcnb.dlight.decide import decide
@@ -99,13 +101,39 @@ def in_halves(sch: Schedule, block: BlockInfo, target: Target) -> list[Any]:
     """
     lanes = lanes_of(block.node, target)
     count = 1
-    while elements(block.extents[-count:]) < WAYS * lanes and count < len(block.reduced()):
+    while count < len(block.reduced()) and not fills(block, count, WAYS * lanes):
         count += 1
     together = sch.get_loops(block.handle)[-count:]
     row = sch.fuse(*together) if count > 1 else together[0]
     own = WAYS if elements(block.extents[-count:]) >= WAYS * lanes else 1
     ways = decide("partial sums", (own, 1, 2, 4, 8))
     return halves(sch, block, row, ways * lanes, lanes)
+
+
+def fills(block: BlockInfo, count: int, lanes: int) -> bool:
+    """Whether the last axes are long enough by themselves: an open one is, where what it and the
+    one before it run over does not lie together in memory.
+    """
+    few = elements(block.extents[-count:]) < lanes
+    return not few and (None not in block.extents[-count:] or not lies_together(block, count + 1))
+
+
+def lies_together(block: BlockInfo, count: int) -> bool:
+    """Whether all that is read by the last axes are whole ends of buffers, dimension by dimension:
+    these axes as one run along memory.
+    """
+    axes = block.node.iter_vars[-count:]
+    own = [w.buffer for w in block.node.writes]
+    reads = [r for r in block.node.reads if r.buffer not in own]
+    return all(
+        [side.min for side in r.region[-count:]] == [a.var for a in axes]
+        and all(
+            of(n).is_same(of(a.dom.extent))
+            for n, a in zip(r.buffer.shape[-count:], axes, strict=True)
+        )
+        for r in reads
+        if variables_of(tuple(side.min for side in r.region)) & {a.var for a in axes}
+    )
 
 
 def halves(sch: Schedule, block: BlockInfo, row: Any, width: int, lanes: int) -> list[Any]:

@@ -7,8 +7,9 @@ scales that do not divide, regions, antialiasing) is a constant matrix for each 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from mlcnb.relax.operator import make_call
 
 #: coordinate transformations that a scale by itself makes up
 BY_SCALE = ("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn")
+_HALF = np.float32(0.5)
 METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
 
@@ -93,11 +95,14 @@ def _resize(
         n.refuse(f"{len(out)} sizes for the axes {tuple(axes)} of {tell_dims(dims)}")
     if any(as_int(size) is not None and as_int(size) < 1 for size in out):  # type: ignore[operator]
         n.refuse(f"a result of {tell_dims(out)} has no elements")
-    if method != "nearest_neighbor" and not dtype(n.dtype(x)).is_float:
-        n.refuse(f"{method} interpolation of {n.dtype(x)}", hint="cast to float32 before")
     changed = [i for i, a in enumerate(axes) if not _equal(dims[a], out[i], scales[i], region)]
+    is_float = method == "nearest_neighbor" or dtype(n.dtype(x)).is_float
+    if not is_float and (method != "linear" or n.attr("antialias", 0)):
+        n.refuse(f"{method} interpolation of {n.dtype(x)}", hint="cast to float32 before")
     if not changed:
         return x
+    if not is_float:
+        return _integers(n, x, {axes[i]: (out[i], scales[i]) for i in changed}, mode)
     open_sizes = any(as_int(dims[axes[i]]) is None for i in changed)
     image = _image(dims, {axes[i] for i in changed})
     simple = (
@@ -218,3 +223,97 @@ def _along(n: OnnxNode, x: Expr, axis: int, r: ip.Resizing) -> Expr:
     line = [-1 if a == axis else 1 for a in range(ndim)]
     value = const(n.attr("extrapolation_value", 0.0), kind)
     return n.emit(call("relax.where", const(beyond.reshape(line)), value, result))
+
+
+class _Line(NamedTuple):
+    """For each place along a dimension: its two neighbours, and how far it is from each."""
+
+    first: np.ndarray
+    second: np.ndarray
+    to_first: np.ndarray
+    to_second: np.ndarray
+
+
+def _position(mode: str, out: int, size: int, scale: float) -> np.ndarray | None:
+    """Where output places lie in the input, in float32; None for another mode."""
+    o, by = np.arange(out, dtype=np.float32), np.float32(scale)
+    match mode:
+        case "half_pixel":
+            return (o + _HALF) / by - _HALF
+        case "pytorch_half_pixel":
+            return (o + _HALF) / by - _HALF if out > 1 else o * 0
+        case "asymmetric":
+            return o / by
+        case "align_corners":
+            return o * np.float32(size - 1) / np.float32(max(out - 1, 1))
+    return None
+
+
+def _line(mode: str, out: int, size: int, scale: float | None) -> _Line | None:
+    """The neighbours along one dimension; of a place beyond an end both are the end."""
+    at = _position(mode, out, size, out / size if scale is None else scale)
+    if at is None:
+        return None
+    at = np.clip(at, np.float32(0), np.float32(size - 1)).astype(np.float32)
+    first = np.minimum(at.astype(np.int64), size - 1)
+    second = np.minimum(first + 1, size - 1)
+    alone = first == second
+    gaps = [np.where(alone, _HALF, np.abs(at - x.astype(np.float32))) for x in (first, second)]
+    return _Line(first, second, *(g.astype(np.float32) for g in gaps))
+
+
+def _integers(
+    n: OnnxNode, x: Expr, changed: Mapping[int, tuple[Any, float | None]], mode: str
+) -> Expr:
+    """`x`, of integers, resized along its last two axes: four neighbours, as ONNX Runtime weighs
+    them.
+
+    y = int(dx2 * dy2 * x[y1, x1] + dx1 * dy2 * x[y1, x2]
+            + dx2 * dy1 * x[y2, x1] + dx1 * dy1 * x[y2, x2])
+
+    in float32, term by term, rounded towards 0: of an image that is 100 throughout some elements
+    are 99 where weights are no binary fractions. ONNX's reference rounds to the nearest in place of
+    that. Semantics: `UpsampleBilinear` in onnxruntime/core/providers/cpu/tensor/upsample.h.
+
+    changed: axis -> its new size, and the scale where that is not the quotient of the sizes.
+    """
+    dims = n.dims(x)
+    axes = len(dims) - 2, len(dims) - 1
+    sizes = [as_int(dims[a]) for a in axes]
+    sides = [changed.get(a, (dims[a], None)) for a in axes]
+    if len(dims) not in (2, 4) or not changed.keys() <= set(axes):
+        n.refuse(
+            f"linear interpolation of {n.dtype(x)} of {len(dims)} dimensions",
+            hint="cast to float32 before: integers are resized along the sides of (N, C, H, W)",
+        )
+    if None in sizes or any(as_int(out) is None for out, _ in sides):
+        n.refuse(f"linear interpolation of {n.dtype(x)} of open size", "cast to float32 before")
+    lines = [
+        _line(mode, as_int(out) or 0, size or 0, scale)
+        for size, (out, scale) in zip(sizes, sides, strict=True)
+    ]
+    if None in lines:
+        n.refuse(f"{mode} interpolation of {n.dtype(x)}", hint="cast to float32 before")
+    rows: Any = lines[0]
+    columns: Any = lines[1]
+    kind = n.dtype(x)
+
+    def term(row: Any, row_gap: Any, column: Any, column_gap: Any) -> Expr:
+        found = n.emit(call("relax.take", x, const(row), axis=axes[0]))
+        found = n.emit(call("relax.take", found, const(column), axis=axes[1]))
+        for to in ("float32", "float64"):
+            found = n.emit(call("relax.astype", found, dtype=to))
+        weights = const((column_gap[None, :] * row_gap[:, None]).astype(np.float64))
+        product = n.emit(call("relax.multiply", weights, found))  # exact, then rounded: no FMA
+        return n.emit(call("relax.astype", product, dtype="float32"))
+
+    terms = [
+        term(row, row_gap, column, column_gap)
+        for row, row_gap in ((rows.first, rows.to_second), (rows.second, rows.to_first))
+        for column, column_gap in (
+            (columns.first, columns.to_second),
+            (columns.second, columns.to_first),
+        )
+    ]
+    total = reduce(lambda a, b: n.emit(call("relax.add", a, b)), terms)
+    return call("relax.astype", total, dtype=kind)

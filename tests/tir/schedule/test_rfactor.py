@@ -217,6 +217,32 @@ def test_refuses_what_is_no_reduction():
         sch.rfactor(i, 0)
 
 
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 2), (2, 8), (5, 7)])
+def test_parts_of_two_open_axes_as_one(sizes):
+    """What holds in a later step held in the first, whatever size the axes are taken apart by."""
+    sch = Schedule(
+        parse("""
+@T.prim_func
+def total(a: T.handle, B: T.Buffer((2,), "float32")):
+    h, w = T.int32(), T.int32()
+    A = T.match_buffer(a, (2, h, w), "float32")
+    for i, j, k in T.grid(2, h, w):
+        with T.block("B"):
+            v_i, v_j, v_k = T.axis.remap("SRR", [i, j, k])
+            with T.init():
+                B[v_i] = T.float32(0)
+            B[v_i] = B[v_i] + A[v_i, v_j, v_k]
+""")
+    )
+    _, part = sch.split(sch.fuse(*sch.get_loops("B")[1:]), [None, 8])
+    sch.rfactor(part, 0)
+    assert "for i, j_k_fused_0, j_k_fused_1 in T.grid(2, (h * w + 7) // 8, 8):" in text(sch)
+    a = np.arange(2 * sizes[0] * sizes[1], dtype=np.float32).reshape(2, *sizes)
+    found = np.zeros(2, np.float32)
+    run_prim_func(sch.mod["main"], [a, found])
+    np.testing.assert_array_equal(found, a.sum((1, 2)))
+
+
 def test_symbolic():
     sch = Schedule(symbolic_matmul_relu())
     k = sch.get_loops("C")[2]

@@ -222,9 +222,10 @@ def spatial_variables(tree: Tree, block: s.Block) -> set[e.Var]:
 
 
 def _variables(tree: Tree, block: s.Block, spatial: bool) -> set[e.Var]:
-    values = regions.bindings(tree, block).values
+    context = regions.bindings(tree, block)
     axes = (a.var for a in block.iter_vars if (a.iter_type is s.IterType.SPATIAL) == spatial)
-    return set().union(*(values[axis].variables() for axis in axes))
+    found: set[e.Var] = set().union(*(context.values[axis].variables() for axis in axes))
+    return found & context.bounds.keys()
 
 
 def why_not_chain(tree: Tree, loops: Sequence[s.For]) -> str | None:
