@@ -78,6 +78,8 @@ window.cancelIdleCallback = clearTimeout;
 """
 #: what Chromium says of a promise that nothing can keep any more: JupyterLab dropped it
 _DROPPED = "promise was garbage collected"
+#: and where nothing listens any more
+_REFUSED = "ERR_CONNECTION_REFUSED"
 _TRIES = 3
 #: milliseconds that JupyterLab has to come up
 _LOAD = 60_000
@@ -107,22 +109,32 @@ class Lab:
         self.load()
 
     def load(self) -> None:
-        """JupyterLab in the page; where it does not come up, it is loaded again, as a person would.
+        """JupyterLab in the page; where it does not come up, it is loaded again, as a person would,
+        and where its server has ended, this is started again.
 
         It is asked by the clock: frames, which are asked by default, stand still in a page that
         Chromium does not draw.
         """
+        from playwright.sync_api import Error
         from playwright.sync_api import TimeoutError as TooLate
 
+        heard = ""
         for _ in range(_TRIES):
-            self.page.goto(f"{self.server.url}/lab?token={self.server.token}&reset")
             try:
+                self.page.goto(f"{self.server.url}/lab?token={self.server.token}&reset")
                 self.page.wait_for_function("window.jupyterapp", timeout=_LOAD, polling=100)
                 self.page.evaluate(_READY)
                 return
             except TooLate:
                 heard = "\n".join(self.guard.heard)
                 self.guard.heard.clear()
+            except Error as error:
+                if _REFUSED not in str(error):
+                    raise
+                heard = str(error)
+                self.guard.heard.clear()
+                self.server.stop()
+                self.server.start()
         log = self.server.log.read_text()[-4000:]
         raise RuntimeError(f"JupyterLab did not come up.\nHeard: {heard}\nThe server: {log}")
 

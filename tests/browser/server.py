@@ -37,11 +37,16 @@ class Server:
         self.token = secrets.token_hex(16)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        with self.log.open("w") as log:
+        self.environment = environment(folder)
+        self.start()
+
+    def start(self) -> None:
+        """Start it, again where it has ended: at the same address."""
+        with self.log.open("a") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", __name__, *self.arguments()],
                 cwd=ROOT,
-                env=environment(folder),
+                env=self.environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
