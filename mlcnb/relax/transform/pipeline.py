@@ -284,7 +284,6 @@ def default_pipeline(
         *mixed,
         *(layout_passes(where, convolution) if where.kind == "llvm" else []),
         LegalizeOps(),
-        CanonicalizeBindings(),  # sizes that data tell are named by what reads them
         ConcatInPlace(),
         *fuse_passes(where, short_names=True),
         OwnSizes(),
