@@ -140,10 +140,11 @@ class Executable(display.Shown):
             if version is not None:
                 return version(*args, **named)
         if not named:
-            for run in (self._native, self._again):
-                found = run(*args)
-                if found is not NotImplemented:
-                    return found
+            found = self._native(*args)
+            if found is NotImplemented:
+                found = self._again(*args)
+            if found is not NotImplemented:
+                return found
             given = self._arrays(args)
             found = NotImplemented if given is args else self._native(*given)
             if found is not NotImplemented:

@@ -42,14 +42,15 @@ def steps_of(bindings: Sequence[rx.Binding], direct: Callable[[str], Any]) -> li
 
 
 def _step(binding: rx.Binding, direct: Callable[[str], Any]) -> Step:
-    value = getattr(binding, "value", None)
+    value: Any = getattr(binding, "value", None)
     if isinstance(binding, rx.VarBinding) and isinstance(value, rx.Call):
+        callee: Any = value.args[0]
         op = getattr(value.op, "name", "")
         if op == "relax.call_tir" and len(value.args) == 2 and _is_plain(value.args[1]):
-            short = direct(value.args[0].name_hint)  # type: ignore[attr-defined]
+            short = direct(callee.name_hint)
             if short is not None:
                 return KernelStep(binding, value, short)
-        if op == "relax.reshape" and isinstance(value.args[0], rx.Var):
+        if op == "relax.reshape" and isinstance(callee, rx.Var):
             if isinstance(binding.var.struct_info, TensorStructInfo):
                 return ViewStep(binding, value)
     return lambda frame: frame.bind(binding)
@@ -85,19 +86,20 @@ class KernelStep:
     """A kernel's call: new arrays for what it makes, and the short way in."""
 
     def __init__(self, binding: rx.VarBinding, call: rx.Call, direct: Any) -> None:
-        given = call.args[1]
+        callee: Any = call.args[0]
+        given: Any = call.args[1]
+        info: Any = call.sinfo_args[0]
         self.var, self.call, self.direct = binding.var, call, direct
-        self.name = call.args[0].name_hint  # type: ignore[attr-defined]
-        self.args = given.fields if isinstance(given, rx.Tuple) else (given,)
-        info = call.sinfo_args[0]
-        self.outputs = [(Sizes(i), i.dtype.numpy) for i in parts_of(info)]  # type: ignore[union-attr]
+        self.name = callee.name_hint
+        self.args: tuple[Any, ...] = given.fields if isinstance(given, rx.Tuple) else (given,)
+        self.outputs = [(Sizes(i), i.dtype.numpy) for i in parts_of(info)]
         self.is_tuple = isinstance(info, TupleStructInfo)
 
     def __call__(self, frame: Frame) -> None:
         """Bind what the kernel makes."""
         env, dims = frame.env, frame.dims
         made = [aligned_empty(sizes.of(dims), kind) for sizes, kind in self.outputs]
-        args = [*[env[a] for a in self.args], *made]  # type: ignore[index]
+        args = [*[env[a] for a in self.args], *made]
         try:
             if not self.direct.run(args):
                 kernel_call.run(frame.vm.executable.kernels[self.name], args)
@@ -124,14 +126,16 @@ class SizesStep:
     """A cast of a shape or a tensor that gives sizes their values."""
 
     def __init__(self, binding: rx.MatchCast, dims: Sequence[Any]) -> None:
-        self.binding, self.var, self.source = binding, binding.var, binding.value
+        source: Any = binding.value
+        self.binding, self.var, self.source = binding, binding.var, source
         self.wanted: list[Any] = [d if as_int(d) is None else as_int(d) for d in dims]
-        info = binding.struct_info
-        self.kind = info.dtype.numpy if isinstance(info, TensorStructInfo) else None  # type: ignore[union-attr]
+        info: Any = binding.struct_info
+        is_tensor = isinstance(binding.struct_info, TensorStructInfo)
+        self.kind = info.dtype.numpy if is_tensor else None
 
     def __call__(self, frame: Frame) -> None:
         """Bind the sizes; the rule of the virtual machine says what does not fit."""
-        value, dims = frame.env[self.source], frame.dims  # type: ignore[index]
+        value, dims = frame.env[self.source], frame.dims
         shape: Any = value if type(value) is tuple and self.kind is None else None
         if self.kind is not None and type(value) is np.ndarray and value.dtype == self.kind:
             shape = value.shape
@@ -153,12 +157,13 @@ class ViewStep:
     """A tensor seen as another shape."""
 
     def __init__(self, binding: rx.VarBinding, call: rx.Call) -> None:
-        self.binding, self.source = binding, call.args[0]
-        self.sizes = Sizes(binding.var.struct_info)  # type: ignore[arg-type]
+        source: Any = call.args[0]
+        info: Any = binding.var.struct_info
+        self.binding, self.source, self.sizes = binding, source, Sizes(info)
 
     def __call__(self, frame: Frame) -> None:
         """Bind the view; the rule of the virtual machine says what does not fit."""
-        shape, source = self.sizes.of(frame.dims), frame.env[self.source]  # type: ignore[index]
+        shape, source = self.sizes.of(frame.dims), frame.env[self.source]
         if math.prod(shape) == source.size:
             frame.env[self.binding.var] = source.reshape(shape)
         else:
