@@ -38,7 +38,7 @@ INSTALL := install --quiet --disable-pip-version-check --no-input
 PIP    := -m pip $(INSTALL)
 FREEZE := -m pip freeze --all --exclude pip --exclude-editable
 TOUR   := notebooks/00_tour.ipynb
-# Tests of threads and interrupts: they want the cores to themselves. Notebooks run two at a time.
+# `lint` has run the counts of the house. # Tests of threads and interrupts: they want the cores to themselves. Notebooks run two at a time.
 ALONE  := tests/runtime tests/test_driver.py tests/observe/test_benchmark.py
 # NVIDIA's compiler, for the tests of CUDA kernels: there is none for macOS.
 CUDA   := $(if $(filter Darwin,$(shell uname -s)),,--requirement requirements-cuda.lock)
@@ -57,7 +57,7 @@ test: lint $(if $(PYTEST),,browser)
 ifdef PYTEST
 	$(BIN)/python -m pytest $(PYTEST)
 else
-	MLCNB_SLOW=$(SLOW) $(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore ,tests/browser tests/test_notebooks.py $(ALONE))
+	MLCNB_SLOW=$(SLOW) $(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore ,tests/browser tests/test_notebooks.py tests/test_house.py $(ALONE))
 	$(BIN)/python -m pytest $(ALONE)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/test_notebooks.py
 endif
@@ -71,6 +71,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python -m pytest -q tests/test_house.py
 
 tour: $(LAB)
 	@$(BIN)/python tests/run_notebook.py $(TOUR) --html build/tour.html --print top-1: top-3: ratio

@@ -146,8 +146,7 @@ class Executable(display.Shown):
             if found is not NotImplemented:
                 return found
             given = self._arrays(args)
-            found = NotImplemented if given is args else self._native(*given)
-            if found is not NotImplemented:
+            if given is not args and (found := self._native(*given)) is not NotImplemented:
                 return as_tensors(found)
         return self._call(args, named)
 
