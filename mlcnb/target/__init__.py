@@ -23,12 +23,13 @@ from mlcnb.target.cpus import (
     caches_of,
     cpu_name,
     features,
+    far_line_of,
     fetches_ahead_of,
     halves_vectors_of,
     host_caches,
     multiply_adds_of,
 )
-from mlcnb.target.measured import Measured, kept
+from mlcnb.target.measured import Measured, Reading, kept
 
 #: lines apart come as fast as lines in order where they take less than this much longer
 SAME_SPEED = 1.25
@@ -270,10 +271,16 @@ class Target(TargetNode):
         As measured on this computer: lines apart come as fast as lines in order; else by the CPU's
         name.
         """
-        for read in self._measured.readings if self._measured else ():
-            if read.name == "memory":
-                return read.apart < SAME_SPEED * read.in_order
+        memory = self._reading("memory")
+        if memory is not None:
+            return memory.apart < SAME_SPEED * memory.in_order
         return fetches_ahead_of(cpu_name(self.mcpu))
+
+    @property
+    def far_line(self) -> float:
+        """Cycles in which a line of the shared cache comes to a core; measured, else by its name."""
+        shared = self._reading("L3")
+        return far_line_of(cpu_name(self.mcpu)) if shared is None else shared.in_order
 
     @property
     def multiply_adds(self) -> int:
@@ -286,6 +293,10 @@ class Target(TargetNode):
             return found.multiply_adds
         is_half = self.vector_bits != 512 and halves_vectors_of(name)
         return multiply_adds_of(name) * (2 if is_half else 1)
+
+    def _reading(self, level: str) -> Reading | None:
+        readings = self._measured.readings if self._measured else ()
+        return next((r for r in readings if r.name == level), None)
 
     @property
     def _measured(self) -> Measured | None:

@@ -12,7 +12,7 @@ _CACHES = {
     "haswell broadwell skylake": "32/8 256/8 8192/16",
     "skylake-avx512 cascadelake": "32/8 1024/16 25344/11",
     "icelake-server": "48/12 1280/20 49152/12",
-    "sapphirerapids": "48/12 2048/16 61440/15",
+    "sapphirerapids emeraldrapids graniterapids": "48/12 2048/16 61440/15",
     "znver1": "32/8 512/8 8192/16",
     "znver2": "32/8 512/8 16384/16",
     "znver3": "32/8 512/8 32768/16",
@@ -69,6 +69,15 @@ _HALVE_VECTORS = "znver4 icelake-client tigerlake rocketlake".split()
 _FETCH_AHEAD = ["znver3"]
 
 
+#: cycles in which a line of the shared cache comes to a core, one after the other: a mesh of many
+#: cores is slow (measured: 5.7 of Emerald Rapids), a slice that few cores share is not
+_FAR_LINE = {
+    "skylake-avx512 cascadelake cooperlake icelake-server sapphirerapids emeraldrapids "
+    "graniterapids graniterapids-d": 6.0,
+}
+_USUAL_FAR_LINE = 2.0
+
+
 def multiply_adds_of(mcpu: str) -> int:
     """Multiply-adds of whole vectors that a CPU of LLVM's name begins in a cycle."""
     return next((n for names, n in _MULTIPLY_ADDS.items() if mcpu in names.split()), 2)
@@ -77,6 +86,11 @@ def multiply_adds_of(mcpu: str) -> int:
 def halves_vectors_of(mcpu: str) -> bool:
     """Whether a CPU of LLVM's name works on its longest vectors in two halves."""
     return mcpu in _HALVE_VECTORS
+
+
+def far_line_of(mcpu: str) -> float:
+    """Cycles of a line from the shared cache of a CPU of LLVM's name, one after the other."""
+    return next((n for names, n in _FAR_LINE.items() if mcpu in names.split()), _USUAL_FAR_LINE)
 
 
 def fetches_ahead_of(mcpu: str) -> bool:

@@ -8,8 +8,8 @@ from mlcnb.target import Target
 from tests.dlight.test_matmul import shape_of
 
 CPUS = (
-    "znver2", "znver3", "znver4", "znver5", "skylake-avx512", "icelake-server", "apple-m1",
-    "neoverse-n1",
+    "znver2", "znver3", "znver4", "znver5", "skylake-avx512", "icelake-server", "emeraldrapids",
+    "apple-m1", "neoverse-n1",
 )  # fmt: skip
 SHAPES = (
     (64, 64, 64), (256, 256, 256), (1024, 1024, 1024), (4096, 4096, 4096), (128, 384, 384),
@@ -30,7 +30,7 @@ def told(cpu: str, m: int, k: int, n: int) -> str:
     return f"{how} {cut.tile.rows}x{cut.tile.vectors} {cut.row_tiles},{cut.column_tiles}{steps}"
 
 
-def test_eight_cpus():
+def test_nine_cpus():
     found = "\n".join(
         f"{cpu}\n" + "\n".join(f"  {m}x{n}x{k}: {told(cpu, m, k, n)}" for m, k, n in SHAPES)
         for cpu in CPUS
@@ -78,21 +78,30 @@ znver5
 skylake-avx512
   64x64x64: lies 6x4 11,1
   256x256x256: copied 8x2 32,8
-  1024x1024x1024: copied 8x2 128,32 by 512
+  1024x1024x1024: copied 8x2 128,8 by 512
   4096x4096x4096: copied 8x2 512,8 by 512
-  128x384x384: copied 8x3 16,8
-  512x768x768: copied 8x3 64,16 by 384
-  128x768x3072: copied 8x3 16,16 by 512
-  32x4096x4096: copied 8x2 4,32 by 512
+  128x384x384: copied 8x3 16,4
+  512x768x768: copied 8x3 64,4 by 384
+  128x768x3072: copied 8x3 16,4 by 512
+  32x4096x4096: copied 8x2 4,8 by 512
 icelake-server
   64x64x64: lies 6x4 11,1
   256x256x256: copied 8x2 32,8
-  1024x1024x1024: copied 8x2 128,32 by 512
+  1024x1024x1024: copied 8x2 128,8 by 512
   4096x4096x4096: copied 8x2 512,8 by 512
   128x384x384: copied 8x3 16,8
-  512x768x768: copied 8x3 64,16
-  128x768x3072: copied 8x3 16,16 by 768
-  32x4096x4096: copied 8x2 4,64 by 512
+  512x768x768: copied 8x3 64,4
+  128x768x3072: copied 8x3 16,4 by 768
+  32x4096x4096: copied 8x2 4,10 by 512
+emeraldrapids
+  64x64x64: lies 6x4 11,1
+  256x256x256: copied 8x2 32,8
+  1024x1024x1024: copied 8x2 128,16 by 512
+  4096x4096x4096: copied 8x2 512,8 by 512
+  128x384x384: copied 8x3 16,8
+  512x768x768: copied 8x3 64,4
+  128x768x3072: copied 8x3 16,4 by 768
+  32x4096x4096: copied 8x2 4,16 by 512
 apple-m1
   64x64x64: lies 6x4 11,4
   256x256x256: copied 8x2 32,32

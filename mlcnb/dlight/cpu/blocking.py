@@ -35,6 +35,8 @@ COPY, COPY_LINE = 8.0, 8.0
 #: cycles from one line of B to the next, which does not lie beside it, from L1, L2, L3 and memory:
 #: a latency, less what goes on meanwhile
 NEXT_LINE = (0, 7, 16, 40)
+#: how many times faster than they are used lines should come from the shared cache: others use it
+FAR_LINES = 2
 #: how many times a copy should pay for itself: machines differ
 PAYS = 2
 #: multiply-adds below which other threads are not worth waking, and most of them in one part: a
@@ -89,8 +91,9 @@ def blocking(
     widest = across
     if not is_streamed:
         deep = is_copied and depth_of_part(product, tile, target)
-        widest = _widest(deep or depth, lanes, is_copied, target) // tile.vectors
-        widest //= 4 if deep else 1
+        is_far = is_copied and stays_far(tile, lanes, target)
+        widest = _widest(deep or depth, lanes, is_far, target) // tile.vectors
+        widest //= 4 if deep and is_far else 1
 
     def time(cut: tuple[int, int]) -> float:
         row_tiles, column_tiles = cut
@@ -129,6 +132,14 @@ def copy_pays(product: Product, is_streamed: bool, target: Target) -> bool:
     step = tile.rows * tile.vectors / target.multiply_adds
     late = NEXT_LINE[next(held, len(levels))] * lines - step
     return late * (-(-rows // tile.rows) - 1) > PAYS * COPY_LINE * lines
+
+
+def stays_far(tile: ProductTile, lanes: int, target: Target) -> bool:
+    """Whether a copy of B may stay in the cache that cores share: its lines come from there in half
+    of the time in which a tile multiplies them."""
+    lines = tile.vectors * 4 * lanes / LINE
+    step = tile.rows * tile.vectors / target.multiply_adds
+    return FAR_LINES * target.far_line * lines <= step
 
 
 def depth_of_part(product: Product, tile: ProductTile, target: Target) -> int | None:
@@ -184,11 +195,11 @@ def _tile_cycles(rows: int, vectors: int, depth: int, is_copied: bool, read: flo
     return (work + loads) * depth + 0.6 * rows * rows + rows * vectors
 
 
-def _widest(depth: int, lanes: int, is_copied: bool, target: Target) -> int:
-    """Vectors of columns in a part: a copy may fill a core's share of the last cache, what is read
-    as it lies half of its own one."""
+def _widest(depth: int, lanes: int, is_far: bool, target: Target) -> int:
+    """Vectors of columns in a part: of what stays in the shared cache they may fill a core's share,
+    of a core's own one half."""
     _, own, shared = target.caches
-    room = shared // (2 * target.num_cores) if is_copied else own // 2
+    room = shared // (2 * target.num_cores) if is_far else own // 2
     return max(room // (4 * depth), FEWEST_COLUMNS) // lanes
 
 

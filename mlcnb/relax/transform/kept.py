@@ -143,7 +143,9 @@ def _machine(target: Target) -> list[Any]:
     if not target.is_cpu:
         return []
     facts = (target.num_cores, target.caches, target.cache_ways, target.vector_bits)
-    units = (target.multiply_adds, target.halves_vectors, target.fetches_ahead)
+    units = (
+        target.multiply_adds, target.halves_vectors, target.fetches_ahead, target.far_line,
+    )  # fmt: skip
     return [target.mcpu, *map(str, facts + units), ",".join(sorted(target.features))]
 
 
