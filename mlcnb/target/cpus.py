@@ -60,6 +60,9 @@ _MULTIPLY_ADDS = {
     "gracemont sierraforest grandridge": 1,
     "apple-m1 apple-m2 apple-m3 apple-m4 neoverse-v1 neoverse-v2": 4,
 }
+#: loads that CPUs begin in a cycle, of numbers that fill a vector; two where nothing is said.
+#: AMD, Software Optimization Guide for the AMD Zen5 Microarchitecture, 2.12
+_LOADS = {"znver5": 4}
 #: CPUs whose longest vectors take as long as two of half the length. AMD, Software Optimization
 #: Guide for the Zen4 Microarchitecture, 2.11; Intel, Optimization Reference Manual, of clients
 _HALVE_VECTORS = "znver4 icelake-client tigerlake rocketlake".split()
@@ -81,6 +84,12 @@ _USUAL_FAR_LINE = 2.0
 def multiply_adds_of(mcpu: str) -> int:
     """Multiply-adds of whole vectors that a CPU of LLVM's name begins in a cycle."""
     return next((n for names, n in _MULTIPLY_ADDS.items() if mcpu in names.split()), 2)
+
+
+def broadcasts_ahead(mcpu: str, multiply_adds: int) -> bool:
+    """Whether so many multiply-adds in a cycle may each broadcast an operand from memory, and there
+    is a load left for the other one."""
+    return _LOADS.get(cpu_name(mcpu), 2) > multiply_adds
 
 
 def halves_vectors_of(mcpu: str) -> bool:

@@ -243,6 +243,12 @@ def test_weights_that_are_not_in_l1_are_read_by_narrower_tiles_on_two_units():
     assert choose_tile(28, 32, 32, target=zen5, depth=64)[:2] == (4, 4), "they are in L1"
 
 
+def test_tiles_of_one_vector_where_a_load_is_left_for_the_weights():
+    """Each multiply-add of such a tile loads a number: Intel's two units have two loads a cycle."""
+    intel = mlc.target.Target("llvm -mcpu=emeraldrapids")
+    assert choose_tile(28, 32, 32, target=intel, depth=256)[:2] == (14, 2)
+
+
 @pytest.mark.parametrize("cpu, lanes", [("x86-64-v3", 8), ("x86-64-v4", 16), ("cortex-a72", 4)])
 def test_no_tile_spills_and_every_product_is_a_fused_multiply_add(cpu, lanes):
     """The hot loop of a 3 x 3 convolution, for three instruction sets."""

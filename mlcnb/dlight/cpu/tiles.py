@@ -13,6 +13,7 @@ from mlcnb.dlight.decide import decide
 from mlcnb.dlight.register_tiles import OPEN
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
+from mlcnb.target.cpus import broadcasts_ahead
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.transform.overlap_tiles import PRAGMA as OVERLAP
 
@@ -90,13 +91,14 @@ def choose_tile(
         if rows == 1 or (rows * width <= most and _fits(rows, width, registers))
     ]
     read, near = 0.0, 0
+    broadcasts = registers > 16 and (target is None or _keeps_up(target))
     if target is not None:
         lanes = target.lanes("float32")
         read, near = vector_reads(target, lanes), target.caches[0] // (8 * lanes * depth)
 
     def cost(tile: Tile) -> float:
         reads = tile.vectors * read if tile.vectors > near else 0.0
-        return 1 / _score(tile, length, reads, registers > 16)
+        return 1 / _score(tile, length, reads, broadcasts)
 
     return decide("tile", candidates, cost)
 
@@ -113,7 +115,8 @@ def choose_pixels(width: int, height: int, chunks: int, target: Target) -> tuple
     broadcasts = "avx512f" in target.features
     if chunks % 2 and not broadcasts:
         return None
-    vectors = 1 if chunks % 2 or (broadcasts and chunks * lanes >= width * height) else 2
+    narrow = broadcasts and _keeps_up(target) and chunks * lanes >= width * height
+    vectors = 1 if chunks % 2 or narrow else 2
     most = max(r for r in range(1, registers) if r == 1 or _fits(r, vectors, registers))
     for pixels in (width, width * height):
         rows = max(r for r in range(1, most + 1) if pixels % r == 0)
@@ -122,6 +125,13 @@ def choose_pixels(width: int, height: int, chunks: int, target: Target) -> tuple
     if chunks // vectors < ENOUGH:
         return None
     return Tile(-(-pixels // -(-pixels // most)), vectors, False), True
+
+
+def _keeps_up(target: Target) -> bool:
+    """Whether a tile of one vector, whose multiply-adds broadcast from memory, is not held up by
+    its loads: they are as many."""
+    is_x86 = "avx512f" in target.features
+    return not is_x86 or broadcasts_ahead(target.mcpu, target.multiply_adds)
 
 
 def part_used(length: int, step: int) -> float:
@@ -146,7 +156,7 @@ def _fits(rows: int, vectors: int, registers: int) -> bool:
 def _score(tile: Tile, length: int | None, reads: float, broadcasts: bool) -> float:
     """Multiply-adds for each instruction, less what an uneven tile wastes at the end of a row.
 
-    Instruction sets of 32 registers broadcast an operand of a multiply-add (`broadcasts`).
+    `broadcasts`: a multiply-add takes an operand from memory for less than a load costs.
     """
     work = tile.rows * tile.vectors
     loads = tile.vectors + (0.5 if broadcasts and tile.vectors == 1 else 1.0) * tile.rows
