@@ -22,8 +22,8 @@ from mlcnb.target.cpus import (
     available_cores,
     caches_of,
     cpu_name,
-    features,
     far_line_of,
+    features,
     fetches_ahead_of,
     halves_vectors_of,
     host_caches,
@@ -278,7 +278,7 @@ class Target(TargetNode):
 
     @property
     def far_line(self) -> float:
-        """Cycles in which a line of the shared cache comes to a core; measured, else by its name."""
+        """Cycles of a line from the shared cache to a core: as measured, else by the CPU's name."""
         shared = self._reading("L3")
         return far_line_of(cpu_name(self.mcpu)) if shared is None else shared.in_order
 

@@ -18,7 +18,9 @@ B is copied, a panel of a tile's columns after the other, where reading it as it
 where it is transposed, where its rows end inside a vector (the copy is filled up with zeros), where
 it comes from memory, and where the multiply-adds of a tile take less time than its lines come from
 the cache in which they stay, whose sets they may not fill evenly (`blocking.copy_pays`). Each
-thread copies the columns it works on.
+thread copies the columns it works on: so many that the copy stays in the shared cache, or in the
+core's own where lines of the shared one come slowly (`blocking.stays_far`); from there they are
+asked for some steps ahead.
 
 A large B that is not copied is streamed: tiles below each other come one
 after the other, and with what they read of B they ask for what lies one tile further to the right.
@@ -35,7 +37,14 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
-from mlcnb.dlight.cpu.blocking import MOST_VECTORS, Blocking, blocking, copy_pays, depth_of_part
+from mlcnb.dlight.cpu.blocking import (
+    MOST_VECTORS,
+    Blocking,
+    blocking,
+    copy_pays,
+    depth_of_part,
+    stays_far,
+)
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory, lanes_of
 from mlcnb.dlight.cpu.tiles import overlap
@@ -54,6 +63,8 @@ MANY_ROWS, PANEL = 256, 48
 PAGE, MOST_PAGES = 4096, 1024
 #: rows of B that are copied together: as many lines in a row, of so many pages at a time
 COPIED_ROWS = (8, 4, 16)
+#: steps of the depth ahead of which a copy that stays in a core's own cache is asked for; 0: not
+STEPS_AHEAD = (16, 0, 8, 32)
 
 
 def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -91,6 +102,10 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     if panels is not None:
         sch.compute_at(panels, whole)
         copy_panels(sch, panels, product.b.is_transposed, cut.tile.vectors, lanes)
+        steps = 0 if stays_far(cut.tile, lanes, target) else decide("steps of B ahead", STEPS_AHEAD)
+        if steps:
+            name = sch.get(panels).writes[0].buffer.data.name
+            sch.annotate(sch.get_loops(anchor.handle)[-4], PREFETCH, [name, steps * width])
     if rows is not None:
         sch.compute_at(rows, row_tile)
         sch.vectorize(sch.get_loops(rows)[-1])
