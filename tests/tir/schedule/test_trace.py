@@ -313,3 +313,13 @@ def test_the_function_of_a_schedule_is_main():
     assert_structural_equal_ignore_global_symbol(
         sch.mod["main"], elementwise().with_attr("tir.noalias", True)
     )
+
+
+def test_steps_of_a_program_with_other_loops():
+    """The error is typed: who tries the steps on another program can go on."""
+    sch = Schedule(matmul())
+    sch.get_loops(sch.get_block("C"))
+    with pytest.raises(
+        ScheduleError, match="instruction 1, GetLoops, gives 1 results, the trace names 3"
+    ):
+        sch.trace.apply_to_schedule(Schedule(elementwise()))

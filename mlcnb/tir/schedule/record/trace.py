@@ -119,15 +119,19 @@ class Trace(display.Shown):
             remove_postproc: stop at `enter_postproc`.
             decision_provider: called as (inst, inputs, attrs, decision), gives the decision to
                 take.
+
+        Raises:
+            ScheduleError: a step is refused, or gives another number of loops or blocks than in the
+                program that it comes from. The steps before it are done.
         """
         known: dict[int, Any] = {}
-        for inst in self._before_postproc() if remove_postproc else self.insts:
+        for n, inst in enumerate(self._before_postproc() if remove_postproc else self.insts):
             arguments = {k: _mapped(v, known) for k, v in inst.arguments.items()}
             decision = inst.decision
             if decision_provider is not None and decision is not None:
                 decision = decision_provider(inst, inst.inputs, inst.attrs, decision)
             given = inst.run(sch, arguments, decision)
-            known.update((id(old), new) for old, new in zip(inst.outputs, given, strict=True))
+            _learn(known, [id(old) for old in inst.outputs], given, n, inst.kind.name)
 
     def as_python(self) -> list[str]:
         """The steps as statements of Python, as TVM prints them."""
@@ -300,12 +304,18 @@ def apply_json(data: Sequence[Any], sch: Any) -> None:
             raise ScheduleError(f"instruction {n}, {error.message}", hint=error.hint) from error
         except TypeError as error:
             raise ScheduleError(f"instruction {n}, {kind}: {error}") from error
-        if len(given) != len(outputs):
-            raise ScheduleError(
-                f"instruction {n}, {kind}, gives {len(given)} results, the trace names "
-                f"{len(outputs)}"
-            )
-        known.update(zip(outputs, given, strict=True))
+        _learn(known, outputs, given, n, kind)
+
+
+def _learn(
+    known: dict[Any, Any], names: Sequence[Any], given: Sequence[Any], n: int, kind: str
+) -> None:
+    """What the n-th instruction gave, by the names of its outputs."""
+    if len(given) != len(names):
+        raise ScheduleError(
+            f"instruction {n}, {kind}, gives {len(given)} results, the trace names {len(names)}"
+        )
+    known.update(zip(names, given, strict=True))
 
 
 def _listed(call: Any) -> tuple[str, list[Any], list[Any], list[str]]:
