@@ -38,7 +38,7 @@ INSTALL := install --quiet --disable-pip-version-check --no-input
 PIP    := -m pip $(INSTALL)
 FREEZE := -m pip freeze --all --exclude pip --exclude-editable
 TOUR   := notebooks/00_tour.ipynb
-# `lint` has run the counts of the house. # Tests of threads and interrupts: they want the cores to themselves. Notebooks run two at a time.
+# Tests of threads and interrupts: they want the cores to themselves. Notebooks run two at a time.
 ALONE  := tests/runtime tests/test_driver.py tests/observe/test_benchmark.py
 # NVIDIA's compiler, for the tests of CUDA kernels: there is none for macOS.
 CUDA   := $(if $(filter Darwin,$(shell uname -s)),,--requirement requirements-cuda.lock)
@@ -66,6 +66,7 @@ browser: $(STAMP)
 	$(BIN)/python -m tests.browser.install_chromium
 	MLCNB_SLOW=$(SLOW) $(BIN)/python -m pytest -n 2 tests/browser
 
+# its last line, the counts of the house, is left out of `test`, which lints first
 lint: $(STAMP)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .

@@ -60,8 +60,8 @@ _MULTIPLY_ADDS = {
     "gracemont sierraforest grandridge": 1,
     "apple-m1 apple-m2 apple-m3 apple-m4 neoverse-v1 neoverse-v2": 4,
 }
-#: loads that CPUs begin in a cycle, of numbers that fill a vector; two where nothing is said.
-#: AMD, Software Optimization Guide for the AMD Zen5 Microarchitecture, 2.12
+#: loads that CPUs begin in a cycle, of numbers that fill a vector; two where nothing is said. Four
+#: as AMD describes Zen 5, whose tiles of one vector reach its peak (measured)
 _LOADS = {"znver5": 4}
 #: CPUs whose longest vectors take as long as two of half the length. AMD, Software Optimization
 #: Guide for the Zen4 Microarchitecture, 2.11; Intel, Optimization Reference Manual, of clients
@@ -70,7 +70,6 @@ _HALVE_VECTORS = "znver4 icelake-client tigerlake rocketlake".split()
 #: CPUs that fetch several streams ahead by themselves as fast as memory gives; asking costs them a
 #: third (measured: a matrix of 64 MB by a vector)
 _FETCH_AHEAD = ["znver3"]
-
 
 #: cycles in which a line of the shared cache comes to a core, one after the other: a mesh of many
 #: cores is slow (measured: 5.7 of Emerald Rapids), a slice that few cores share is not
@@ -86,10 +85,9 @@ def multiply_adds_of(mcpu: str) -> int:
     return next((n for names, n in _MULTIPLY_ADDS.items() if mcpu in names.split()), 2)
 
 
-def broadcasts_ahead(mcpu: str, multiply_adds: int) -> bool:
-    """Whether so many multiply-adds in a cycle may each broadcast an operand from memory, and there
-    is a load left for the other one."""
-    return _LOADS.get(cpu_name(mcpu), 2) > multiply_adds
+def loads_of(mcpu: str) -> int:
+    """Loads, of numbers that fill a vector, that a CPU of LLVM's name begins in a cycle."""
+    return _LOADS.get(mcpu, 2)
 
 
 def halves_vectors_of(mcpu: str) -> bool:

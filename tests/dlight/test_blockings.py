@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlcnb.dlight.cpu.blocking import blocking, depth_of_part
+from mlcnb.dlight.cpu.blocking import ProductTile, blocking, depth_of_part, stays_far
 from mlcnb.dlight.cpu.matmul import is_copied, is_streamed
 from mlcnb.target import Target
 from tests.dlight.test_matmul import shape_of
@@ -28,6 +28,16 @@ def told(cpu: str, m: int, k: int, n: int) -> str:
     how = "copied" if copies else "ahead" if streams else "lies"
     steps = "" if deep is None else f" by {deep}"
     return f"{how} {cut.tile.rows}x{cut.tile.vectors} {cut.row_tiles},{cut.column_tiles}{steps}"
+
+
+def test_a_copy_stays_where_its_lines_come_from_in_time():
+    """A tile of 8 x 2 vectors uses a line in 4 cycles: Intel's mesh gives one in 6."""
+    zen, intel = (Target(f"llvm -mcpu={cpu} -num-cores=1") for cpu in ("znver5", "emeraldrapids"))
+    assert stays_far(ProductTile(8, 2), 16, zen) and not stays_far(ProductTile(8, 2), 16, intel)
+    for m, k, n in SHAPES[2:]:
+        cut = blocking(shape_of(m, k, n), True, intel)
+        deep = depth_of_part(shape_of(m, k, n), cut.tile, intel) or k
+        assert 4 * deep * cut.column_tiles * cut.tile.vectors * 16 <= intel.caches[1] // 2
 
 
 def test_nine_cpus():

@@ -260,6 +260,19 @@ def test_when_b_is_copied():
     assert is_copied(shape_of(16, 4000, 4000), AVX512), "it comes from memory"
 
 
+def test_a_copy_that_stays_in_a_cores_own_cache_is_asked_for_some_steps_ahead():
+    """On Intel's servers, all of the depth in one step or not; Zen's shared cache is near."""
+    for cpu, asks in (("emeraldrapids", True), ("znver5", False)):
+        target = mlc.target.Target(f"llvm -mcpu={cpu} -num-cores=1")
+        for size in (512, 1024):
+            sch = schedule_cpu(product(size, size, size), target)
+            text = sch.mod["main"].script()
+            assert "B_global" in text
+            assert ('"pragma_prefetch": ["B_global", 512]' in text) is asks, (cpu, size)
+            made = mlc.compile(sch, target=target).kernels["main"].compiled
+            assert ("prefetch" in made.assembly) is asks
+
+
 def test_a_large_matrix_that_is_not_copied_is_asked_for_a_tile_ahead():
     """Column tile after column tile, each for all rows: it is read once, by one thread."""
     zen4 = mlc.target.Target("llvm -mcpu=znver4 -num-cores=2")

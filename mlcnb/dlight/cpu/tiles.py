@@ -13,7 +13,7 @@ from mlcnb.dlight.decide import decide
 from mlcnb.dlight.register_tiles import OPEN
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
-from mlcnb.target.cpus import broadcasts_ahead
+from mlcnb.target.cpus import cpu_name, loads_of
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.transform.overlap_tiles import PRAGMA as OVERLAP
 
@@ -128,10 +128,10 @@ def choose_pixels(width: int, height: int, chunks: int, target: Target) -> tuple
 
 
 def _keeps_up(target: Target) -> bool:
-    """Whether a tile of one vector, whose multiply-adds broadcast from memory, is not held up by
-    its loads: they are as many."""
+    """Whether a load is left for the weights beside multiply-adds that each broadcast a number from
+    memory, as those of a tile of one vector do."""
     is_x86 = "avx512f" in target.features
-    return not is_x86 or broadcasts_ahead(target.mcpu, target.multiply_adds)
+    return not is_x86 or loads_of(cpu_name(target.mcpu)) > target.multiply_adds
 
 
 def part_used(length: int, step: int) -> float:
