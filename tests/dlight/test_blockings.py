@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlcnb.dlight.cpu.blocking import ProductTile, blocking, depth_of_part, stays_far
-from mlcnb.dlight.cpu.matmul import is_copied, is_streamed
+from mlcnb.dlight.cpu.matmul import is_copied, is_streamed, rows_ahead
 from mlcnb.target import Target
 from tests.dlight.test_matmul import shape_of
 
@@ -13,7 +13,7 @@ CPUS = (
 )  # fmt: skip
 SHAPES = (
     (64, 64, 64), (256, 256, 256), (1024, 1024, 1024), (4096, 4096, 4096), (128, 384, 384),
-    (512, 768, 768), (128, 3072, 768), (32, 4096, 4096),
+    (512, 768, 768), (128, 3072, 768), (32, 4096, 4096), (64, 768, 768),
 )  # fmt: skip
 
 
@@ -25,7 +25,8 @@ def told(cpu: str, m: int, k: int, n: int) -> str:
     streams = not copies and is_streamed(product, target)
     cut = blocking(product, copies, target, streams)
     deep = depth_of_part(product, cut.tile, target) if copies else None
-    how = "copied" if copies else "ahead" if streams else "lies"
+    asks = not copies and not streams and rows_ahead(product, target)
+    how = "copied" if copies else "ahead" if streams else "asked" if asks else "lies"
     steps = "" if deep is None else f" by {deep}"
     return f"{how} {cut.tile.rows}x{cut.tile.vectors} {cut.row_tiles},{cut.column_tiles}{steps}"
 
@@ -58,6 +59,7 @@ znver2
   512x768x768: copied 6x2 86,48 by 384
   128x768x3072: copied 6x2 22,48 by 512
   32x4096x4096: copied 6x2 6,64 by 512
+  64x768x768: copied 6x2 11,48 by 384
 znver3
   64x64x64: lies 6x2 11,4
   256x256x256: copied 6x2 43,16
@@ -67,6 +69,7 @@ znver3
   512x768x768: copied 6x2 86,48 by 384
   128x768x3072: copied 6x2 22,48 by 512
   32x4096x4096: copied 6x2 6,128 by 512
+  64x768x768: copied 6x2 11,48 by 384
 znver4
   64x64x64: lies 6x4 11,1
   256x256x256: lies 8x2 32,8
@@ -76,51 +79,57 @@ znver4
   512x768x768: ahead 8x3 64,16
   128x768x3072: copied 8x3 16,16 by 512
   32x4096x4096: copied 4x4 8,16 by 1024
+  64x768x768: ahead 8x3 8,16
 znver5
   64x64x64: lies 6x4 11,1
   256x256x256: copied 8x2 32,8
   1024x1024x1024: copied 8x2 128,32 by 512
   4096x4096x4096: copied 8x2 512,8 by 512
-  128x384x384: copied 8x3 16,8
+  128x384x384: asked 8x3 16,4
   512x768x768: copied 8x3 64,16
   128x768x3072: copied 8x3 16,16 by 768
   32x4096x4096: copied 8x2 4,64 by 512
+  64x768x768: copied 8x3 8,16
 skylake-avx512
   64x64x64: lies 6x4 11,1
   256x256x256: copied 8x2 32,8
   1024x1024x1024: copied 8x2 128,8 by 512
   4096x4096x4096: copied 8x2 512,8 by 512
-  128x384x384: copied 8x3 16,4
+  128x384x384: asked 8x3 16,4
   512x768x768: copied 8x3 64,4 by 384
   128x768x3072: copied 8x3 16,4 by 512
   32x4096x4096: copied 8x2 4,8 by 512
+  64x768x768: asked 8x3 8,3
 icelake-server
   64x64x64: lies 6x4 11,1
   256x256x256: copied 8x2 32,8
   1024x1024x1024: copied 8x2 128,8 by 512
   4096x4096x4096: copied 8x2 512,8 by 512
-  128x384x384: copied 8x3 16,8
+  128x384x384: asked 8x3 16,8
   512x768x768: copied 8x3 64,4
   128x768x3072: copied 8x3 16,4 by 768
   32x4096x4096: copied 8x2 4,10 by 512
+  64x768x768: asked 8x3 8,4
 emeraldrapids
   64x64x64: lies 6x4 11,1
   256x256x256: copied 8x2 32,8
   1024x1024x1024: copied 8x2 128,16 by 512
   4096x4096x4096: copied 8x2 512,8 by 512
-  128x384x384: copied 8x3 16,8
+  128x384x384: asked 8x3 16,8
   512x768x768: copied 8x3 64,4
   128x768x3072: copied 8x3 16,4 by 768
   32x4096x4096: copied 8x2 4,16 by 512
+  64x768x768: asked 8x3 8,4
 apple-m1
   64x64x64: lies 6x4 11,4
   256x256x256: copied 8x2 32,32
   1024x1024x1024: copied 8x2 128,128
   4096x4096x4096: copied 8x2 512,16 by 2048
-  128x384x384: lies 8x3 16,32
+  128x384x384: asked 8x3 16,32
   512x768x768: copied 8x3 64,64
   128x768x3072: copied 8x3 16,13 by 1536
   32x4096x4096: copied 8x2 4,16 by 2048
+  64x768x768: asked 8x3 8,32
 neoverse-n1
   64x64x64: lies 6x4 11,4
   256x256x256: lies 8x2 32,32
@@ -129,4 +138,5 @@ neoverse-n1
   128x384x384: lies 8x3 16,16
   512x768x768: ahead 8x3 64,64
   128x768x3072: copied 8x3 16,64 by 1024
-  32x4096x4096: copied 4x4 8,32 by 2048"""
+  32x4096x4096: copied 4x4 8,32 by 2048
+  64x768x768: ahead 8x3 8,64"""

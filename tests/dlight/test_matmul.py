@@ -273,6 +273,33 @@ def test_a_copy_that_stays_in_a_cores_own_cache_is_asked_for_some_steps_ahead():
             assert ("prefetch" in made.assembly) is asks
 
 
+@pytest.mark.parametrize("m, k, n", [(64, 384, 384), (37, 515, 1000), (32, 768, 768)])
+def test_few_rows_ask_for_a_matrix_in_a_cores_own_cache_some_rows_ahead(m, k, n):
+    """As it lies, be its rows whole vectors or not; one multiply-add a cycle leaves time enough."""
+    intel, zen4 = (
+        mlc.target.Target(f"llvm -mcpu={cpu} -num-cores=1") for cpu in ("emeraldrapids", "znver4")
+    )
+    asked = f'"pragma_prefetch": ["B", {8 * n}]'
+    sch = schedule_cpu(product(m, k, n), intel)
+    text = sch.mod["main"].script()
+    assert asked in text and "B_global" not in text
+    assert asked not in schedule_cpu(product(m, k, n), zen4).mod["main"].script()
+    assert asked not in schedule_cpu(product(8 * m, k, n), intel).mod["main"].script(), "copied"
+    kernel = mlc.compile(sch, target=AVX512).kernels["main"].compiled
+    assert kernel.assembly.count("prefetch") >= 3
+    rng = np.random.default_rng(m)
+    a, b = rng.standard_normal((m, k), "f4"), rng.standard_normal((k, n), "f4")
+    c = np.full((m, n), np.nan, "f4")
+    mlc.compile(sch, target="llvm")(a, b, c)
+    np.testing.assert_allclose(c, a.astype("f8") @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("m, k, n", [(64, 64, 256), (64, 512, 512), (64, 4096, 256)])
+def test_a_matrix_of_few_pages_or_of_rows_in_the_same_sets_is_not_asked_for(m, k, n):
+    intel = mlc.target.Target("llvm -mcpu=emeraldrapids -num-cores=1")
+    assert '"pragma_prefetch": ["B",' not in schedule_cpu(product(m, k, n), intel).mod["main"].script()
+
+
 def test_a_large_matrix_that_is_not_copied_is_asked_for_a_tile_ahead():
     """Column tile after column tile, each for all rows: it is read once, by one thread."""
     zen4 = mlc.target.Target("llvm -mcpu=znver4 -num-cores=2")

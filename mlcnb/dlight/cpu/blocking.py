@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mlcnb.dlight.cpu.product import Product, lanes_of
 from mlcnb.dlight.cpu.tiles import vector_reads
-from mlcnb.dlight.decide import decide
+from mlcnb.dlight.decide import Decisions, decide
 from mlcnb.machine.cache import LINE, caches
 from mlcnb.target import Target
 
@@ -35,8 +35,13 @@ COPY, COPY_LINE = 8.0, 8.0
 #: cycles from one line of B to the next, which does not lie beside it, from L1, L2, L3 and memory:
 #: a latency, less what goes on meanwhile
 NEXT_LINE = (0, 7, 16, 40)
+#: rows of B ahead of which its lines are asked for, and times as many that L1 has room for, since
+#: others use it; cycles from one line to the next then, from L2
+ROWS_AHEAD, ROOM, ASKED_LINE = 8, 4, 1
 #: how many times faster than they are used lines should come from the shared cache: others use it
 FAR_LINES = 2
+#: bytes of a page; of B that is asked for ahead, fewest, since a core knows so many at once, and most
+PAGE, FEWEST_PAGES, MOST_PAGES = 4096, 96, 1024
 #: how many times a copy should pay for itself: machines differ
 PAYS = 2
 #: multiply-adds below which other threads are not worth waking, and most of them in one part: a
@@ -112,26 +117,53 @@ def blocking(
     return Blocking(tile, *cut, parts * batch if cores > 1 else 1)
 
 
-def copy_pays(product: Product, is_streamed: bool, target: Target) -> bool:
-    """Whether tiles that read a copy of B save more time than the copying takes.
+@dataclass(frozen=True)
+class AsItLies:
+    """How tiles read B where it lies: a line of each row after the other, again for each tile below.
 
-    B as it lies is read a line of each row after the other, again for each tile below: from the
-    first cache that holds what is read meanwhile. That is columns of a tile where it `is_streamed`,
+    From the first cache that holds what is read meanwhile: columns of a tile where B is streamed,
     else all of a part.
+
+    tile: results of a tile.
+    lines: of each row of B, in a tile's columns.
+    late: cycles by which those of a row come later than they are used.
+    is_asked: they come from a core's own cache, and are asked for `ROWS_AHEAD` rows ahead.
     """
-    rows, columns, depth = product.rows or 0, product.columns or 0, product.depth or 0
-    if not rows * columns * depth:
-        return False
-    lanes = lanes_of(columns, target)
-    tile = blocking(product, False, target, is_streamed).tile
-    width = tile.vectors * lanes
-    many = width if is_streamed else max(width, _widest(depth, lanes, False, target) * lanes)
-    levels = caches(target)
-    held = (n for n, c in enumerate(levels) if c.holds(depth, 4 * columns, 4 * min(many, columns)))
-    lines = -(-4 * width // LINE)
-    step = tile.rows * tile.vectors / target.multiply_adds
-    late = NEXT_LINE[next(held, len(levels))] * lines - step
-    return late * (-(-rows // tile.rows) - 1) > PAYS * COPY_LINE * lines
+
+    tile: ProductTile
+    lines: int
+    late: float
+    is_asked: bool
+
+    @staticmethod
+    def of(product: Product, is_streamed: bool, target: Target) -> AsItLies | None:
+        """None where an extent is not known."""
+        columns, depth = product.columns or 0, product.depth or 0
+        if not (product.rows or 0) * columns * depth:
+            return None
+        lanes = lanes_of(columns, target)
+        with Decisions():  # a tile that is only supposed is nothing to decide
+            tile = blocking(product, False, target, is_streamed).tile
+        width = tile.vectors * lanes
+        many = width if is_streamed else max(width, _widest(depth, lanes, False, target) * lanes)
+        levels = caches(target)
+        rows = (depth, 4 * columns, 4 * min(many, columns))
+        level = next((n for n, cache in enumerate(levels) if cache.holds(*rows)), len(levels))
+        lines = -(-4 * width // LINE)
+        late = NEXT_LINE[level] * lines - tile.rows * tile.vectors / target.multiply_adds
+        fits = levels[0].holds(ROOM * ROWS_AHEAD, 4 * columns, 4 * width)
+        fits = fits and FEWEST_PAGES < pages_of(product) <= MOST_PAGES
+        is_asked = level == 1 and late > 0 and fits and not is_streamed
+        return AsItLies(tile, lines, min(late, ASKED_LINE * lines) if is_asked else late, is_asked)
+
+    def copy_pays(self, rows: int) -> bool:
+        """Whether `rows` rows of C that read a copy of B save more time than the copying takes."""
+        return self.late * (-(-rows // self.tile.rows) - 1) > PAYS * COPY_LINE * self.lines
+
+
+def pages_of(product: Product) -> int:
+    """Pages that B lies in; of rows longer than one, those of its rows."""
+    return (product.depth or 0) * min(4 * (product.columns or 0), PAGE) // PAGE
 
 
 def stays_far(tile: ProductTile, lanes: int, target: Target) -> bool:

@@ -18,7 +18,8 @@ for i, k in …:                          for i_0 in T.parallel(…):           
 Each element is used once, so nothing is faster than the memory: several rows are read side by side,
 each from front to back and as long as may be, as the prefetchers of the CPU like it. Those of most
 CPUs stop at the end of a page, so the rows after those are asked for meanwhile. Half precision is
-converted as it is read.
+converted as it is read. More rows of A than accumulators are cut into tiles, all of which use eight
+rows of B before the next.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import math
 from typing import Any
 
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
-from mlcnb.dlight.cpu.blocking import USUAL
+from mlcnb.dlight.cpu.blocking import USUAL, AsItLies, ProductTile, stays_far
 from mlcnb.dlight.cpu.general import elementwise
 from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory
 from mlcnb.dlight.cpu.rows import halves
@@ -85,11 +86,25 @@ def is_summed(product: Product, target: Target) -> bool:
 
 def is_added(product: Product, target: Target) -> bool:
     """A row times a matrix whose rows run along the columns; several rows, where it comes from
-    memory: that takes longer than to multiply it."""
-    if product.b.is_transposed or product.columns == 1:
+    memory, or from a shared cache as slowly: that takes longer than to multiply it."""
+    rows = product.rows or 0
+    if rows <= 1 or product.b.is_transposed or product.columns == 1:
+        return rows == 1 and not product.b.is_transposed and product.columns != 1
+    if from_memory(product, target):
+        return rows <= FEW_ROWS
+    is_far = 4 * (product.depth or 0) * (product.columns or 0) > target.caches[1]
+    if not is_far or row_tile(rows) is None or stays_far(ProductTile(rows, 1), target.lanes("float32"), target):
         return False
-    few = 1 <= (product.rows or 0) <= FEW_ROWS
-    return product.rows == 1 or (few and from_memory(product, target))
+    lies = AsItLies.of(product, False, target)
+    return lies is not None and not lies.is_asked
+
+
+def row_tile(rows: int) -> int | None:
+    """Rows of the result that are added to together, of which `rows` are a multiple: all of few.
+    None where there is no such number."""
+    if rows <= FEW_ROWS:
+        return rows
+    return next((n for n in range(FEW_ROWS, FEW_ROWS // 3, -1) if rows % n == 0), None)
 
 
 def rows_added(
@@ -110,7 +125,12 @@ def rows_added(
     j_0, j_1, lane = sch.split(column, [None, width, lanes])
     together = decide("rows added", (streams(product, target), 4, 8, 16, 2))
     k_0, k_1 = sch.split(k, [None, together])
-    sch.reorder(*outer, j_0, k_0, j_1, k_1, *rows, lane)
+    below = []
+    together = row_tile(product.rows or 1)
+    if rows and together and together < (product.rows or 1):
+        i_0, i_1 = sch.split(rows[0], [None, together])
+        below, rows = [i_0], [i_1]
+    sch.reorder(*outer, j_0, k_0, *below, j_1, k_1, *rows, lane)
     sch.reverse_compute_at(last, j_0)
     start = sch.decompose_reduction(sums, k_0)
     _, stored = sch.split(sch.get_loops(last)[-1], [None, lanes])

@@ -22,7 +22,8 @@ thread copies the columns it works on: so many that the copy stays in the shared
 core's own where lines of the shared one come slowly (`blocking.stays_far`); from there they are
 asked for some steps ahead.
 
-A large B that is not copied is streamed: tiles below each other come one
+A B that is not copied and stays in a core's own cache is asked for some rows ahead, where its lines
+come late without (`blocking.AsItLies`). A larger one is streamed: tiles below each other come one
 after the other, and with what they read of B they ask for what lies one tile further to the right.
 
 Rows and columns of open length are whole tiles alone, the last of which overlap (OverlapTiles).
@@ -38,11 +39,15 @@ from typing import Any
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.blocking import (
+    MOST_PAGES,
     MOST_VECTORS,
+    ROWS_AHEAD,
+    AsItLies,
     Blocking,
+    ProductTile,
     blocking,
-    copy_pays,
     depth_of_part,
+    pages_of,
     stays_far,
 )
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
@@ -55,12 +60,13 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 
 #: rows of C from which on a copy of B pays where its rows end inside a vector: fewer rows read it
-#: under a mask, unless the tile that has the last vector is the only one
-ROWS_IF_RAGGED = 24
+#: under a mask, unless the tile that has the last vector is the only one; and tiles beside each
+#: other from which on that one counts little, where B is asked for ahead
+ROWS_IF_RAGGED, FEWEST_TILES = 24, 8
 #: rows of C for which a part of B should stay in a core's own cache; columns of a tile, about
 MANY_ROWS, PANEL = 256, 48
-#: bytes of a page, and pages of one column tile of a B that is streamed
-PAGE, MOST_PAGES = 4096, 1024
+#: rows of a tile, about
+ROW_TILE = 8
 #: rows of B that are copied together: as many lines in a row, of so many pages at a time
 COPIED_ROWS = (8, 4, 16)
 #: steps of the depth ahead of which a copy that stays in a core's own cache is asked for; 0: not
@@ -91,9 +97,10 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
         last = last or fuse_epilogue(sch, anchor, after)
     rows = turned(sch, anchor, product, cut.tile.rows) if product.a.is_transposed else None
     parts, row_tile, column_tile, k = tiled(sch, anchor, cut, lanes, streams)
-    if streams:
+    ahead = width if streams else 0 if copies else rows_ahead(product, target) * product.columns
+    if ahead:
         matrix = anchor.node.reads[product.b.index].buffer
-        sch.annotate(k, PREFETCH, [matrix.data.name, width])
+        sch.annotate(k, PREFETCH, [matrix.data.name, ahead])
     whole = parts[-1]
     if deep is None:
         begun_and_stored(sch, anchor, last, row_tile if streams else column_tile, lanes)
@@ -139,13 +146,22 @@ def open_matmul(sch: Schedule, survey: Survey, product: Product, target: Target)
 def is_copied(product: Product, target: Target) -> bool:
     """Whether reading a copy of B, in panels, is faster than B."""
     columns, rows = product.columns or 0, product.rows or 0
-    lanes = lanes_of(product.columns, target)
-    one_tile = columns <= MOST_VECTORS * target.lanes("float32")
-    if product.b.is_transposed or (columns % lanes and (one_tile or rows >= ROWS_IF_RAGGED)):
+    lanes, widest = lanes_of(product.columns, target), MOST_VECTORS * target.lanes("float32")
+    lies = AsItLies.of(product, is_streamed(product, target), target)
+    if product.b.is_transposed or (columns % lanes and columns <= widest):
+        return True
+    few_are_ragged = lies is not None and lies.is_asked and columns > FEWEST_TILES * widest
+    if columns % lanes and rows >= ROWS_IF_RAGGED and not few_are_ragged:
         return True
     if from_memory(product, target) and rows > FEW_ROWS:
         return True
-    return copy_pays(product, is_streamed(product, target), target)
+    return lies is not None and lies.copy_pays(rows)
+
+
+def rows_ahead(product: Product, target: Target) -> int:
+    """Rows of a B that is read as it lies, ahead of which it is asked for; 0: it is not."""
+    lies = AsItLies.of(product, False, target)
+    return decide("rows of B ahead", (ROWS_AHEAD, 0, 4, 16)) if lies is not None and lies.is_asked else 0
 
 
 def is_streamed(product: Product, target: Target) -> bool:
@@ -154,14 +170,15 @@ def is_streamed(product: Product, target: Target) -> bool:
     Pays where B does not fit in a core's own cache. With many rows two column tiles must: else
     what is asked for drives out what is read again and again. A deep B, whose column tile lies in
     more pages than a processor knows the places of, is read as it lies: asking ahead sometimes made
-    it slower by a third.
+    it slower by a third. Where lines from the shared cache come slowly, rows of B are asked for.
     """
     depth, own = product.depth or 0, target.caches[1]
+    if not stays_far(ProductTile(ROW_TILE, 1), lanes_of(product.columns, target), target):
+        return False
     rows, nbytes = product.rows or 0, 4 * depth * (product.columns or 0)
     fits = rows < MANY_ROWS or 2 * 4 * depth * PANEL <= own
     lies_well = not product.a.is_transposed and not product.b.has_batch
-    pages = depth * min(4 * (product.columns or 0), PAGE) // PAGE
-    fits = fits and pages <= MOST_PAGES
+    fits = fits and pages_of(product) <= MOST_PAGES
     return rows > FEW_ROWS and fits and lies_well and nbytes > own
 
 
