@@ -56,9 +56,7 @@ def added(rows: int, depth: int, columns: int):
     a = te.placeholder((rows, depth), "float32", "a")
     b = te.placeholder((depth, columns), "float32", "b")
     k = te.reduce_axis((0, depth), "k")
-    y = te.compute(
-        (rows, columns), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="matmul"
-    )
+    y = te.compute((rows, columns), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="matmul")
     return te.create_prim_func([a, b, y])
 
 

@@ -40,7 +40,7 @@ NEXT_LINE = (0, 7, 16, 40)
 ROWS_AHEAD, ROOM, ASKED_LINE = 8, 4, 1
 #: how many times faster than they are used lines should come from the shared cache: others use it
 FAR_LINES = 2
-#: bytes of a page; of B that is asked for ahead, fewest, since a core knows so many at once, and most
+#: bytes of a page; pages of a B that is asked for ahead: more than a core knows at once, at most
 PAGE, FEWEST_PAGES, MOST_PAGES = 4096, 96, 1024
 #: how many times a copy should pay for itself: machines differ
 PAYS = 2
@@ -119,7 +119,7 @@ def blocking(
 
 @dataclass(frozen=True)
 class AsItLies:
-    """How tiles read B where it lies: a line of each row after the other, again for each tile below.
+    """B is read where it lies: a line of each row after the other, again for each tile below.
 
     From the first cache that holds what is read meanwhile: columns of a tile where B is streamed,
     else all of a part.

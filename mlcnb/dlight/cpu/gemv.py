@@ -93,7 +93,9 @@ def is_added(product: Product, target: Target) -> bool:
     if from_memory(product, target):
         return rows <= FEW_ROWS
     is_far = 4 * (product.depth or 0) * (product.columns or 0) > target.caches[1]
-    if not is_far or row_tile(rows) is None or stays_far(ProductTile(rows, 1), target.lanes("float32"), target):
+    if not is_far or row_tile(rows) is None:
+        return False
+    if stays_far(ProductTile(rows, 1), target.lanes("float32"), target):
         return False
     lies = AsItLies.of(product, False, target)
     return lies is not None and not lies.is_asked
@@ -126,9 +128,9 @@ def rows_added(
     together = decide("rows added", (streams(product, target), 4, 8, 16, 2))
     k_0, k_1 = sch.split(k, [None, together])
     below = []
-    together = row_tile(product.rows or 1)
-    if rows and together and together < (product.rows or 1):
-        i_0, i_1 = sch.split(rows[0], [None, together])
+    height = row_tile(product.rows or 1)
+    if rows and height != product.rows:
+        i_0, i_1 = sch.split(rows[0], [None, height])
         below, rows = [i_0], [i_1]
     sch.reorder(*outer, j_0, k_0, *below, j_1, k_1, *rows, lane)
     sch.reverse_compute_at(last, j_0)

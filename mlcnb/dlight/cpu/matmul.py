@@ -97,8 +97,8 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
         last = last or fuse_epilogue(sch, anchor, after)
     rows = turned(sch, anchor, product, cut.tile.rows) if product.a.is_transposed else None
     parts, row_tile, column_tile, k = tiled(sch, anchor, cut, lanes, streams)
-    ahead = width if streams else 0 if copies else rows_ahead(product, target) * product.columns
-    if ahead:
+    rows_asked = 0 if copies or streams else rows_ahead(product, target)
+    if ahead := width if streams else rows_asked * (product.columns or 0):
         matrix = anchor.node.reads[product.b.index].buffer
         sch.annotate(k, PREFETCH, [matrix.data.name, ahead])
     whole = parts[-1]
@@ -161,7 +161,9 @@ def is_copied(product: Product, target: Target) -> bool:
 def rows_ahead(product: Product, target: Target) -> int:
     """Rows of a B that is read as it lies, ahead of which it is asked for; 0: it is not."""
     lies = AsItLies.of(product, False, target)
-    return decide("rows of B ahead", (ROWS_AHEAD, 0, 4, 16)) if lies is not None and lies.is_asked else 0
+    if lies is None or not lies.is_asked:
+        return 0
+    return decide("rows of B ahead", (ROWS_AHEAD, 0, 4, 16))
 
 
 def is_streamed(product: Product, target: Target) -> bool:
