@@ -175,3 +175,19 @@ def test_a_scan_along_an_outer_axis_adds_whole_lines(exclusive):
 
 def _vector(counts) -> int:
     return counts.vector
+
+
+@pytest.mark.parametrize(
+    "name, length, asks",
+    [
+        ("softmax", 1024, True),
+        ("log_softmax", 96, True),
+        ("sum", 1024, False),  # read once
+        ("softmax", 20000, False),  # two rows do not fit in the first cache
+    ],
+)
+def test_the_last_block_that_reads_a_row_asks_for_the_next_one(name, length, asks):
+    func, _ = loops_of(OVER_ROWS[name], random(8, length))
+    text = schedule_cpu(func, HOST).mod["main"].script()
+    source = func.buffers[0].data.name
+    assert (f'annotations={{"pragma_prefetch": ["{source}", {length}]}}' in text) is asks

@@ -6,8 +6,8 @@ for i, k: total[i] += e[i, k]            ->         for k_0: e[…], a vector at
 for i, k: y[i, k] = e[i, k] / total[i]              for k_0: 4 vectors of sums; 64 -> 16 -> 8 …
                                                     for k_0: y[…], a vector at a time
 
-A row stays in the cache from the first block to the last. Its sum is one of partial sums, in the
-lanes of several vectors, which are then added up in halves (`rfactor`).
+A row stays in the cache from the first block to the last, which asks for the next one. Its sum is
+one of partial sums, in the lanes of several vectors, which are then added up in halves (`rfactor`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.reading import of
 from mlcnb.dlight.cpu.elementwise import spread
 from mlcnb.dlight.cpu.tiles import overlap
-from mlcnb.dlight.decide import decide
+from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.stmt import IterType
+from mlcnb.tir.stmt import ForKind, IterType
+from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 from mlcnb.tir.transform.overlap_tiles import PRAGMA as OVERLAP
 
 #: vectors of partial results, so that one addition need not wait for the one before
@@ -54,8 +55,26 @@ def rows(sch: Schedule, survey: Survey, target: Target) -> bool:
     for handle in order:
         if handle not in taken:
             in_vectors(sch, handle, len(loops), target)
+    ask_for_next_row(sch, order, len(loops), reductions[0].reduced(), target)
     spread(sch, loops, sum(b.work for b in survey.blocks))
     return True
+
+
+def ask_for_next_row(
+    sch: Schedule, order: list[Any], depth: int, row: list[int | None], target: Target
+) -> None:
+    """While the last block that reads a row works on it, the next one comes to the first cache.
+
+    Else it would come all at once, and the first block, which has little to do, would wait for it.
+    """
+    first = sch.get(order[0])
+    source = next((r.buffer for r in first.reads if r.buffer is not first.writes[0].buffer), None)
+    if source is None or None in row or 2 * 4 * elements(row) > target.caches[0]:
+        return
+    readers = [b for b in order if source in [r.buffer for r in sch.get(b).reads]]
+    steps = [x for x in sch.get_loops(readers[-1])[depth:] if sch.get(x).kind is ForKind.SERIAL]
+    if len(readers) > 1 and steps and either("next row asked for", True):
+        sch.annotate(steps[-1], PREFETCH, [source.data.name, elements(row)])
 
 
 def one_along_row(sch: Schedule, block: BlockInfo, target: Target) -> bool:
