@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlcnb as mlc
-from mlcnb import te
+from mlcnb import te, tir
 from mlcnb.codegen.llvm.inspect import facts
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.relax import op as R
@@ -149,3 +149,32 @@ def test_copies_are_read_as_they_lie(shape, repeats):
     if repeats[-1] == 1:
         assembly = mlc.compile(sch.mod["main"], target="llvm").inspect_source("asm")
         assert "gather" not in assembly
+
+
+@pytest.mark.parametrize(
+    "place, stays",
+    [
+        (lambda i, j, k: (3 * i + j, k), False),
+        (lambda i, j, k: (3 * i + j, k + 2), False),
+        (lambda i, j, k: (k, 3 * i + j), True),  # each reader would go down columns
+        (lambda i, j, k: (3 * i + j, 2 * k), True),
+        (lambda i, j, k: (3 * i + j, 7 - k), True),
+        (lambda i, j, k: (3 * i + j, tir.floormod(k, 5)), True),
+    ],
+)
+def test_what_only_says_where_elements_lie_is_no_copy(place, stays):
+    """Though three read it; the numbers are those of its meaning."""
+    x = te.placeholder((24, 24), "float32", "x")
+    v = te.compute((8, 3, 8), lambda i, j, k: x[place(i, j, k)], name="view")
+    ends = [
+        te.compute((8, 8), lambda i, k, j=j: v[i, j, k] * float(j + 2), name=f"y{j}")
+        for j in range(3)
+    ]
+    func = te.create_prim_func([x, *ends])
+    sch = schedule_cpu(func, HOST)
+    assert ("view" in sch.mod["main"].script()) is stays
+    given = random(24, 24)
+    found, expected = ([np.full((8, 8), np.nan, "f4") for _ in ends] for _ in range(2))
+    mlc.compile(sch, "llvm")(given, *found)
+    mlc.compile(func, "interp")(given, *expected)
+    np.testing.assert_array_equal(found, expected)

@@ -18,11 +18,12 @@ from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.rows import one_along_row
 from mlcnb.dlight.decide import either
 from mlcnb.dlight.survey import BlockInfo, Survey
-from mlcnb.ir.expr import Var
+from mlcnb.ir.expr import Add, IntImm, Mul, Sub, Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import Block, BufferStore
 
 
 def general(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -37,14 +38,35 @@ def general(sch: Schedule, survey: Survey, target: Target) -> bool:
 
 
 def inline_chains(sch: Schedule, survey: Survey) -> None:
-    """Elementwise blocks that feed one elementwise block are computed inside it."""
+    """Elementwise blocks that feed one elementwise block are computed inside it; those that only
+    say where an element lies, inside all that they feed."""
     for block in survey.blocks[:-1]:
         consumers = sch.get_consumers(block.handle)
-        feeds_one = len(consumers) == 1 and not _is_reduction(sch, consumers[0])
-        if not (block.is_spatial and feeds_one) or _grows(sch, block.handle, consumers[0]):
+        few = len(consumers) == 1 or (bool(consumers) and is_view(sch.get(block.handle)))
+        if not block.is_spatial or not few or any(_is_reduction(sch, c) for c in consumers):
+            continue
+        if any(_grows(sch, block.handle, c) for c in consumers):
             continue
         if either(f"{block.name} inlined", True):
             sch.compute_inline(block.handle)
+
+
+def is_view(block: Block) -> bool:
+    """Whether a block copies elements that lie beside each other, from places that are sums and
+    multiples of its own axes: a slice, a reshape that splits dimensions."""
+    store = block.body
+    if not isinstance(store, BufferStore) or not isinstance(store.value, BufferLoad):
+        return False
+    *outer, last = store.value.indices
+    if not all(
+        isinstance(n, Var | IntImm | Add | Sub | Mul) for x in (*outer, last) for n in walk(x)
+    ):
+        return False
+    along = block.iter_vars[-1].var
+    scaled = (n for n in walk(last) if isinstance(n, Sub | Mul))
+    if any(_mentions(n.b if isinstance(n, Sub) else n, along) for n in scaled):
+        return False
+    return _mentions(last, along) and not any(_mentions(x, along) for x in outer)
 
 
 #: a value of more nodes than this, indices included, is kept in memory
