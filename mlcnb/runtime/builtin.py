@@ -133,7 +133,7 @@ class Rows:
 #: rows that there is room for at first
 _ROOM = 4
 #: rows of a room, and bytes that these take unless they are few
-_MOST_TURNS, _ROOM_BYTES = 64, 1 << 18
+_MOST_TURNS, _ROOM_BYTES = 256, 1 << 18
 
 
 def _rows(shape: tuple[int, ...], kind: str) -> Rows:

@@ -625,10 +625,10 @@ def run_and_check(steps: dict[str, int], name: str, **given: Any) -> None:
     steps.update(found)
 
 
-@pytest.mark.parametrize("n", [1, 64, 65, 1000])
+@pytest.mark.parametrize("n", [1, 100, 256, 257, 1000])
 def test_only_a_full_room_is_a_step(steps, n):
     run_and_check(steps, "accumulate", x=floats(2, 3) / 1e3, n=np.array(n))
-    assert steps == {"rows_extend": -(-n // 64)}
+    assert steps == {"rows_extend": -(-n // 256)}
 
 
 def test_a_room_for_large_rows_is_small(steps):
