@@ -33,7 +33,7 @@ def const(value: Any, to: str | DType | None = None) -> PrimExpr:
         return e.StringImm(value)
     if to is None:
         to = _default_dtype(value)
-    kind = dtype(str(to))
+    kind = to if type(to) is DType else dtype(str(to))
     if kind.lanes != 1:
         return e.Broadcast(const(value, kind.element), lanes_of(kind))
     try:
@@ -48,7 +48,7 @@ def const(value: Any, to: str | DType | None = None) -> PrimExpr:
 
 def wrapped(value: int, to: str | DType) -> PrimExpr:
     """`value` reduced to the range of an integer dtype, as arithmetic in that dtype has it."""
-    kind = dtype(str(to))
+    kind = to if type(to) is DType else dtype(str(to))
     return const(wrap(value, kind.element), kind)
 
 
@@ -150,11 +150,17 @@ def _common(a: DType, b: DType) -> str:
     return a if a.is_uint else b  # same width, mixed sign: unsigned, as in C
 
 
+#: integers from here on are in no dtype
+_WIDE = 1 << 63
+
+
 def cast(to: str | DType, value: Any) -> PrimExpr:
     """`value` converted to `to` (a spelling; lanes follow the value); constants are folded."""
+    kind = to if type(to) is DType else dtype(str(to))
+    if type(value) is int and kind.is_integer and kind.lanes == 1 and -_WIDE <= value < _WIDE:
+        return wrapped(value, kind)
     value = as_expr(value)
-    kind = dtype(str(to))
-    if kind.lanes == 1:
+    if kind.lanes == 1 != value.dtype.lanes:
         kind = kind.with_lanes(value.dtype.lanes)
     if value.dtype == kind:
         return value

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -139,8 +140,13 @@ class Constant(Expr):
     @property
     def struct_info(self) -> TensorStructInfo:
         """Tensor of the data's shape and dtype."""
-        dims = tuple(prim_ops.const(int(d), "int64") for d in self.data.shape)
-        return TensorStructInfo(ShapeExpr(dims), dtype(self.data.dtype.name))
+        return _info_of_array(self.data.shape, self.data.dtype)
+
+
+@lru_cache(maxsize=4096)
+def _info_of_array(shape: tuple[int, ...], kind: np.dtype) -> TensorStructInfo:
+    dims = tuple(prim_ops.const(int(d), "int64") for d in shape)
+    return TensorStructInfo(ShapeExpr(dims), dtype(kind.name))
 
 
 def _item(kind: str, items: tuple, index: int) -> Any:

@@ -9,6 +9,7 @@ sparse           written out
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -39,7 +40,7 @@ def dtype_of(number: int, place: str) -> DType:
     import onnx
 
     try:
-        return dtype(onnx.helper.tensor_dtype_to_np_dtype(number).name)
+        return _dtype_of(number)
     except (KeyError, TypeError, AttributeError, UnsupportedDtypeError) as error:
         known = {v: k.lower() for k, v in onnx.TensorProto.DataType.items()}
         what = f"elements of type {known.get(number, number)}"
@@ -47,6 +48,13 @@ def dtype_of(number: int, place: str) -> DType:
             f"{place} has {what}, which mlcnb does not have",
             hint="supported: bool, integers, float16, bfloat16, float32, float64, small floats",
         ) from error
+
+
+@cache
+def _dtype_of(number: int) -> DType:
+    import onnx
+
+    return dtype(onnx.helper.tensor_dtype_to_np_dtype(number).name)
 
 
 def check_tensor(tensor: Any, source: Source, place: str) -> None:
