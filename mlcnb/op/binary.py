@@ -20,10 +20,7 @@ from mlcnb.core.errors import ExecutionError
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Let, PrimExpr, Var
-from mlcnb.op._dims import (
-    broadcast_dims,
-    broadcast_index,
-)
+from mlcnb.op._dims import broadcast_dims, broadcast_index
 from mlcnb.op._elementwise import (
     ANY,
     FLOATS,
@@ -44,25 +41,11 @@ from mlcnb.tir.stmt import IfThenElse, Stmt, While
 
 # addition, multiplication, extremes
 
-Add = binary("add", np.add, p.add, NUMBERS, "x1 + x2", onnx="Add")
-Subtract = binary("subtract", np.subtract, p.subtract, NUMBERS, "x1 - x2", onnx="Sub")
-Multiply = binary("multiply", np.multiply, p.multiply, NUMBERS, "x1 * x2", onnx="Mul")
-Maximum = binary(
-    "maximum",
-    np.maximum,
-    p.maximum,
-    ANY,
-    "The larger; NaN where one is NaN",
-    torch="maximum max.other",
-)
-Minimum = binary(
-    "minimum",
-    np.minimum,
-    p.minimum,
-    ANY,
-    "The smaller; NaN where one is NaN",
-    torch="minimum min.other",
-)
+Add = binary("add", NUMBERS, "x1 + x2", onnx="Add")
+Subtract = binary("subtract", NUMBERS, "x1 - x2", onnx="Sub")
+Multiply = binary("multiply", NUMBERS, "x1 * x2", onnx="Mul")
+Maximum = binary("maximum", ANY, "The larger; NaN where one is NaN", torch="maximum max.other")
+Minimum = binary("minimum", ANY, "The smaller; NaN where one is NaN", torch="minimum min.other")
 Add.commutative = Multiply.commutative = True
 Add.neutral = Subtract.neutral = 0
 Multiply.neutral = 1
@@ -123,10 +106,10 @@ def _floor_mod(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 Divide = binary(
     "divide",
-    _by_kind("divide", np.divide, _truncated),
-    _loop_by_kind(p.div, p.truncdiv),
     NUMBERS,
     "x1 / x2; of integers towards zero",
+    meaning=_by_kind("divide", np.divide, _truncated),
+    loop=_loop_by_kind(p.div, p.truncdiv),
     onnx="Div",
 )
 Divide.neutral = 1
@@ -136,26 +119,26 @@ Multiply.line = staticmethod(lambda c: (c, np.zeros_like(c)))
 Divide.line = staticmethod(lambda c: (1 / c, np.zeros_like(c)))
 FloorDivide = binary(
     "floor_divide",
-    _by_kind("floor_divide", _floor_divide, np.floor_divide),
-    p.floordiv,
     NUMBERS,
     "floor(x1 / x2)",
+    meaning=_by_kind("floor_divide", _floor_divide, np.floor_divide),
+    loop=p.floordiv,
     torch="floor_divide",
 )
 Mod = binary(
     "mod",
-    _by_kind("mod", np.fmod, np.fmod),
-    _loop_by_kind(te.fmod, p.truncmod),
     NUMBERS,
     "The remainder of x1 / x2 with the sign of x1",
+    meaning=_by_kind("mod", np.fmod, np.fmod),
+    loop=_loop_by_kind(te.fmod, p.truncmod),
     torch="fmod",
 )
 FloorMod = binary(
     "floor_mod",
-    _by_kind("floor_mod", np.mod, np.mod),
-    _loop_by_kind(_floor_mod, p.floormod),
     NUMBERS,
     "The remainder of x1 / x2 with the sign of x2",
+    meaning=_by_kind("floor_mod", np.mod, np.mod),
+    loop=_loop_by_kind(_floor_mod, p.floormod),
     torch="remainder",
 )
 
@@ -250,15 +233,20 @@ def _log_add_exp_loop(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 LogAddExp = binary(
     "log_add_exp",
-    _log_add_exp,
-    _log_add_exp_loop,
     FLOATS,
     "log(e ** x1 + e ** x2)",
+    meaning=_log_add_exp,
+    loop=_log_add_exp_loop,
     torch="logaddexp",
     cost=6,
 )
 Atan2 = binary(
-    "atan2", np.arctan2, te.atan2, FLOATS, "The angle of the point (x2, x1)", torch="atan2"
+    "atan2",
+    FLOATS,
+    "The angle of the point (x2, x1)",
+    meaning=np.arctan2,
+    loop=te.atan2,
+    torch="atan2",
 )
 
 
