@@ -48,6 +48,8 @@ class _ArgExtreme(OpDecl):
     ahead: ClassVar[Callable[..., Any]]
     #: the reducer that finds the value alone
     extreme: ClassVar[Callable[..., Any]]
+    #: the value of a dtype that is behind all others
+    last: ClassVar[Callable[..., PrimExpr]]
 
     def infer(self, x: Any) -> Any:
         """x without that dimension, int64."""
@@ -119,8 +121,8 @@ class _ArgExtreme(OpDecl):
         return te.Select(chosen, i, j), te.Select(chosen, v, w)
 
     def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
-        """Behind every pair."""
-        raise NotImplementedError
+        """Behind every pair: the last value, at an index beyond all."""
+        return p.max_value(index), self.last(value)
 
 
 def _least(kind: DType) -> PrimExpr:
@@ -142,10 +144,7 @@ class Argmax(_ArgExtreme):
     meaning = staticmethod(np.argmax)
     ahead = staticmethod(p.greater)
     extreme = staticmethod(te.max)
-
-    def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
-        """The smallest value, at an index beyond all."""
-        return p.max_value(index), _least(value)
+    last = staticmethod(_least)
 
 
 @operator("relax.argmin")
@@ -159,10 +158,7 @@ class Argmin(_ArgExtreme):
     meaning = staticmethod(np.argmin)
     ahead = staticmethod(p.less)
     extreme = staticmethod(te.min)
-
-    def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
-        """The largest value, at an index beyond all."""
-        return p.max_value(index), _most(value)
+    last = staticmethod(_most)
 
 
 def _spelled(op_type: str, decl: Any) -> None:
