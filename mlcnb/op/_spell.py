@@ -1,4 +1,4 @@
-"""What ONNX spellings share: inputs that once were attributes, shapes, pads.
+"""What ONNX spellings share: formulas, inputs that once were attributes, shapes, pads.
 
 axes_of(n, x)            axes as ints, from an attribute or from an input
 shape_of(n, x, "shape")  a shape-valued input, symbolic where it is
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims
-from mlcnb.op.onnx import ForeignNode, OnnxNode
+from mlcnb.op.onnx import ForeignNode, OnnxNode, onnx
 from mlcnb.op.torch import TorchNode
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import declaration, make_call
@@ -31,6 +32,55 @@ MAX_COMPUTED = 1 << 24
 def call(op: str, *args: Any, **attrs: Any) -> Any:
     """A call of an operator by its full name, such as "relax.add"."""
     return make_call(declaration(op), *args, **attrs)
+
+
+class Formula:
+    """Emits calls one after another: `f.add(x, 1.0)` is a bound R.add(x, const(1.0, kind)).
+
+    kind: the dtype that numbers among tensor arguments become constants of.
+    """
+
+    def __init__(self, n: ForeignNode, kind: str = "") -> None:
+        self.n: Any = n
+        self.kind = kind
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **attrs: self.emit(f"relax.{name}", *args, **attrs)
+
+    def nn(self, name: str, *args: Any, **attrs: Any) -> Expr:
+        """A call of R.nn."""
+        return self.emit(f"relax.nn.{name}", *args, **attrs)
+
+    def emit(self, name: str, *args: Any, **attrs: Any) -> Expr:
+        """A call, bound."""
+        wanted = list(declaration(name).arguments.values())
+        given = [
+            self.number(x) if k == "Tensor" and isinstance(x, int | float | PrimExpr) else x
+            for x, k in zip(args, wanted, strict=False)
+        ]
+        return self.n.emit(call(name, *given, *args[len(given) :], **attrs))
+
+    def number(self, value: Any) -> Expr:
+        """A constant without dimensions."""
+        return const(np.array(value), self.kind)
+
+
+def spelled_as(op_type: str, decl: Any, since: int = 1) -> None:
+    """ONNX's operator is this one, of the same inputs, without attributes."""
+
+    def import_same(n: OnnxNode, *inputs: Expr) -> Expr:
+        return make_call(decl, *inputs)
+
+    import_same.__doc__ = f"{decl.sugar}: {decl.__doc__}"
+    import_same.__module__ = decl.__module__
+    takes = (Parameter(name, Parameter.POSITIONAL_ONLY) for name in ("n", *decl.arguments))
+    import_same.__signature__ = Signature([*takes])  # type: ignore[attr-defined]
+    onnx(op_type, since)(import_same)
+
+
+def spatial_axes(n: OnnxNode, x: Expr) -> tuple[int, ...]:
+    """All axes of (N, C, …) but the first two."""
+    return tuple(range(2, len(n.dims(x))))
 
 
 def filled(n: ForeignNode, value: float, dims: Iterable[Any], kind: str) -> Expr:

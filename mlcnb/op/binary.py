@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -281,29 +282,24 @@ def _mixed_power(n: OnnxNode, x: Expr, y: Expr, kind: DType) -> Expr:
     return call("relax.astype", n.emit(make_call(Power, a, b)), dtype=kind)
 
 
-def _variadic(op_type: str, decl: Any) -> None:
-    """An ONNX operator of one or more inputs, as calls of an operator of two."""
-
-    def import_all(n: OnnxNode, *inputs: Expr) -> Expr:
-        result = inputs[0]
-        for x in inputs[1:]:
-            result = n.emit(make_call(decl, result, x))
-        return result
-
-    import_all.__doc__ = f"{decl.sugar} of all inputs, from the left."
-    import_all.__name__ = f"onnx_{op_type.lower()}"
-    onnx(op_type)(import_all)
+def _from_left(n: OnnxNode, decl: Any, inputs: Sequence[Expr]) -> Expr:
+    """One or more inputs, as calls of an operator of two."""
+    return reduce(lambda a, b: n.emit(make_call(decl, a, b)), inputs)
 
 
-_variadic("Max", Maximum)
-_variadic("Min", Minimum)
-_variadic("Sum", Add)
+_VARIADIC = {"Max": Maximum, "Min": Minimum, "Sum": Add}
+
+
+@onnx("Max")
+@onnx("Min")
+@onnx("Sum")
+def onnx_variadic(n: OnnxNode, *inputs: Expr) -> Expr:
+    """Of all inputs, from the left."""
+    return _from_left(n, _VARIADIC[n.op_type], inputs)
 
 
 @onnx("Mean")
 def onnx_mean(n: OnnxNode, *inputs: Expr) -> Expr:
     """The sum of all inputs, divided by how many they are."""
-    total = inputs[0]
-    for x in inputs[1:]:
-        total = n.emit(make_call(Add, total, x))
+    total = _from_left(n, Add, inputs)
     return make_call(Divide, total, const(float(len(inputs)), n.dtype(total)))

@@ -28,7 +28,7 @@ from mlcnb.op._dims import (
 )
 from mlcnb.op._elementwise import ANY, FLOATS, quiet, want_kinds
 from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import call, place_of
+from mlcnb.op._spell import Formula, call, place_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, PrimValue, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
@@ -233,19 +233,12 @@ def onnx_dequantize(n: OnnxNode, x: Expr, scale: Expr, zero_point: Expr | None =
 @onnx("DynamicQuantizeLinear")
 def onnx_dynamic_quantize(n: OnnxNode, x: Expr) -> tuple[Expr, Expr, Expr]:
     """uint8 with a scale and a zero point that fit the data, 0 included; all three are results."""
-    zero, levels = const(0.0, "float32"), const(255.0, "float32")
-
-    def emit(op: str, *args: Any, **attrs: Any) -> Expr:
-        return n.emit(call(f"relax.{op}", *args, **attrs))
-
-    high = emit("maximum", emit("max", x), zero)
-    low = emit("minimum", emit("min", x), zero)
-    spread = emit(
-        "where", emit("equal", high, low), const(1.0, "float32"), emit("subtract", high, low)
-    )
-    scale = emit("divide", spread, levels)
-    offset = emit("subtract", zero, emit("divide", low, scale))
-    offset = emit("clip", offset, PrimValue(p.const(0.0)), PrimValue(p.const(255.0)))
-    zero_point = emit("astype", emit("round", offset), dtype="uint8")
-    found = emit("quantize", x, scale, zero_point, axis=0, out_dtype="uint8")
+    f = Formula(n, "float32")
+    high, low = f.maximum(f.max(x), 0.0), f.minimum(f.min(x), 0.0)
+    spread = f.where(f.equal(high, low), 1.0, f.subtract(high, low))
+    scale = f.divide(spread, 255.0)
+    offset = f.subtract(0.0, f.divide(low, scale))
+    offset = f.clip(offset, PrimValue(p.const(0.0)), PrimValue(p.const(255.0)))
+    zero_point = f.astype(f.round(offset), dtype="uint8")
+    found = f.quantize(x, scale, zero_point, axis=0, out_dtype="uint8")
     return found, scale, zero_point

@@ -168,20 +168,13 @@ class Cumprod(_Scan):
     start = 1
 
 
-def _spelled(op_type: str, decl: Any) -> None:
-    """ONNX's scan: the axis is an input, and it may go backwards."""
-
-    def import_it(n: OnnxNode, x: Expr, axis: Expr) -> Expr:
-        along, reverse = int(scalar_of(n, axis, "axis")), n.attr("reverse", 0)
-        if reverse:
-            x = n.emit(call("relax.flip", x, axis=along))
-        found = make_call(decl, x, axis=along, exclusive=bool(n.attr("exclusive", 0)))
-        return call("relax.flip", n.emit(found), axis=along) if reverse else found
-
-    import_it.__doc__ = f"{decl.sugar} along `axis`; `reverse` goes from the end."
-    import_it.__name__ = f"onnx_{op_type.lower()}"
-    onnx(op_type)(import_it)
-
-
-_spelled("CumSum", Cumsum)
-_spelled("CumProd", Cumprod)
+@onnx("CumSum")
+@onnx("CumProd")
+def onnx_scan(n: OnnxNode, x: Expr, axis: Expr) -> Expr:
+    """Along `axis`, an input; `reverse` goes from the end."""
+    decl = Cumsum if n.op_type == "CumSum" else Cumprod
+    along, reverse = int(scalar_of(n, axis, "axis")), n.attr("reverse", 0)
+    if reverse:
+        x = n.emit(call("relax.flip", x, axis=along))
+    found = make_call(decl, x, axis=along, exclusive=bool(n.attr("exclusive", 0)))
+    return call("relax.flip", n.emit(found), axis=along) if reverse else found

@@ -161,27 +161,20 @@ class Argmin(_ArgExtreme):
     last = staticmethod(_most)
 
 
-def _spelled(op_type: str, decl: Any) -> None:
-    """ONNX's argmax or argmin, which may want the last of equal ones."""
-
-    def import_it(n: OnnxNode, data: Expr) -> Expr:
-        axis, keepdims = n.attr("axis", 0), bool(n.attr("keepdims", 1))
-        if not n.attr("select_last_index", 0):
-            return make_call(decl, data, axis=axis, keepdims=keepdims)
-        extent = as_int(n.dims(data)[axis])
-        if extent is None:
-            n.refuse(f"select_last_index needs the size of axis {axis} to be known")
-        flipped = n.emit(call("relax.flip", data, axis=axis))
-        found = n.emit(make_call(decl, flipped, axis=axis, keepdims=keepdims))
-        return call("relax.subtract", const(extent - 1, "int64"), found)
-
-    import_it.__doc__ = f"{decl.sugar} along `axis`; `select_last_index` asks for the last."
-    import_it.__name__ = f"onnx_{op_type.lower()}"
-    onnx(op_type)(import_it)
-
-
-_spelled("ArgMax", Argmax)
-_spelled("ArgMin", Argmin)
+@onnx("ArgMax")
+@onnx("ArgMin")
+def onnx_arg_extreme(n: OnnxNode, data: Expr) -> Expr:
+    """Along `axis`; `select_last_index` asks for the last of equal ones."""
+    decl = Argmax if n.op_type == "ArgMax" else Argmin
+    axis, keepdims = n.attr("axis", 0), bool(n.attr("keepdims", 1))
+    if not n.attr("select_last_index", 0):
+        return make_call(decl, data, axis=axis, keepdims=keepdims)
+    extent = as_int(n.dims(data)[axis])
+    if extent is None:
+        n.refuse(f"select_last_index needs the size of axis {axis} to be known")
+    flipped = n.emit(call("relax.flip", data, axis=axis))
+    found = n.emit(make_call(decl, flipped, axis=axis, keepdims=keepdims))
+    return call("relax.subtract", const(extent - 1, "int64"), found)
 
 
 @operator("relax.bucketize")

@@ -21,6 +21,7 @@ from mlcnb.op._elementwise import ANY, want_kinds
 from mlcnb.op._loops import held, hold, let, load, loop, scratch, seq, store, with_scratch
 from mlcnb.op._select import passing
 from mlcnb.op._sort import BY_DIGITS, rising, sort_of
+from mlcnb.op._spell import spelled_as
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
@@ -334,7 +335,4 @@ def _indices(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
     return loop("j", rows.shape[1], element, INT64)
 
 
-@onnx("NonZero")
-def onnx_nonzero(n: OnnxNode, x: Expr) -> Expr:
-    """As ours."""
-    return make_call(Nonzero, x)
+spelled_as("NonZero", Nonzero)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op.nn.attention_onnx import Formula
+from mlcnb.op._spell import Formula
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 

@@ -28,9 +28,8 @@ from mlcnb.op._loops import (
     store,
     with_scratch,
 )
-from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
-from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.op._spell import spelled_as
+from mlcnb.relax.operator import OpDecl, Tensor, operator
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.stmt import IfThenElse, Stmt
 
@@ -111,7 +110,4 @@ def _eliminate(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
     return with_scratch(buffers, nest(data.shape[:-2], matrix, index), name="det_rows")
 
 
-@onnx("Det", since=11)
-def onnx_det(n: OnnxNode, x: Expr) -> Expr:
-    """As ours."""
-    return make_call(Det, x)
+spelled_as("Det", Det, since=11)

@@ -10,7 +10,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import (
     unlike,
 )
-from mlcnb.op._spell import call, in_float32
+from mlcnb.op._spell import call, in_float32, spelled_as
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.nn import activation as act
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -29,10 +29,8 @@ _add, _mul, _sub, _less, _where = (
 )
 
 
-@onnx("Relu")
-def onnx_relu(n: OnnxNode, x: Expr) -> Expr:
-    """max(x, 0)"""
-    return make_call(act.Relu, x)
+spelled_as("Relu", act.Relu)
+spelled_as("Softplus", act.Softplus)
 
 
 @onnx("LeakyRelu")
@@ -96,12 +94,6 @@ def onnx_gelu(n: OnnxNode, x: Expr) -> Expr:
     if mode not in ("none", "tanh"):
         n.refuse(f"approximate {mode!r} is neither none nor tanh")
     return make_call(act.Gelu if mode == "none" else act.GeluTanh, x)
-
-
-@onnx("Softplus")
-def onnx_softplus(n: OnnxNode, x: Expr) -> Expr:
-    """log(exp(x) + 1)"""
-    return make_call(act.Softplus, x)
 
 
 @onnx("Softsign")

@@ -10,7 +10,7 @@ import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims
-from mlcnb.op.nn.attention_onnx import Formula
+from mlcnb.op._spell import Formula
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Constant, Expr, const
 
@@ -46,7 +46,7 @@ def onnx_deform_conv(
     )
     image = f.reshape(x, [-1, channels // parts, height, width])
     if min(height, width) < 2:  # the distance between the first and the last element is the unit
-        image = getattr(f, "nn.pad")(image, pad_width=[0, 0, 0, 0, 0, 1, 0, 1])
+        image = f.nn("pad", image, pad_width=[0, 0, 0, 0, 0, 1, 0, 1])
         height, width = height + 1, width + 1
     unit = const((np.array([height, width]) - 1).astype(kind).reshape(2, 1, 1) / 2)
     grid = f.subtract(f.divide(places, unit), const(np.array(1, kind)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, spatial_axes
 from mlcnb.op.nn import pool
 from mlcnb.op.nn._window import onnx_pads
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -111,17 +111,9 @@ def onnx_average_pool(n: OnnxNode, x: Expr) -> Expr:
     return make_call(AVG[len(n.dims(x))], x, count_include_pad=counts and not any(more), **attrs)
 
 
-def _spatial(n: OnnxNode, x: Expr) -> tuple[int, ...]:
-    return tuple(range(2, len(n.dims(x))))
-
-
 @onnx("GlobalAveragePool")
-def onnx_global_average_pool(n: OnnxNode, x: Expr) -> Expr:
-    """The mean over all spatial dimensions, kept as ones."""
-    return call("relax.mean", x, axis=_spatial(n, x), keepdims=True)
-
-
 @onnx("GlobalMaxPool")
-def onnx_global_max_pool(n: OnnxNode, x: Expr) -> Expr:
-    """The maximum over all spatial dimensions, kept as ones."""
-    return call("relax.max", x, axis=_spatial(n, x), keepdims=True)
+def onnx_global_pool(n: OnnxNode, x: Expr) -> Expr:
+    """The mean or the maximum over all spatial dimensions, kept as ones."""
+    name = "relax.mean" if n.op_type == "GlobalAveragePool" else "relax.max"
+    return call(name, x, axis=spatial_axes(n, x), keepdims=True)
