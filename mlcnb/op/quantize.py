@@ -118,7 +118,7 @@ class Quantize(_Quantized):
         wide, kind = ratio.astype(np.float64), dtype(self.out_dtype)
         if kind.is_integer:
             wide = np.rint(wide)
-        low, high = _ends(kind)
+        low, high = ends(kind)
         return convert(np.clip(wide + offset.astype(np.float64), low, high), kind)
 
     def element(self, x: Any, scale: Any, zero_point: Any) -> Any:
@@ -127,11 +127,11 @@ class Quantize(_Quantized):
         ratio = p.div(p.cast(scale.dtype, x), scale)
         wide = ratio.dtype if ratio.dtype == "float64" else "float32"
         value = p.cast(wide, te.round(ratio) if kind.is_integer else ratio)
-        low, high = (p.const(end, wide) for end in _ends(kind))
+        low, high = (p.const(end, wide) for end in ends(kind))
         return p.cast(kind, p.maximum(p.minimum(value + p.cast(wide, zero_point), high), low))
 
 
-def _ends(kind: DType) -> tuple[float, float]:
+def ends(kind: DType) -> tuple[float, float]:
     """The range that results are kept in."""
     if kind.is_integer:
         return float(kind.min_value), float(kind.max_value)

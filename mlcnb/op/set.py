@@ -16,7 +16,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.op._accumulate import wide
-from mlcnb.op._dims import as_int, axis_at, product, tensor, unravel
+from mlcnb.op._dims import as_int, axis_at, product, tensor, unravel, want_axis
 from mlcnb.op._elementwise import ANY, want_kinds
 from mlcnb.op._loops import held, hold, let, load, loop, scratch, seq, store, with_scratch
 from mlcnb.op._select import passing
@@ -53,8 +53,8 @@ class Unique(Measured, OpDecl):
     def infer(self, x: Any) -> Any:
         """Tensors of unknown size."""
         want_kinds(self, ANY, x=x)
-        if self.axis is not None and x.ndim != -1:
-            axis_at(self, self.axis, x.ndim, x)
+        if self.axis is not None:
+            want_axis(self, x)
         values = tensor(None, x.dtype, 1 if self.axis is None else x.ndim)
         if not any(self.wanted):
             return values

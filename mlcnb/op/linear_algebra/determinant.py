@@ -34,6 +34,13 @@ from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.stmt import IfThenElse, Stmt
 
 
+def want_square(op: OpDecl, x: Any) -> None:
+    """Refuse what holds no square matrices of floats."""
+    want_kinds(op, FLOATS, x=x)
+    if x.ndim in (0, 1) or (x.dims is not None and differ(*x.dims[-2:])):
+        refuse(op, f"{tell(x)} holds no square matrices")
+
+
 @operator("relax.linalg.det")
 class Det(OpDecl):
     """The determinants of the matrices in the last two dimensions.
@@ -45,9 +52,7 @@ class Det(OpDecl):
 
     def infer(self, x: Any) -> Any:
         """x without its last two dimensions."""
-        want_kinds(self, FLOATS, x=x)
-        if x.ndim in (0, 1) or (x.dims is not None and differ(*x.dims[-2:])):
-            refuse(self, f"{tell(x)} holds no square matrices")
+        want_square(self, x)
         rank = max(x.ndim - 2, -1)
         return tensor(None if x.dims is None else x.dims[:-2], x.dtype, rank)
 

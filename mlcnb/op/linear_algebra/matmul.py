@@ -145,7 +145,6 @@ def onnx_gemm(n: OnnxNode, a: Expr, b: Expr, c: Expr | None = None) -> Expr:
 
 
 @sugar("linear")
-@sugar("linear")
 def linear(
     data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: str | None = None
 ) -> Expr:

@@ -18,19 +18,18 @@ from mlcnb import te
 from mlcnb.ir.prim_ops import all_of, as_int, if_then_else, maximum, minimum
 from mlcnb.ir.rules import rule
 from mlcnb.op._dims import (
-    axis_at,
     broadcast_dims,
     broadcast_index,
     refuse,
     size,
     tell,
     unfit,
+    want_axis,
     want_same_dtype,
 )
 from mlcnb.op._loops import load, nest, store
-from mlcnb.op.indexing.take import want_inside
+from mlcnb.op.indexing.take import want_inside, want_integers
 from mlcnb.op.manipulate.broadcast import BroadcastTo
-from mlcnb.op.manipulate.gather import want_integers
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.analysis.struct_info import same_dims
@@ -123,8 +122,7 @@ class ScatterElements(OpDecl):
     def infer(self, x: Any, indices: Any, updates: Any) -> Any:
         """Like x."""
         _check(self, x, indices, updates)
-        if x.ndim != -1:
-            axis_at(self, self.axis, x.ndim, x)
+        want_axis(self, x)
         for info in (indices, updates):
             if -1 not in (x.ndim, info.ndim) and info.ndim != x.ndim:
                 refuse(self, f"{tell(info)} has not as many dimensions as {tell(x)}")
@@ -292,8 +290,7 @@ class SliceScatter(OpDecl):
     def infer(self, x: Any, src: Any, start: Any, end: Any, step: Any) -> Any:
         """Like x."""
         want_same_dtype(self, x=x, src=src)
-        if x.ndim != -1:
-            axis_at(self, self.axis, x.ndim, x)
+        want_axis(self, x)
         if -1 not in (x.ndim, src.ndim) and x.ndim != src.ndim:
             refuse(self, f"{tell(src)} has not as many dimensions as {tell(x)}")
         return x
