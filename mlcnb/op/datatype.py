@@ -13,8 +13,7 @@ from mlcnb.ir.rules import rule
 from mlcnb.op._convert import convert
 from mlcnb.op._dims import refuse, tell
 from mlcnb.op._elementwise import elementwise
-from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, dtype_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.expr import Call, Expr, PrimValue

@@ -27,8 +27,7 @@ from mlcnb.op._dims import (
     tensor,
 )
 from mlcnb.op._elementwise import ANY, FLOATS, quiet, want_kinds
-from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import Formula, call, place_of
+from mlcnb.op._spell import Formula, call, dtype_of, place_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, PrimValue, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator

@@ -11,8 +11,7 @@ from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.op._dims import refuse, tell, tensor, want_rank
-from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import scalar_of
+from mlcnb.op._spell import dtype_of, scalar_of
 from mlcnb.op._sugar import sugar
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, PrimValue
