@@ -37,37 +37,21 @@ LogicalXor = _tells(
 # bits
 
 
-def _either(of_bools: Any, of_integers: Any) -> Any:
-    return lambda a, b: (of_bools if a.dtype.is_bool else of_integers)(a, b)
+def _bits(word: str, sign: str, of_bools: Any, of_integers: Any) -> Any:
+    return binary(
+        f"bitwise_{word}",
+        BITS,
+        f"x1 {sign} x2, bit by bit",
+        loop=lambda a, b: (of_bools if a.dtype.is_bool else of_integers)(a, b),
+        onnx=f"Bitwise{word.title()}",
+        torch=f"bitwise_{word} __{word}__",
+        cost=0,
+    )
 
 
-BitwiseAnd = binary(
-    "bitwise_and",
-    BITS,
-    "x1 & x2, bit by bit",
-    loop=_either(p.logical_and, p.bitwise_and),
-    onnx="BitwiseAnd",
-    torch="bitwise_and __and__",
-    cost=0,
-)
-BitwiseOr = binary(
-    "bitwise_or",
-    BITS,
-    "x1 | x2, bit by bit",
-    loop=_either(p.logical_or, p.bitwise_or),
-    onnx="BitwiseOr",
-    torch="bitwise_or __or__",
-    cost=0,
-)
-BitwiseXor = binary(
-    "bitwise_xor",
-    BITS,
-    "x1 ^ x2, bit by bit",
-    loop=_either(p.not_equal, p.bitwise_xor),
-    onnx="BitwiseXor",
-    torch="bitwise_xor __xor__",
-    cost=0,
-)
+BitwiseAnd = _bits("and", "&", p.logical_and, p.bitwise_and)
+BitwiseOr = _bits("or", "|", p.logical_or, p.bitwise_or)
+BitwiseXor = _bits("xor", "^", p.not_equal, p.bitwise_xor)
 
 
 def _shift(build: Any, fills: bool) -> Any:
