@@ -6,6 +6,7 @@ float16, bfloat16, 8-bit floats -> float32        everything else -> itself
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,9 @@ def wide(x: Any) -> np.ndarray:
 def in_wide(fn: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     """`fn(self, x, …)` computed in the accumulation dtype, its result rounded to x's dtype."""
 
+    @wraps(fn)
     def run(self: Any, x: np.ndarray, *rest: Any) -> np.ndarray:
         result = fn(self, wide(x), *(wide(r) if isinstance(r, np.ndarray) else r for r in rest))
         return np.asarray(result).astype(x.dtype, copy=False)
 
-    run.__doc__, run.__name__ = fn.__doc__, fn.__name__
     return run

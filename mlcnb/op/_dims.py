@@ -200,6 +200,12 @@ def axis_at(op: OpDecl, axis: int, ndim: int, info: Any = None) -> int:
     return axis % ndim
 
 
+def want_axis(op: Any, info: Any) -> None:
+    """Refuse an `axis` of the operator that is outside of a tensor of known rank."""
+    if info.ndim != -1:
+        axis_at(op, op.axis, info.ndim, info)
+
+
 def axes_at(op: OpDecl, axes: Iterable[int], ndim: int, info: Any = None) -> tuple[int, ...]:
     """Axes counted from the front; none may occur twice."""
     found = tuple(axis_at(op, a, ndim, info) for a in axes)

@@ -1,8 +1,8 @@
 """Operators that work element by element: loops, inference, and tables of declarations.
 
     loops      elementwise(fn, x, name="exp")       broadcast_compute(fn, x1, x2, name="add")
-    tables     Exp = unary("exp", np.exp, te.exp, FLOATS, "e ** x", onnx="Exp")
-               Add = binary("add", np.add, p.add, NUMBERS, "x1 + x2")
+    tables     Exp = unary("exp", FLOATS, "e ** x", onnx="Exp")            np.exp, te.exp
+               Add = binary("add", NUMBERS, "x1 + x2", onnx="Add")         np.add, p.add
 
 Shapes broadcast as in NumPy. Where two symbolic dimensions cannot be proved equal, one of them may
 be 1 at run time: the result then has the larger, and the loops ask, and stop if neither is 1.
@@ -14,6 +14,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from types import FrameType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,10 +63,6 @@ NUMBERS = Kinds("numbers", lambda d: d.is_float or d.is_integer, 'use astype("in
 BITS = Kinds("integers or bool", lambda d: d.is_integer or d.is_bool)
 BOOLS = Kinds("bool", lambda d: d.is_bool, 'use astype("bool")')
 ANY = Kinds("numbers or bool", lambda d: d.is_float or d.is_integer or d.is_bool)
-
-
-#: class variables of an operator that answers yes or no
-PREDICATE: dict[str, Any] = {"gives": "bool", "cost": 0}
 
 
 def want_kinds(op: OpDecl, kinds: Kinds, **infos: TensorStructInfo | None) -> None:
@@ -118,21 +116,21 @@ def quiet(fn: Callable[..., Any], *arrays: Any) -> Any:
 def in_float32(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` of arrays, computed in float32 where they are of half precision; the caller rounds."""
 
+    @wraps(fn)
     def run(*arrays: Any) -> Any:
         return fn(*(wide(x) for x in arrays))
 
-    run.__doc__, run.__name__ = fn.__doc__, getattr(fn, "__name__", "run")
     return run
 
 
 def loop_in_float32(fn: Callable[..., Any]) -> Callable[..., Any]:
     """As `in_float32`, of a function of expressions; it rounds its result once."""
 
+    @wraps(fn)
     def run(*elements: Any) -> Any:
         kind = elements[0].dtype
         return p.cast(kind, fn(*(p.cast(accumulator(kind), x) for x in elements)))
 
-    run.__doc__, run.__name__ = fn.__doc__, getattr(fn, "__name__", "run")
     return run
 
 
@@ -215,78 +213,78 @@ def short_name(op: OpDecl | type[OpDecl]) -> str:
     return op.op_name.rpartition(".")[2]
 
 
-def unary(
+def unary(name: str, accepts: Kinds, doc: str, **more: Any) -> Any:
+    """Declare an operator of one tensor `x`; see `_declare`."""
+    return _declare(("x",), te, name, accepts, doc, **more)
+
+
+def binary(name: str, accepts: Kinds, doc: str, **more: Any) -> Any:
+    """Declare an operator of two tensors `x1` and `x2` that broadcast; see `_declare`."""
+    return _declare(("x1", "x2"), p, name, accepts, doc, **more)
+
+
+def _declare(
+    arguments: tuple[str, ...],
+    expressions: Any,
     name: str,
-    meaning: Callable[..., Any],
-    loop: Callable[..., Any],
     accepts: Kinds,
     doc: str,
+    meaning: Callable[..., Any] | None = None,
+    loop: Callable[..., Any] | None = None,
     onnx: str | None = None,
     torch: str | None = None,
     **more: Any,
 ) -> Any:
-    """Declare an operator of one tensor `x`, and its spellings where they agree.
+    """A class of its own, which says where in the table it stands, and its spellings where they
+    agree.
 
     Args:
+        arguments: names of the tensors.
+        expressions: the module that has functions of expressions.
         name: after "relax.", such as "exp".
-        meaning: array -> array, in NumPy.
-        loop: element -> element, of expressions.
         accepts: the dtypes that it takes.
         doc: what it does, as a phrase; becomes the docstring.
+        meaning: arrays -> array, where that is not NumPy's function of that name.
+        loop: elements -> element, where that is not the function of `expressions` of that name.
         onnx: the ONNX operator that means the same.
         torch: ATen operators that do, after "aten.", with blanks between them.
         more: other class variables of `Elementwise`, such as `gives`.
     """
-    return _declare(name, ("x",), meaning, loop, accepts, doc, (onnx, torch), more)
-
-
-def binary(
-    name: str,
-    meaning: Callable[..., Any],
-    loop: Callable[..., Any],
-    accepts: Kinds,
-    doc: str,
-    onnx: str | None = None,
-    torch: str | None = None,
-    **more: Any,
-) -> Any:
-    """Declare an operator of two tensors `x1` and `x2` that broadcast; arguments as in `unary`."""
-    return _declare(name, ("x1", "x2"), meaning, loop, accepts, doc, (onnx, torch), more)
-
-
-def _declare(
-    name: str,
-    arguments: tuple[str, ...],
-    meaning: Callable[..., Any],
-    loop: Callable[..., Any],
-    accepts: Kinds,
-    doc: str,
-    spelled: tuple[str | None, str | None],
-    more: dict[str, Any],
-) -> Any:
-    """A class of its own, which says where in the table it stands."""
-    caller = sys._getframe(2)
-    title = "".join(part.title() for part in name.rpartition(".")[2].split("_"))
-    fields = {
-        "__module__": caller.f_globals["__name__"],
-        "__qualname__": title,
-        "__doc__": f"{doc}, elementwise.",
-        "__annotations__": dict.fromkeys(arguments, "Tensor"),
-        "takes_scalars": len(arguments) > 1,
-        "tir_name": f"tir_{name}" if len(arguments) == 1 and "." not in name else "",
-        "__firstlineno__": caller.f_lineno,
-        "meaning": staticmethod(meaning),
-        "loop": staticmethod(loop),
-        "accepts": accepts,
+    more.setdefault("tir_name", f"tir_{name}" if len(arguments) == 1 and "." not in name else "")
+    made = operator_of_table(
+        sys._getframe(2),
+        name,
+        Elementwise,
+        f"{doc}, elementwise.",
+        dict.fromkeys(arguments, "Tensor"),
+        takes_scalars=len(arguments) > 1,
+        meaning=staticmethod(meaning or getattr(np, name)),
+        loop=staticmethod(loop or getattr(expressions, name)),
+        accepts=accepts,
         **more,
-    }
-    made = operator(f"relax.{name}")(type(title, (Elementwise,), fields))
-    onnx, torch = spelled
+    )
     if onnx is not None:
         _spell_same(onnx, made)
     if torch is not None:
         _spell_torch(torch, made)
     return made
+
+
+def operator_of_table(
+    line: FrameType, name: str, base: type, doc: str, annotations: dict[str, Any], **fields: Any
+) -> Any:
+    """An operator of its own class, with its arguments and attributes, their defaults and other
+    class variables; it says which line declares it.
+    """
+    title = "".join(part.title() for part in name.rpartition(".")[2].split("_"))
+    body = {
+        "__module__": line.f_globals["__name__"],
+        "__qualname__": title,
+        "__doc__": doc,
+        "__annotations__": annotations,
+        "__firstlineno__": line.f_lineno,
+    }
+    return operator(f"relax.{name}")(type(title, (base,), {**body, **fields}))
 
 
 def _spell_same(op_type: str, decl: type[OpDecl]) -> None:

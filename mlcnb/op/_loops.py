@@ -35,6 +35,19 @@ def nest(extents: Sequence[Any], body: Callable[..., Stmt], kind: DType | None =
     return level(())
 
 
+#: an index along an axis -> the whole index
+Place = Callable[[Any], tuple[Any, ...]]
+
+
+def rows(shape: Sequence[Any], axis: int, body: Callable[[Place], Stmt], kind: DType) -> Stmt:
+    """body(place) for each row along an axis."""
+
+    def row(*others: Var) -> Stmt:
+        return body(lambda k: (*others[:axis], k, *others[axis:]))
+
+    return nest([*shape[:axis], *shape[axis + 1 :]], row, kind)
+
+
 def let(body: Callable[..., Stmt], **values: Any) -> Stmt:
     """name = value for each keyword, then body(*variables)."""
     found = {name: p.as_expr(value) for name, value in values.items()}

@@ -20,8 +20,8 @@ from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.op._accumulate import accumulator, rounded
 from mlcnb.op._dims import axes_at, product, tensor, tidy
-from mlcnb.op._elementwise import Kinds, quiet, short_name, want_kinds
-from mlcnb.relax.operator import OpDecl, operator
+from mlcnb.op._elementwise import Kinds, operator_of_table, quiet, short_name, want_kinds
+from mlcnb.relax.operator import OpDecl
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.traits import Order
 
@@ -165,19 +165,17 @@ def reduction(
     base: type = Reduction,
     **more: Any,
 ) -> Any:
-    """Declare a reduction: a line of a table. Arguments as in `mlcnb.op._elementwise.unary`."""
-    caller = sys._getframe(1)
-    fields = {
-        "__module__": caller.f_globals["__name__"],
-        "__qualname__": name.title(),
-        "__doc__": f"{doc}, over the dimensions `axis` (None: all); `keepdims` leaves them as 1.",
-        "__annotations__": {"x": "Tensor", "axis": Axes, "keepdims": bool},
-        "__firstlineno__": caller.f_lineno,
-        "axis": None,
-        "keepdims": False,
-        "meaning": staticmethod(meaning),
-        "loop": staticmethod(loop),
-        "accepts": accepts,
+    """Declare a reduction: a line of a table. Arguments as of `_elementwise.unary`."""
+    return operator_of_table(
+        sys._getframe(1),
+        name,
+        base,
+        f"{doc}, over the dimensions `axis` (None: all); `keepdims` leaves them as 1.",
+        {"x": "Tensor", "axis": Axes, "keepdims": bool},
+        axis=None,
+        keepdims=False,
+        meaning=staticmethod(meaning),
+        loop=staticmethod(loop),
+        accepts=accepts,
         **more,
-    }
-    return operator(f"relax.{name}")(type(name.title(), (base,), fields))
+    )

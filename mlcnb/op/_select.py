@@ -14,19 +14,20 @@ from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.op._dims import as_int
 from mlcnb.op._loops import (
+    Place,
     held,
     hold,
     index_dtype,
     let,
     load,
     loop,
-    nest,
+    rows,
     scratch,
     seq,
     store,
     with_scratch,
 )
-from mlcnb.op._sort import BY_DIGITS, DIGITS, Before, Place, falling, rank, rising, sort_of
+from mlcnb.op._sort import BY_DIGITS, DIGITS, Before, falling, rank, rising, sort_of
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.stmt import IfThenElse, Stmt, While
 
@@ -73,14 +74,10 @@ def selected_rows(data: Buffer, order: Buffer, axis: int, count: int, before: Be
     index, size = index_dtype(data), data.shape[axis]
     select = _Select(order.dtype, data.dtype, size, count, before is falling, index)
 
-    def row(*others: Var) -> Stmt:
-        def place(k: Any) -> tuple[Any, ...]:
-            return (*others[:axis], k, *others[axis:])
-
+    def row(place: Place) -> Stmt:
         return select.row(lambda k: load(data, *place(k)), order, place)
 
-    others = [*data.shape[:axis], *data.shape[axis + 1 :]]
-    return with_scratch(select.buffers, nest(others, row, index), name="select")
+    return with_scratch(select.buffers, rows(data.shape, axis, row, index), name="select")
 
 
 class _Select:

@@ -20,13 +20,14 @@ from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.op._dims import as_int
 from mlcnb.op._loops import (
+    Place,
     held,
     hold,
     index_dtype,
     let,
     load,
     loop,
-    nest,
+    rows,
     scratch,
     seq,
     store,
@@ -42,8 +43,6 @@ BY_DIGITS = 256
 DIGITS = 256
 
 Before = Callable[[PrimExpr, PrimExpr], PrimExpr]
-#: an index along the axis -> the whole index
-Place = Callable[[Any], tuple[Any, ...]]
 
 
 def order_of(x: te.Tensor, axis: int, descending: bool) -> te.Tensor:
@@ -74,17 +73,13 @@ def sorted_rows(data: Buffer, order: Buffer, axis: int, before: Before) -> Stmt:
     is_long = (as_int(count) or 0) >= BY_DIGITS
     work = sort_of(is_long, order.dtype, count, index)
 
-    def row(*others: Var) -> Stmt:
-        def place(k: Any) -> tuple[Any, ...]:
-            return (*others[:axis], k, *others[axis:])
-
+    def row(place: Place) -> Stmt:
         return seq(
             loop("k", count, lambda k: store(order, place(k), k), index),
             work.sorts(order, place, lambda at: load(data, *place(at)), before),
         )
 
-    others = [*data.shape[:axis], *data.shape[axis + 1 :]]
-    return with_scratch(work.buffers, nest(others, row, index), name="sort")
+    return with_scratch(work.buffers, rows(data.shape, axis, row, index), name="sort")
 
 
 class SomeSort:

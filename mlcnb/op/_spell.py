@@ -1,4 +1,4 @@
-"""What ONNX spellings share: inputs that once were attributes, shapes, pads.
+"""What ONNX spellings share: formulas, dtypes, inputs that once were attributes, shapes.
 
 axes_of(n, x)            axes as ints, from an attribute or from an input
 shape_of(n, x, "shape")  a shape-valued input, symbolic where it is
@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
 
-from mlcnb.ir.dtype import dtype
+from mlcnb.core.errors import UnsupportedDtypeError
+from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims
-from mlcnb.op.onnx import ForeignNode, OnnxNode
+from mlcnb.op.onnx import ForeignNode, OnnxNode, onnx
 from mlcnb.op.torch import TorchNode
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import declaration, make_call
@@ -26,11 +28,69 @@ from mlcnb.relax.operator import declaration, make_call
 MAX_NDIM = 64
 #: elements of a constant that a spelling computes
 MAX_COMPUTED = 1 << 24
+#: the dtypes of ONNX by number (TensorProto.DataType):
+#: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+NAMES = (
+    "undefined float32 uint8 int8 uint16 int16 int32 int64 string bool float16 float64 uint32 "
+    "uint64 complex64 complex128 bfloat16 float8_e4m3fn float8_e4m3fnuz float8_e5m2 "
+    "float8_e5m2fnuz uint4 int4 float4_e2m1fn float8_e8m0fnu uint2 int2 float6_e2m3fn "
+    "float6_e3m2fn"
+).split()
+_WORDS = {"FLOAT": "float32", "DOUBLE": "float64"}
 
 
 def call(op: str, *args: Any, **attrs: Any) -> Any:
     """A call of an operator by its full name, such as "relax.add"."""
     return make_call(declaration(op), *args, **attrs)
+
+
+class Formula:
+    """Emits calls one after another: `f.add(x, 1.0)` is a bound R.add(x, const(1.0, kind)).
+
+    kind: the dtype that numbers among tensor arguments become constants of.
+    """
+
+    def __init__(self, n: ForeignNode, kind: str = "") -> None:
+        self.n: Any = n
+        self.kind = kind
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **attrs: self.emit(f"relax.{name}", *args, **attrs)
+
+    def nn(self, name: str, *args: Any, **attrs: Any) -> Expr:
+        """A call of R.nn."""
+        return self.emit(f"relax.nn.{name}", *args, **attrs)
+
+    def emit(self, name: str, *args: Any, **attrs: Any) -> Expr:
+        """A call, bound."""
+        wanted = list(declaration(name).arguments.values())
+        given = [
+            self.number(x) if k == "Tensor" and isinstance(x, int | float | PrimExpr) else x
+            for x, k in zip(args, wanted, strict=False)
+        ]
+        return self.n.emit(call(name, *given, *args[len(given) :], **attrs))
+
+    def number(self, value: Any) -> Expr:
+        """A constant without dimensions."""
+        return const(np.array(value), self.kind)
+
+
+def spelled_as(op_type: str, decl: Any, since: int = 1) -> None:
+    """ONNX's operator is this one, of the same inputs, without attributes."""
+
+    def import_same(n: OnnxNode, *inputs: Expr) -> Expr:
+        return make_call(decl, *inputs)
+
+    import_same.__doc__ = f"{decl.sugar}: {decl.__doc__}"
+    import_same.__module__ = decl.__module__
+    takes = (Parameter(name, Parameter.POSITIONAL_ONLY) for name in ("n", *decl.arguments))
+    import_same.__signature__ = Signature([*takes])  # type: ignore[attr-defined]
+    onnx(op_type, since)(import_same)
+
+
+def spatial_axes(n: OnnxNode, x: Expr) -> tuple[int, ...]:
+    """All axes of (N, C, …) but the first two."""
+    return tuple(range(2, len(n.dims(x))))
 
 
 def filled(n: ForeignNode, value: float, dims: Iterable[Any], kind: str) -> Expr:
@@ -135,3 +195,23 @@ def finite_of(n: OnnxNode, x: Expr | None, name: str, default: Any = None) -> An
     if not math.isfinite(value):
         n.refuse(f"{name} is {value}")
     return value
+
+
+def dtype_of(n: OnnxNode, attribute: str, default: str | DType | None = None) -> DType:
+    """The dtype that an attribute names, by number (in the first opset: by word).
+
+    Where the attribute is missing or 0 it is `default`; without one that is an error.
+    """
+    given = n.attr(attribute) if default is not None else n.require(attribute)
+    if not given:
+        return dtype(str(default))
+    if isinstance(given, str):
+        name = _WORDS.get(given.upper(), given.lower())
+    elif 0 < given < len(NAMES):
+        name = NAMES[given]
+    else:
+        n.refuse(f"attribute {attribute} is {given}, which is no dtype")
+    try:
+        return dtype(name)
+    except UnsupportedDtypeError:
+        n.refuse(f"dtype {name} is not supported")

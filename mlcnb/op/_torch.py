@@ -11,36 +11,21 @@ from functools import wraps
 from typing import Any
 
 from mlcnb.ir.dtype import dtype
-from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.op import _spell
 from mlcnb.op._spell import call
 from mlcnb.op.torch import Spelling, TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
-from mlcnb.relax.operator import declaration
 
 
-class Formula:
+class Formula(_spell.Formula):
     """Emits calls one after another; numbers among tensor arguments become constants of `kind`."""
 
-    def __init__(self, n: TorchNode, kind: str) -> None:
-        self.n, self.kind = n, kind
+    n: TorchNode
 
-    def __getattr__(self, name: str) -> Any:
-        return lambda *args, **attrs: self.emit(f"relax.{name}", *args, **attrs)
-
-    def nn(self, name: str, *args: Any, **attrs: Any) -> Expr:
-        """A call of R.nn."""
-        return self.emit(f"relax.nn.{name}", *args, **attrs)
-
-    def emit(self, name: str, *args: Any, **attrs: Any) -> Expr:
-        """A call, bound."""
-        wanted = list(declaration(name).arguments.values())
-        given = [
-            self.n.tensor(x, self.kind) if k == "Tensor" and isinstance(x, int | float | PrimExpr)
-            and not isinstance(x, Expr) else x
-            for x, k in zip(args, wanted, strict=False)
-        ]  # fmt: skip
-        return self.n.emit(call(name, *given, *args[len(given) :], **attrs))
+    def number(self, value: Any) -> Expr:
+        """A constant, or a size, without dimensions."""
+        return self.n.tensor(value, self.kind)
 
 
 def wide(kind: str) -> str:

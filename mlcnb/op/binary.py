@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,7 @@ from mlcnb.core.errors import ExecutionError
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Let, PrimExpr, Var
-from mlcnb.op._dims import (
-    broadcast_dims,
-    broadcast_index,
-)
+from mlcnb.op._dims import broadcast_dims, broadcast_index
 from mlcnb.op._elementwise import (
     ANY,
     FLOATS,
@@ -44,25 +42,11 @@ from mlcnb.tir.stmt import IfThenElse, Stmt, While
 
 # addition, multiplication, extremes
 
-Add = binary("add", np.add, p.add, NUMBERS, "x1 + x2", onnx="Add")
-Subtract = binary("subtract", np.subtract, p.subtract, NUMBERS, "x1 - x2", onnx="Sub")
-Multiply = binary("multiply", np.multiply, p.multiply, NUMBERS, "x1 * x2", onnx="Mul")
-Maximum = binary(
-    "maximum",
-    np.maximum,
-    p.maximum,
-    ANY,
-    "The larger; NaN where one is NaN",
-    torch="maximum max.other",
-)
-Minimum = binary(
-    "minimum",
-    np.minimum,
-    p.minimum,
-    ANY,
-    "The smaller; NaN where one is NaN",
-    torch="minimum min.other",
-)
+Add = binary("add", NUMBERS, "x1 + x2", onnx="Add")
+Subtract = binary("subtract", NUMBERS, "x1 - x2", onnx="Sub")
+Multiply = binary("multiply", NUMBERS, "x1 * x2", onnx="Mul")
+Maximum = binary("maximum", ANY, "The larger; NaN where one is NaN", torch="maximum max.other")
+Minimum = binary("minimum", ANY, "The smaller; NaN where one is NaN", torch="minimum min.other")
 Add.commutative = Multiply.commutative = True
 Add.neutral = Subtract.neutral = 0
 Multiply.neutral = 1
@@ -123,10 +107,10 @@ def _floor_mod(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 Divide = binary(
     "divide",
-    _by_kind("divide", np.divide, _truncated),
-    _loop_by_kind(p.div, p.truncdiv),
     NUMBERS,
     "x1 / x2; of integers towards zero",
+    meaning=_by_kind("divide", np.divide, _truncated),
+    loop=_loop_by_kind(p.div, p.truncdiv),
     onnx="Div",
 )
 Divide.neutral = 1
@@ -136,26 +120,26 @@ Multiply.line = staticmethod(lambda c: (c, np.zeros_like(c)))
 Divide.line = staticmethod(lambda c: (1 / c, np.zeros_like(c)))
 FloorDivide = binary(
     "floor_divide",
-    _by_kind("floor_divide", _floor_divide, np.floor_divide),
-    p.floordiv,
     NUMBERS,
     "floor(x1 / x2)",
+    meaning=_by_kind("floor_divide", _floor_divide, np.floor_divide),
+    loop=p.floordiv,
     torch="floor_divide",
 )
 Mod = binary(
     "mod",
-    _by_kind("mod", np.fmod, np.fmod),
-    _loop_by_kind(te.fmod, p.truncmod),
     NUMBERS,
     "The remainder of x1 / x2 with the sign of x1",
+    meaning=_by_kind("mod", np.fmod, np.fmod),
+    loop=_loop_by_kind(te.fmod, p.truncmod),
     torch="fmod",
 )
 FloorMod = binary(
     "floor_mod",
-    _by_kind("floor_mod", np.mod, np.mod),
-    _loop_by_kind(_floor_mod, p.floormod),
     NUMBERS,
     "The remainder of x1 / x2 with the sign of x2",
+    meaning=_by_kind("floor_mod", np.mod, np.mod),
+    loop=_loop_by_kind(_floor_mod, p.floormod),
     torch="remainder",
 )
 
@@ -250,15 +234,20 @@ def _log_add_exp_loop(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 LogAddExp = binary(
     "log_add_exp",
-    _log_add_exp,
-    _log_add_exp_loop,
     FLOATS,
     "log(e ** x1 + e ** x2)",
+    meaning=_log_add_exp,
+    loop=_log_add_exp_loop,
     torch="logaddexp",
     cost=6,
 )
 Atan2 = binary(
-    "atan2", np.arctan2, te.atan2, FLOATS, "The angle of the point (x2, x1)", torch="atan2"
+    "atan2",
+    FLOATS,
+    "The angle of the point (x2, x1)",
+    meaning=np.arctan2,
+    loop=te.atan2,
+    torch="atan2",
 )
 
 
@@ -293,29 +282,24 @@ def _mixed_power(n: OnnxNode, x: Expr, y: Expr, kind: DType) -> Expr:
     return call("relax.astype", n.emit(make_call(Power, a, b)), dtype=kind)
 
 
-def _variadic(op_type: str, decl: Any) -> None:
-    """An ONNX operator of one or more inputs, as calls of an operator of two."""
-
-    def import_all(n: OnnxNode, *inputs: Expr) -> Expr:
-        result = inputs[0]
-        for x in inputs[1:]:
-            result = n.emit(make_call(decl, result, x))
-        return result
-
-    import_all.__doc__ = f"{decl.sugar} of all inputs, from the left."
-    import_all.__name__ = f"onnx_{op_type.lower()}"
-    onnx(op_type)(import_all)
+def _from_left(n: OnnxNode, decl: Any, inputs: Sequence[Expr]) -> Expr:
+    """One or more inputs, as calls of an operator of two."""
+    return reduce(lambda a, b: n.emit(make_call(decl, a, b)), inputs)
 
 
-_variadic("Max", Maximum)
-_variadic("Min", Minimum)
-_variadic("Sum", Add)
+_VARIADIC = {"Max": Maximum, "Min": Minimum, "Sum": Add}
+
+
+@onnx("Max")
+@onnx("Min")
+@onnx("Sum")
+def onnx_variadic(n: OnnxNode, *inputs: Expr) -> Expr:
+    """Of all inputs, from the left."""
+    return _from_left(n, _VARIADIC[n.op_type], inputs)
 
 
 @onnx("Mean")
 def onnx_mean(n: OnnxNode, *inputs: Expr) -> Expr:
     """The sum of all inputs, divided by how many they are."""
-    total = inputs[0]
-    for x in inputs[1:]:
-        total = n.emit(make_call(Add, total, x))
+    total = _from_left(n, Add, inputs)
     return make_call(Divide, total, const(float(len(inputs)), n.dtype(total)))

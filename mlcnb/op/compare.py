@@ -2,120 +2,56 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.op._elementwise import (
-    ANY,
-    BITS,
-    BOOLS,
-    INTEGERS,
-    NUMBERS,
-    PREDICATE,
-    binary,
-)
+from mlcnb.op._elementwise import ANY, BITS, BOOLS, INTEGERS, NUMBERS, binary
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import make_call
 
+#: an operator that answers yes or no
+_tells = partial(binary, gives="bool", cost=0)
+
 # comparisons: with NaN all are false, but not_equal, which is true
 
-Equal = binary("equal", np.equal, p.equal, ANY, "x1 == x2", onnx="Equal", torch="eq", **PREDICATE)
-NotEqual = binary(
-    "not_equal", np.not_equal, p.not_equal, ANY, "x1 != x2", torch="ne not_equal", **PREDICATE
-)
-Less = binary(
-    "less", np.less, p.less, NUMBERS, "x1 < x2", onnx="Less", torch="lt less", **PREDICATE
-)
-LessEqual = binary(
-    "less_equal",
-    np.less_equal,
-    p.less_equal,
-    NUMBERS,
-    "x1 <= x2",
-    onnx="LessOrEqual",
-    torch="le less_equal",
-    **PREDICATE,
-)
-Greater = binary(
-    "greater",
-    np.greater,
-    p.greater,
-    NUMBERS,
-    "x1 > x2",
-    onnx="Greater",
-    torch="gt greater",
-    **PREDICATE,
-)
-GreaterEqual = binary(
-    "greater_equal",
-    np.greater_equal,
-    p.greater_equal,
-    NUMBERS,
-    "x1 >= x2",
-    onnx="GreaterOrEqual",
-    torch="ge greater_equal",
-    **PREDICATE,
+Equal = _tells("equal", ANY, "x1 == x2", onnx="Equal", torch="eq")
+NotEqual = _tells("not_equal", ANY, "x1 != x2", torch="ne not_equal")
+Less = _tells("less", NUMBERS, "x1 < x2", onnx="Less", torch="lt less")
+LessEqual = _tells("less_equal", NUMBERS, "x1 <= x2", onnx="LessOrEqual", torch="le less_equal")
+Greater = _tells("greater", NUMBERS, "x1 > x2", onnx="Greater", torch="gt greater")
+GreaterEqual = _tells(
+    "greater_equal", NUMBERS, "x1 >= x2", onnx="GreaterOrEqual", torch="ge greater_equal"
 )
 
 # logic of bool
 
-LogicalAnd = binary(
-    "logical_and", np.logical_and, p.logical_and, BOOLS, "x1 and x2", onnx="And", **PREDICATE
-)
-LogicalOr = binary(
-    "logical_or", np.logical_or, p.logical_or, BOOLS, "x1 or x2", onnx="Or", **PREDICATE
-)
-LogicalXor = binary(
-    "logical_xor",
-    np.logical_xor,
-    p.bitwise_xor,
-    BOOLS,
-    "One of x1 and x2, not both",
-    onnx="Xor",
-    **PREDICATE,
+LogicalAnd = _tells("logical_and", BOOLS, "x1 and x2", onnx="And")
+LogicalOr = _tells("logical_or", BOOLS, "x1 or x2", onnx="Or")
+LogicalXor = _tells(
+    "logical_xor", BOOLS, "One of x1 and x2, not both", loop=p.bitwise_xor, onnx="Xor"
 )
 
 # bits
 
 
-def _either(of_bools: Any, of_integers: Any) -> Any:
-    return lambda a, b: (of_bools if a.dtype.is_bool else of_integers)(a, b)
+def _bits(word: str, sign: str, of_bools: Any, of_integers: Any) -> Any:
+    return binary(
+        f"bitwise_{word}",
+        BITS,
+        f"x1 {sign} x2, bit by bit",
+        loop=lambda a, b: (of_bools if a.dtype.is_bool else of_integers)(a, b),
+        onnx=f"Bitwise{word.title()}",
+        torch=f"bitwise_{word} __{word}__",
+        cost=0,
+    )
 
 
-BitwiseAnd = binary(
-    "bitwise_and",
-    np.bitwise_and,
-    _either(p.logical_and, p.bitwise_and),
-    BITS,
-    "x1 & x2, bit by bit",
-    onnx="BitwiseAnd",
-    torch="bitwise_and __and__",
-    cost=0,
-)
-BitwiseOr = binary(
-    "bitwise_or",
-    np.bitwise_or,
-    _either(p.logical_or, p.bitwise_or),
-    BITS,
-    "x1 | x2, bit by bit",
-    onnx="BitwiseOr",
-    torch="bitwise_or __or__",
-    cost=0,
-)
-BitwiseXor = binary(
-    "bitwise_xor",
-    np.bitwise_xor,
-    _either(p.not_equal, p.bitwise_xor),
-    BITS,
-    "x1 ^ x2, bit by bit",
-    onnx="BitwiseXor",
-    torch="bitwise_xor __xor__",
-    cost=0,
-)
+BitwiseAnd = _bits("and", "&", p.logical_and, p.bitwise_and)
+BitwiseOr = _bits("or", "|", p.logical_or, p.bitwise_or)
+BitwiseXor = _bits("xor", "^", p.not_equal, p.bitwise_xor)
 
 
 def _shift(build: Any, fills: bool) -> Any:
@@ -135,19 +71,17 @@ def _shift(build: Any, fills: bool) -> Any:
 
 LeftShift = binary(
     "left_shift",
-    np.left_shift,
-    _shift(p.shift_left, fills=False),
     INTEGERS,
     "x1 << x2; 0 for a distance below 0 or beyond the width",
+    loop=_shift(p.shift_left, fills=False),
     torch="bitwise_left_shift __lshift__",
     cost=0,
 )
 RightShift = binary(
     "right_shift",
-    np.right_shift,
-    _shift(p.shift_right, fills=True),
     INTEGERS,
     "x1 >> x2, filled with the sign; all sign for a distance below 0 or beyond the width",
+    loop=_shift(p.shift_right, fills=True),
     torch="bitwise_right_shift __rshift__",
     cost=0,
 )

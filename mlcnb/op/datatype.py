@@ -13,8 +13,7 @@ from mlcnb.ir.rules import rule
 from mlcnb.op._convert import convert
 from mlcnb.op._dims import refuse, tell
 from mlcnb.op._elementwise import elementwise
-from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, dtype_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.expr import Call, Expr, PrimValue
@@ -22,8 +21,27 @@ from mlcnb.relax.operator import OpDecl, Tensor, called, make_call, operator, wi
 from mlcnb.tir.op.mathematics import reinterpret
 
 
+class Conversion(OpDecl):
+    """What is in another dtype then, as astype says."""
+
+    __slots__ = ()
+    dtype: str
+
+    def infer(self, x: Any) -> Any:
+        """x's shape."""
+        return replace(x, dtype=dtype(str(self.dtype)))
+
+    def numpy(self, x: Any) -> Any:
+        """numpy.astype, with those rules"""
+        return convert(x, self.dtype)
+
+    def compute(self, x: Any) -> Any:
+        """One loop nest."""
+        return elementwise(lambda v: cast(self.dtype, v), x, name=self.sugar)
+
+
 @operator("relax.astype")
-class Astype(OpDecl):
+class Astype(Conversion):
     """`x` converted to `dtype`.
 
     Floats become integers towards zero; beyond the range they become its end, NaN becomes 0.
@@ -49,18 +67,6 @@ class Astype(OpDecl):
         same = same_known(source.struct_info, call.struct_info)
         return source if same else with_operand(call, before)
 
-    def infer(self, x: Any) -> Any:
-        """x's shape."""
-        return replace(x, dtype=dtype(str(self.dtype)))
-
-    def numpy(self, x: Any) -> Any:
-        """numpy.astype, with those rules"""
-        return convert(x, self.dtype)
-
-    def compute(self, x: Any) -> Any:
-        """One loop nest."""
-        return elementwise(lambda v: cast(self.dtype, v), x, name="astype")
-
 
 #: dtype -> those floats whose values all are values of it
 _HOLDS = {
@@ -74,23 +80,11 @@ def _holds(wide: Any, narrow: Any) -> bool:
 
 
 @operator("relax.wrap_param")
-class WrapParam(OpDecl):
+class WrapParam(Conversion):
     """A parameter `data` that is to be seen in another dtype; passes for mixed precision put it."""
 
     data: Tensor
     dtype: str = "float32"
-
-    def infer(self, data: Any) -> Any:
-        """data's shape."""
-        return replace(data, dtype=dtype(str(self.dtype)))
-
-    def numpy(self, data: Any) -> Any:
-        """As astype."""
-        return convert(data, self.dtype)
-
-    def compute(self, data: Any) -> Any:
-        """As astype."""
-        return elementwise(lambda v: cast(self.dtype, v), data, name="wrap_param")
 
 
 @operator("relax.bitcast")

@@ -11,10 +11,12 @@ overflows to infinity); tanh and erf are right to 1e-6. NaN stays NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import cast, const
+from mlcnb.op._elementwise import elementwise
 from mlcnb.tir.op.mathematics import reinterpret
 
 #: ln 2 as a number of few digits and the rest, so that n ln 2 is taken off without rounding
@@ -60,10 +62,6 @@ def erf(x: Any) -> Any:
     return te.Select(x < _f(0), _f(0) - found, found)
 
 
-def _each(element: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
-    return lambda x: te.compute(x.shape, lambda *i: element(x(*i)), name=name)
-
-
 def _softmax(x: Any, axis: int) -> Any:
     axis %= len(x.shape)
     kept = [d for i, d in enumerate(x.shape) if i != axis]
@@ -81,8 +79,8 @@ def _softmax(x: Any, axis: int) -> Any:
 
 #: operator -> the name of its loops, and what makes them of a te tensor (and the call's attributes)
 FAST: dict[str, tuple[str, Callable[..., Any]]] = {
-    "relax.exp": ("fast_exp", _each(exp, "fast_exp")),
-    "relax.tanh": ("fast_tanh", _each(tanh, "fast_tanh")),
-    "relax.erf": ("fast_erf", _each(erf, "fast_erf")),
+    "relax.exp": ("fast_exp", partial(elementwise, exp, name="fast_exp")),
+    "relax.tanh": ("fast_tanh", partial(elementwise, tanh, name="fast_tanh")),
+    "relax.erf": ("fast_erf", partial(elementwise, erf, name="fast_erf")),
     "relax.nn.softmax": ("fast_softmax", _softmax),
 }

@@ -81,6 +81,9 @@ class OfDimension(OpDecl):
 
     __slots__ = ()
 
+    data: Tensor
+    axis: Scalar
+
     def infer(self, data: Any, axis: Any) -> Any:
         """An int64; its value where the dimension is known."""
         at = None if axis.value is None else as_int(axis.value)
@@ -103,9 +106,6 @@ class OfDimension(OpDecl):
 class TensorShapeI(OfDimension):
     """The extent of dimension `axis`."""
 
-    data: Tensor
-    axis: Scalar
-
     def told(self, dims: Any, at: int) -> Any:
         """The dimension."""
         return dims[at]
@@ -114,9 +114,6 @@ class TensorShapeI(OfDimension):
 @operator("relax.inspect.tensor_stride_i")
 class TensorStrideI(OfDimension):
     """How many elements lie between neighbours along dimension `axis`."""
-
-    data: Tensor
-    axis: Scalar
 
     def told(self, dims: Any, at: int) -> Any:
         """The product of the dimensions after it."""

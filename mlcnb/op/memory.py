@@ -40,12 +40,18 @@ from mlcnb.relax.operator import (
 from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
 
 
-@operator("relax.builtin.alloc_tensor")
-class AllocTensor(OpDecl):
-    """A new tensor, its elements not set."""
+class Allocates(OpDecl):
+    """What makes new memory, or a tensor in some."""
 
+    __slots__ = ()
     pure: ClassVar[bool] = False
     allocates: ClassVar[bool] = True
+
+
+@operator("relax.builtin.alloc_tensor")
+class AllocTensor(Allocates):
+    """A new tensor, its elements not set."""
+
     shape: Shape
     dtype: Dtype
     runtime_device_index: Scalar
@@ -68,32 +74,34 @@ def alloc_tensor(
     return make_call(AllocTensor, shape, dtype, runtime_device_index, storage_scope)
 
 
+class Storage(Allocates):
+    """A piece of memory of `size` bytes, which comes first."""
+
+    __slots__ = ()
+
+    def infer(self, size: Any, *_: Any) -> Any:
+        """An object."""
+        return ObjectStructInfo()
+
+    def numpy(self, size: Any, *_: Any) -> Any:
+        """Bytes, all zero"""
+        return np.zeros(int(np.prod(size)), np.uint8)
+
+
 @operator("relax.memory.alloc_storage")
-class AllocStorage(OpDecl):
+class AllocStorage(Storage):
     """A piece of memory of `size` bytes, in which tensors can be placed, mostly of `dtype`."""
 
-    pure: ClassVar[bool] = False
-    allocates: ClassVar[bool] = True
     size: Shape
     virtual_device_index: Scalar
     storage_scope: String
     dtype: Dtype
 
-    def infer(self, size: Any, virtual_device_index: Any, storage_scope: Any, dtype: Any) -> Any:
-        """An object."""
-        return ObjectStructInfo()
 
-    def numpy(self, size: Any, virtual_device_index: Any, storage_scope: Any, dtype: Any) -> Any:
-        """Bytes, all zero"""
-        return np.zeros(int(np.prod(size)), np.uint8)
+class InStorage(Allocates):
+    """A tensor that lies in a storage."""
 
-
-@operator("relax.memory.alloc_tensor")
-class AllocTensorFromStorage(OpDecl):
-    """A tensor that lies in `storage`, `offset` bytes from its start."""
-
-    pure: ClassVar[bool] = False
-    allocates: ClassVar[bool] = True
+    __slots__ = ()
     storage: Object
     offset: Scalar
     shape: Shape
@@ -113,6 +121,11 @@ class AllocTensorFromStorage(OpDecl):
                 f"{storage.size} of the storage"
             )
         return storage[offset : offset + count].view(kind).reshape(shape)
+
+
+@operator("relax.memory.alloc_tensor")
+class AllocTensorFromStorage(InStorage):
+    """A tensor that lies in `storage`, `offset` bytes from its start."""
 
 
 @operator("relax.memory.view")

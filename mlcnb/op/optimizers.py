@@ -6,108 +6,86 @@ Inputs are the rate, the number of updates, then of each tensor: values, gradien
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import numpy as np
-
-from mlcnb.op._spell import call
+from mlcnb.op._spell import Formula
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.expr import Expr
 
 DOMAIN = "ai.onnx.preview.training"
 
 
-class Terms:
-    """Arithmetic on tensors of a node; numbers become constants of the tensors' dtype."""
-
-    def __init__(self, n: OnnxNode, kind: str) -> None:
-        self.n, self.kind = n, kind
-
-    def __call__(self, op: str, *args: Any) -> Expr:
-        """A call of relax.`op`, bound."""
-        given = [self.number(a) if isinstance(a, int | float) else a for a in args]
-        return self.n.emit(call(f"relax.{op}", *given))
-
-    def number(self, value: float) -> Expr:
-        """A constant without dimensions."""
-        return const(np.array(value), self.kind)
-
-    def attr(self, name: str, default: float) -> float:
-        """An attribute that is a number."""
-        return float(self.n.attr(name, default))
+Update = Callable[[Formula, Expr, Expr, Sequence[Expr]], list[Expr]]
 
 
-Update = Callable[[Terms, Expr, Expr, Sequence[Expr]], list[Expr]]
+def _trains(op_type: str, groups: int) -> Callable[[Update], Update]:
+    """Decorator: what a step makes of (rate, count, one tensor of each group), group by group."""
+
+    def keep(update: Update) -> Update:
+        @onnx(op_type, domain=DOMAIN)
+        def spell(n: OnnxNode, rate: Expr, count: Expr, *rest: Expr) -> list[Expr]:
+            many, left = divmod(len(rest), groups)
+            if left or not many:
+                n.refuse(f"{len(rest)} tensors are not {groups} for each that is trained")
+            f = Formula(n, n.dtype(rest[0]))
+            steps = f.astype(count, dtype=f.kind)
+            given = f.astype(rate, dtype=f.kind)
+            made = [update(f, given, steps, rest[i::many]) for i in range(many)]
+            return [row[k] for k in range(groups - 1) for row in made]
+
+        spell.__doc__ = update.__doc__
+        return update
+
+    return keep
 
 
-def _updated(n: OnnxNode, inputs: Sequence[Expr], groups: int, update: Update) -> list[Expr]:
-    """What `update` makes of (rate, count, one tensor of each group), group by group."""
-    rate, count, *rest = inputs
-    many, left = divmod(len(rest), groups)
-    if left or not many:
-        n.refuse(f"{len(rest)} tensors are not {groups} for each that is trained")
-    terms = Terms(n, n.dtype(rest[0]))
-    steps = n.emit(call("relax.astype", count, dtype=terms.kind))
-    given = n.emit(call("relax.astype", rate, dtype=terms.kind))
-    made = [update(terms, given, steps, rest[i::many]) for i in range(many)]
-    return [row[k] for k in range(groups - 1) for row in made]
+def _attr(f: Formula, name: str, default: float) -> float:
+    """An attribute that is a number."""
+    return float(f.n.attr(name, default))
 
 
-def _regular(t: Terms, x: Expr, g: Expr) -> Expr:
-    return t("add", t("multiply", x, t.attr("norm_coefficient", 0.0)), g)
+def _regular(f: Formula, x: Expr, g: Expr) -> Expr:
+    return f.add(f.multiply(x, _attr(f, "norm_coefficient", 0.0)), g)
 
 
-@onnx("Adagrad", domain=DOMAIN)
-def onnx_adagrad(n: OnnxNode, rate: Expr, count: Expr, *rest: Expr) -> Any:
+@_trains("Adagrad", groups=3)
+def onnx_adagrad(f: Formula, r: Expr, steps: Expr, tensors: Sequence[Expr]) -> list[Expr]:
     """X - r G / (sqrt(H + G G) + epsilon), where r falls with the number of updates."""
-
-    def update(t: Terms, r: Expr, steps: Expr, tensors: Sequence[Expr]) -> list[Expr]:
-        x, g, h = tensors
-        slow = t("add", t("multiply", steps, t.attr("decay_factor", 0.0)), 1.0)
-        grad = _regular(t, x, g)
-        total = t("add", h, t("multiply", grad, grad))
-        below = t("add", t("sqrt", total), t.attr("epsilon", 1e-6))
-        step = t("divide", t("multiply", t("divide", r, slow), grad), below)
-        return [t("subtract", x, step), total]
-
-    return _updated(n, (rate, count, *rest), 3, update)
+    x, g, h = tensors
+    slow = f.add(f.multiply(steps, _attr(f, "decay_factor", 0.0)), 1.0)
+    grad = _regular(f, x, g)
+    total = f.add(h, f.multiply(grad, grad))
+    below = f.add(f.sqrt(total), _attr(f, "epsilon", 1e-6))
+    step = f.divide(f.multiply(f.divide(r, slow), grad), below)
+    return [f.subtract(x, step), total]
 
 
-@onnx("Momentum", domain=DOMAIN)
-def onnx_momentum(n: OnnxNode, rate: Expr, count: Expr, *rest: Expr) -> Any:
+@_trains("Momentum", groups=3)
+def onnx_momentum(f: Formula, r: Expr, steps: Expr, tensors: Sequence[Expr]) -> list[Expr]:
     """X - r V, where V = alpha V + beta G; nesterov: X - r (G + alpha V)."""
-
-    def update(t: Terms, r: Expr, steps: Expr, tensors: Sequence[Expr]) -> list[Expr]:
-        x, g, v = tensors
-        alpha, beta = t.number(n.require("alpha")), t.number(n.require("beta"))
-        grad = _regular(t, x, g)
-        started = t("where", t("greater", steps, 0.0), beta, 1.0)
-        new = t("add", t("multiply", alpha, v), t("multiply", started, grad))
-        nesterov = n.require("mode") == "nesterov"
-        by = t("add", grad, t("multiply", alpha, new)) if nesterov else new
-        return [t("subtract", x, t("multiply", r, by)), new]
-
-    return _updated(n, (rate, count, *rest), 3, update)
+    x, g, v = tensors
+    alpha, beta = f.number(f.n.require("alpha")), f.number(f.n.require("beta"))
+    grad = _regular(f, x, g)
+    started = f.where(f.greater(steps, 0.0), beta, 1.0)
+    new = f.add(f.multiply(alpha, v), f.multiply(started, grad))
+    nesterov = f.n.require("mode") == "nesterov"
+    by = f.add(grad, f.multiply(alpha, new)) if nesterov else new
+    return [f.subtract(x, f.multiply(r, by)), new]
 
 
-@onnx("Adam", domain=DOMAIN)
-def onnx_adam(n: OnnxNode, rate: Expr, count: Expr, *rest: Expr) -> Any:
+@_trains("Adam", groups=4)
+def onnx_adam(f: Formula, r: Expr, steps: Expr, tensors: Sequence[Expr]) -> list[Expr]:
     """X - r V / (sqrt(H) + epsilon), with running means V of gradients and H of their squares."""
-
-    def update(t: Terms, r: Expr, steps: Expr, tensors: Sequence[Expr]) -> list[Expr]:
-        x, g, v, h = tensors
-        alpha, beta = t.attr("alpha", 0.9), t.attr("beta", 0.999)
-        grad = _regular(t, x, g)
-        mean = t("add", t("multiply", v, alpha), t("multiply", grad, 1 - alpha))
-        square = t("multiply", t("multiply", grad, grad), 1 - beta)
-        spread = t("add", t("multiply", h, beta), square)
-        grown = [t("subtract", 1.0, t("power", t.number(b), steps)) for b in (alpha, beta)]
-        sound = t("where", t("greater", steps, 0.0), grown[0], 1.0)
-        fast = t("divide", t("multiply", r, t("sqrt", grown[1])), sound)
-        pace = t("where", t("greater", steps, 0.0), fast, r)
-        below = t("add", t("sqrt", spread), t.attr("epsilon", 1e-6))
-        new = t("subtract", x, t("divide", t("multiply", pace, mean), below))
-        kept = t("multiply", new, 1 - t.attr("norm_coefficient_post", 0.0))
-        return [kept, mean, spread]
-
-    return _updated(n, (rate, count, *rest), 4, update)
+    x, g, v, h = tensors
+    alpha, beta = _attr(f, "alpha", 0.9), _attr(f, "beta", 0.999)
+    grad = _regular(f, x, g)
+    mean = f.add(f.multiply(v, alpha), f.multiply(grad, 1 - alpha))
+    square = f.multiply(f.multiply(grad, grad), 1 - beta)
+    spread = f.add(f.multiply(h, beta), square)
+    grown = [f.subtract(1.0, f.power(f.number(b), steps)) for b in (alpha, beta)]
+    sound = f.where(f.greater(steps, 0.0), grown[0], 1.0)
+    fast = f.divide(f.multiply(r, f.sqrt(grown[1])), sound)
+    pace = f.where(f.greater(steps, 0.0), fast, r)
+    below = f.add(f.sqrt(spread), _attr(f, "epsilon", 1e-6))
+    new = f.subtract(x, f.divide(f.multiply(pace, mean), below))
+    kept = f.multiply(new, 1 - _attr(f, "norm_coefficient_post", 0.0))
+    return [kept, mean, spread]

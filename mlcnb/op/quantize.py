@@ -27,8 +27,7 @@ from mlcnb.op._dims import (
     tensor,
 )
 from mlcnb.op._elementwise import ANY, FLOATS, quiet, want_kinds
-from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import call, place_of
+from mlcnb.op._spell import Formula, call, dtype_of, place_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, PrimValue, const
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
@@ -118,7 +117,7 @@ class Quantize(_Quantized):
         wide, kind = ratio.astype(np.float64), dtype(self.out_dtype)
         if kind.is_integer:
             wide = np.rint(wide)
-        low, high = _ends(kind)
+        low, high = ends(kind)
         return convert(np.clip(wide + offset.astype(np.float64), low, high), kind)
 
     def element(self, x: Any, scale: Any, zero_point: Any) -> Any:
@@ -127,11 +126,11 @@ class Quantize(_Quantized):
         ratio = p.div(p.cast(scale.dtype, x), scale)
         wide = ratio.dtype if ratio.dtype == "float64" else "float32"
         value = p.cast(wide, te.round(ratio) if kind.is_integer else ratio)
-        low, high = (p.const(end, wide) for end in _ends(kind))
+        low, high = (p.const(end, wide) for end in ends(kind))
         return p.cast(kind, p.maximum(p.minimum(value + p.cast(wide, zero_point), high), low))
 
 
-def _ends(kind: DType) -> tuple[float, float]:
+def ends(kind: DType) -> tuple[float, float]:
     """The range that results are kept in."""
     if kind.is_integer:
         return float(kind.min_value), float(kind.max_value)
@@ -233,19 +232,12 @@ def onnx_dequantize(n: OnnxNode, x: Expr, scale: Expr, zero_point: Expr | None =
 @onnx("DynamicQuantizeLinear")
 def onnx_dynamic_quantize(n: OnnxNode, x: Expr) -> tuple[Expr, Expr, Expr]:
     """uint8 with a scale and a zero point that fit the data, 0 included; all three are results."""
-    zero, levels = const(0.0, "float32"), const(255.0, "float32")
-
-    def emit(op: str, *args: Any, **attrs: Any) -> Expr:
-        return n.emit(call(f"relax.{op}", *args, **attrs))
-
-    high = emit("maximum", emit("max", x), zero)
-    low = emit("minimum", emit("min", x), zero)
-    spread = emit(
-        "where", emit("equal", high, low), const(1.0, "float32"), emit("subtract", high, low)
-    )
-    scale = emit("divide", spread, levels)
-    offset = emit("subtract", zero, emit("divide", low, scale))
-    offset = emit("clip", offset, PrimValue(p.const(0.0)), PrimValue(p.const(255.0)))
-    zero_point = emit("astype", emit("round", offset), dtype="uint8")
-    found = emit("quantize", x, scale, zero_point, axis=0, out_dtype="uint8")
+    f = Formula(n, "float32")
+    high, low = f.maximum(f.max(x), 0.0), f.minimum(f.min(x), 0.0)
+    spread = f.where(f.equal(high, low), 1.0, f.subtract(high, low))
+    scale = f.divide(spread, 255.0)
+    offset = f.subtract(0.0, f.divide(low, scale))
+    offset = f.clip(offset, PrimValue(p.const(0.0)), PrimValue(p.const(255.0)))
+    zero_point = f.astype(f.round(offset), dtype="uint8")
+    found = f.quantize(x, scale, zero_point, axis=0, out_dtype="uint8")
     return found, scale, zero_point

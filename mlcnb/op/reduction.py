@@ -145,22 +145,23 @@ def _attributes(n: OnnxNode, axes: Expr | None) -> dict[str, Any]:
     return {"axis": found, "keepdims": bool(n.attr("keepdims", 1))}
 
 
-def _spelled(op_type: str, decl: Any) -> None:
-    """An ONNX reduction that is an operator of ours."""
+#: ONNX's reductions that are operators of ours
+_REDUCTIONS: dict[str, Any] = {
+    "ReduceSum": Sum,
+    "ReduceProd": Prod,
+    "ReduceMax": Max,
+    "ReduceMin": Min,
+    "ReduceMean": Mean,
+}
 
-    def import_it(n: OnnxNode, data: Expr, axes: Expr | None = None) -> Expr:
-        return make_call(decl, data, **_attributes(n, axes))
 
-    import_it.__doc__ = f"{decl.sugar} over `axes`."
-    import_it.__name__ = f"onnx_{op_type.lower()}"
-    onnx(op_type)(import_it)
+def onnx_reduce(n: OnnxNode, data: Expr, axes: Expr | None = None) -> Expr:
+    """Over `axes`."""
+    return make_call(_REDUCTIONS[n.op_type], data, **_attributes(n, axes))
 
 
-_spelled("ReduceSum", Sum)
-_spelled("ReduceProd", Prod)
-_spelled("ReduceMax", Max)
-_spelled("ReduceMin", Min)
-_spelled("ReduceMean", Mean)
+for _op_type in _REDUCTIONS:
+    onnx(_op_type)(onnx_reduce)
 
 
 @onnx("ReduceSumSquare")

@@ -23,15 +23,17 @@ from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._accumulate import accumulator
 from mlcnb.op._convert import convert
-from mlcnb.op._dims import axis_at, product, size, tensor, tidy, unravel
+from mlcnb.op._dims import product, size, tensor, tidy, unravel, want_axis
 from mlcnb.op._elementwise import NUMBERS, quiet, short_name, want_kinds
 from mlcnb.op._loops import (
+    Place,
     held,
     hold,
     index_dtype,
     load,
     loop,
     nest,
+    rows,
     scratch,
     seq,
     store,
@@ -68,8 +70,7 @@ class _Scan(OpDecl):
         kind = self.dtype or data.dtype
         if self.axis is None:
             return tensor(None if data.dims is None else [size(data)], kind, 1)
-        if data.ndim != -1:
-            axis_at(self, self.axis, data.ndim, data)
+        want_axis(self, data)
         return tensor(data.dims, kind, data.ndim)
 
     def numpy(self, data: Any) -> Any:
@@ -102,19 +103,19 @@ class _Scan(OpDecl):
             if (as_int(out.shape[axis]) or 0) > 0:
                 return self.lines(data, out, axis)
 
-        def row(*others: Var) -> Stmt:
+        def row(place: Place) -> Stmt:
             def step(k: Var) -> Stmt:
-                place = (*others[:axis], k, *others[axis:])
-                read = place if self.axis is not None else unravel(k, data.shape)
+                here = place(k)
+                read = here if self.axis is not None else unravel(k, data.shape)
                 value = p.cast(kind, load(data, *read))
                 more = hold(running, self.combine(held(running), value))
-                put = store(out, place, held(running))
+                put = store(out, here, held(running))
                 return seq(put, more) if self.exclusive else seq(more, put)
 
             return seq(hold(running, self.start), loop("k", out.shape[axis], step, index))
 
-        others = [*out.shape[:axis], *out.shape[axis + 1 :]]
-        return with_scratch([running], nest(others, row, index), name=f"{short_name(self)}_rows")
+        every = rows(out.shape, axis, row, index)
+        return with_scratch([running], every, name=f"{short_name(self)}_rows")
 
     def lines(self, data: Buffer, out: Buffer, axis: int) -> Stmt:
         """The statement for an axis that is not the last one, and not empty."""
@@ -168,20 +169,13 @@ class Cumprod(_Scan):
     start = 1
 
 
-def _spelled(op_type: str, decl: Any) -> None:
-    """ONNX's scan: the axis is an input, and it may go backwards."""
-
-    def import_it(n: OnnxNode, x: Expr, axis: Expr) -> Expr:
-        along, reverse = int(scalar_of(n, axis, "axis")), n.attr("reverse", 0)
-        if reverse:
-            x = n.emit(call("relax.flip", x, axis=along))
-        found = make_call(decl, x, axis=along, exclusive=bool(n.attr("exclusive", 0)))
-        return call("relax.flip", n.emit(found), axis=along) if reverse else found
-
-    import_it.__doc__ = f"{decl.sugar} along `axis`; `reverse` goes from the end."
-    import_it.__name__ = f"onnx_{op_type.lower()}"
-    onnx(op_type)(import_it)
-
-
-_spelled("CumSum", Cumsum)
-_spelled("CumProd", Cumprod)
+@onnx("CumSum")
+@onnx("CumProd")
+def onnx_scan(n: OnnxNode, x: Expr, axis: Expr) -> Expr:
+    """Along `axis`, an input; `reverse` goes from the end."""
+    decl = Cumsum if n.op_type == "CumSum" else Cumprod
+    along, reverse = int(scalar_of(n, axis, "axis")), n.attr("reverse", 0)
+    if reverse:
+        x = n.emit(call("relax.flip", x, axis=along))
+    found = make_call(decl, x, axis=along, exclusive=bool(n.attr("exclusive", 0)))
+    return call("relax.flip", n.emit(found), axis=along) if reverse else found

@@ -48,6 +48,8 @@ class _ArgExtreme(OpDecl):
     ahead: ClassVar[Callable[..., Any]]
     #: the reducer that finds the value alone
     extreme: ClassVar[Callable[..., Any]]
+    #: the value of a dtype that is behind all others
+    last: ClassVar[Callable[..., PrimExpr]]
 
     def infer(self, x: Any) -> Any:
         """x without that dimension, int64."""
@@ -119,8 +121,8 @@ class _ArgExtreme(OpDecl):
         return te.Select(chosen, i, j), te.Select(chosen, v, w)
 
     def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
-        """Behind every pair."""
-        raise NotImplementedError
+        """Behind every pair: the last value, at an index beyond all."""
+        return p.max_value(index), self.last(value)
 
 
 def _least(kind: DType) -> PrimExpr:
@@ -142,10 +144,7 @@ class Argmax(_ArgExtreme):
     meaning = staticmethod(np.argmax)
     ahead = staticmethod(p.greater)
     extreme = staticmethod(te.max)
-
-    def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
-        """The smallest value, at an index beyond all."""
-        return p.max_value(index), _least(value)
+    last = staticmethod(_least)
 
 
 @operator("relax.argmin")
@@ -159,33 +158,23 @@ class Argmin(_ArgExtreme):
     meaning = staticmethod(np.argmin)
     ahead = staticmethod(p.less)
     extreme = staticmethod(te.min)
-
-    def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
-        """The largest value, at an index beyond all."""
-        return p.max_value(index), _most(value)
+    last = staticmethod(_most)
 
 
-def _spelled(op_type: str, decl: Any) -> None:
-    """ONNX's argmax or argmin, which may want the last of equal ones."""
-
-    def import_it(n: OnnxNode, data: Expr) -> Expr:
-        axis, keepdims = n.attr("axis", 0), bool(n.attr("keepdims", 1))
-        if not n.attr("select_last_index", 0):
-            return make_call(decl, data, axis=axis, keepdims=keepdims)
-        extent = as_int(n.dims(data)[axis])
-        if extent is None:
-            n.refuse(f"select_last_index needs the size of axis {axis} to be known")
-        flipped = n.emit(call("relax.flip", data, axis=axis))
-        found = n.emit(make_call(decl, flipped, axis=axis, keepdims=keepdims))
-        return call("relax.subtract", const(extent - 1, "int64"), found)
-
-    import_it.__doc__ = f"{decl.sugar} along `axis`; `select_last_index` asks for the last."
-    import_it.__name__ = f"onnx_{op_type.lower()}"
-    onnx(op_type)(import_it)
-
-
-_spelled("ArgMax", Argmax)
-_spelled("ArgMin", Argmin)
+@onnx("ArgMax")
+@onnx("ArgMin")
+def onnx_arg_extreme(n: OnnxNode, data: Expr) -> Expr:
+    """Along `axis`; `select_last_index` asks for the last of equal ones."""
+    decl = Argmax if n.op_type == "ArgMax" else Argmin
+    axis, keepdims = n.attr("axis", 0), bool(n.attr("keepdims", 1))
+    if not n.attr("select_last_index", 0):
+        return make_call(decl, data, axis=axis, keepdims=keepdims)
+    extent = as_int(n.dims(data)[axis])
+    if extent is None:
+        n.refuse(f"select_last_index needs the size of axis {axis} to be known")
+    flipped = n.emit(call("relax.flip", data, axis=axis))
+    found = n.emit(make_call(decl, flipped, axis=axis, keepdims=keepdims))
+    return call("relax.subtract", const(extent - 1, "int64"), found)
 
 
 @operator("relax.bucketize")

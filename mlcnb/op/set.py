@@ -16,11 +16,12 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.op._accumulate import wide
-from mlcnb.op._dims import as_int, axis_at, product, tensor, unravel
+from mlcnb.op._dims import as_int, axis_at, product, tensor, unravel, want_axis
 from mlcnb.op._elementwise import ANY, want_kinds
 from mlcnb.op._loops import held, hold, let, load, loop, scratch, seq, store, with_scratch
 from mlcnb.op._select import passing
 from mlcnb.op._sort import BY_DIGITS, rising, sort_of
+from mlcnb.op._spell import spelled_as
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
@@ -52,8 +53,8 @@ class Unique(Measured, OpDecl):
     def infer(self, x: Any) -> Any:
         """Tensors of unknown size."""
         want_kinds(self, ANY, x=x)
-        if self.axis is not None and x.ndim != -1:
-            axis_at(self, self.axis, x.ndim, x)
+        if self.axis is not None:
+            want_axis(self, x)
         values = tensor(None, x.dtype, 1 if self.axis is None else x.ndim)
         if not any(self.wanted):
             return values
@@ -334,7 +335,4 @@ def _indices(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
     return loop("j", rows.shape[1], element, INT64)
 
 
-@onnx("NonZero")
-def onnx_nonzero(n: OnnxNode, x: Expr) -> Expr:
-    """As ours."""
-    return make_call(Nonzero, x)
+spelled_as("NonZero", Nonzero)

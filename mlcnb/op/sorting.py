@@ -20,16 +20,17 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.op._accumulate import wide
 from mlcnb.op._convert import convert
-from mlcnb.op._dims import as_int, axis_at, refuse, tell, tensor
+from mlcnb.op._dims import as_int, axis_at, refuse, tell, tensor, want_axis
 from mlcnb.op._elementwise import ANY, want_kinds
 from mlcnb.op._loops import (
+    Place,
     held,
     hold,
     index_dtype,
     let,
     load,
     loop,
-    nest,
+    rows,
     scratch,
     seq,
     store,
@@ -82,10 +83,7 @@ def _insertion(data: Buffer, order: Buffer, axis: int, count: int, before: Befor
     best = scratch("best", data.dtype, count)
     hole, found = scratch("hole", order.dtype), scratch("found", "int32")
 
-    def row(*others: Var) -> Stmt:
-        def place(k: Any) -> tuple[Any, ...]:
-            return (*others[:axis], k, *others[axis:])
-
+    def row(place: Place) -> Stmt:
         def shift(value: Var) -> Stmt:
             """Up to the hole, those that come after `value` make room for it."""
             previous = p.maximum(held(hole) - 1, 0)
@@ -126,8 +124,8 @@ def _insertion(data: Buffer, order: Buffer, axis: int, count: int, before: Befor
         each = loop("k", rest, lambda k: IfThenElse(is_better(k), later(k)), index)
         return seq(loop("k", count, first, index), each)
 
-    others = [*data.shape[:axis], *data.shape[axis + 1 :]]
-    return with_scratch([best, hole, found], nest(others, row, index), name="insertion")
+    buffers = [best, hole, found]
+    return with_scratch(buffers, rows(data.shape, axis, row, index), name="insertion")
 
 
 def gathered(x: te.Tensor, order: te.Tensor, axis: int, count: Any, name: str) -> te.Tensor:
@@ -156,8 +154,7 @@ class Sort(OpDecl):
     def infer(self, x: Any) -> Any:
         """As x."""
         want_kinds(self, ANY, x=x)
-        if x.ndim != -1:
-            axis_at(self, self.axis, x.ndim, x)
+        want_axis(self, x)
         return x
 
     def numpy(self, x: Any) -> Any:
@@ -182,8 +179,7 @@ class Argsort(OpDecl):
     def infer(self, data: Any) -> Any:
         """data's shape."""
         want_kinds(self, ANY, data=data)
-        if data.ndim != -1:
-            axis_at(self, self.axis, data.ndim, data)
+        want_axis(self, data)
         return replace(data, dtype=dtype(self.dtype))
 
     def numpy(self, data: Any) -> Any:

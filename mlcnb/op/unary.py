@@ -7,6 +7,7 @@ Activations such as relu are in `mlcnb.op.nn`.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from mlcnb.op._elementwise import (
     BOOLS,
     FLOATS,
     NUMBERS,
-    PREDICATE,
     elementwise,
     in_float32,
     loop_in_float32,
@@ -57,21 +57,20 @@ def _square(x: Any) -> Any:
     return x * x
 
 
-Exp = unary("exp", np.exp, te.exp, FLOATS, "e ** x", onnx="Exp", torch="exp")
-Expm1 = unary(
-    "expm1", np.expm1, te.expm1, FLOATS, "e ** x - 1, exact also where x is small", torch="expm1"
+Exp = unary("exp", FLOATS, "e ** x", onnx="Exp", torch="exp")
+Expm1 = unary("expm1", FLOATS, "e ** x - 1, exact also where x is small", torch="expm1")
+Log = unary("log", FLOATS, "Natural logarithm", onnx="Log", torch="log")
+Sqrt = unary("sqrt", FLOATS, "Square root", onnx="Sqrt", torch="sqrt")
+Rsqrt = unary(
+    "rsqrt", FLOATS, "1 / sqrt(x)", meaning=_rsqrt, loop=loop_in_float32(te.rsqrt), torch="rsqrt"
 )
-Log = unary("log", np.log, te.log, FLOATS, "Natural logarithm", onnx="Log", torch="log")
-Sqrt = unary("sqrt", np.sqrt, te.sqrt, FLOATS, "Square root", onnx="Sqrt", torch="sqrt")
-Rsqrt = unary("rsqrt", _rsqrt, loop_in_float32(te.rsqrt), FLOATS, "1 / sqrt(x)", torch="rsqrt")
-Square = unary("square", _square, _square, NUMBERS, "x * x", torch="square")
-Erf = unary("erf", _erf, te.erf, FLOATS, "Error function", onnx="Erf", torch="erf", tir_name="erf")
+Square = unary("square", NUMBERS, "x * x", meaning=_square, loop=_square, torch="square")
+Erf = unary("erf", FLOATS, "Error function", meaning=_erf, onnx="Erf", torch="erf", tir_name="erf")
 Sigmoid = unary(
     "sigmoid",
-    _sigmoid,
-    te.sigmoid,
     FLOATS,
     "1 / (1 + e ** -x)",
+    meaning=_sigmoid,
     onnx="Sigmoid",
     torch="sigmoid",
     cost=4,
@@ -79,23 +78,23 @@ Sigmoid = unary(
 
 # trigonometry
 
-Sin = unary("sin", np.sin, te.sin, FLOATS, "Sine", onnx="Sin", torch="sin")
-Cos = unary("cos", np.cos, te.cos, FLOATS, "Cosine", onnx="Cos", torch="cos")
-Tan = unary("tan", np.tan, te.tan, FLOATS, "Tangent", onnx="Tan", torch="tan")
-Asin = unary("asin", np.arcsin, te.asin, FLOATS, "Inverse sine", onnx="Asin", torch="asin")
-Acos = unary("acos", np.arccos, te.acos, FLOATS, "Inverse cosine", onnx="Acos", torch="acos")
-Atan = unary("atan", np.arctan, te.atan, FLOATS, "Inverse tangent", onnx="Atan", torch="atan")
-Sinh = unary("sinh", np.sinh, te.sinh, FLOATS, "Hyperbolic sine", onnx="Sinh", torch="sinh")
-Cosh = unary("cosh", np.cosh, te.cosh, FLOATS, "Hyperbolic cosine", onnx="Cosh", torch="cosh")
-Tanh = unary("tanh", np.tanh, te.tanh, FLOATS, "Hyperbolic tangent", onnx="Tanh", torch="tanh")
+Sin = unary("sin", FLOATS, "Sine", onnx="Sin", torch="sin")
+Cos = unary("cos", FLOATS, "Cosine", onnx="Cos", torch="cos")
+Tan = unary("tan", FLOATS, "Tangent", onnx="Tan", torch="tan")
+Asin = unary("asin", FLOATS, "Inverse sine", meaning=np.arcsin, onnx="Asin", torch="asin")
+Acos = unary("acos", FLOATS, "Inverse cosine", meaning=np.arccos, onnx="Acos", torch="acos")
+Atan = unary("atan", FLOATS, "Inverse tangent", meaning=np.arctan, onnx="Atan", torch="atan")
+Sinh = unary("sinh", FLOATS, "Hyperbolic sine", onnx="Sinh", torch="sinh")
+Cosh = unary("cosh", FLOATS, "Hyperbolic cosine", onnx="Cosh", torch="cosh")
+Tanh = unary("tanh", FLOATS, "Hyperbolic tangent", onnx="Tanh", torch="tanh")
 Asinh = unary(
-    "asinh", np.arcsinh, te.asinh, FLOATS, "Inverse hyperbolic sine", onnx="Asinh", torch="asinh"
+    "asinh", FLOATS, "Inverse hyperbolic sine", meaning=np.arcsinh, onnx="Asinh", torch="asinh"
 )
 Acosh = unary(
-    "acosh", np.arccosh, te.acosh, FLOATS, "Inverse hyperbolic cosine", onnx="Acosh", torch="acosh"
+    "acosh", FLOATS, "Inverse hyperbolic cosine", meaning=np.arccosh, onnx="Acosh", torch="acosh"
 )
 Atanh = unary(
-    "atanh", np.arctanh, te.atanh, FLOATS, "Inverse hyperbolic tangent", onnx="Atanh", torch="atanh"
+    "atanh", FLOATS, "Inverse hyperbolic tangent", meaning=np.arctanh, onnx="Atanh", torch="atanh"
 )
 
 # sign and rounding
@@ -123,19 +122,17 @@ def _of_floats(fn: Any) -> Any:
     return run
 
 
-Abs = unary("abs", np.abs, te.abs, NUMBERS, "|x|", onnx="Abs", torch="abs absolute")
-Negative = unary("negative", np.negative, _negated, NUMBERS, "-x", onnx="Neg", torch="neg negative")
-Sign = unary("sign", np.sign, _sign_loop, NUMBERS, "-1, 0 or 1; NaN of NaN", onnx="Sign")
+Abs = unary("abs", NUMBERS, "|x|", onnx="Abs", torch="abs absolute")
+Negative = unary("negative", NUMBERS, "-x", loop=_negated, onnx="Neg", torch="neg negative")
+Sign = unary("sign", NUMBERS, "-1, 0 or 1; NaN of NaN", loop=_sign_loop, onnx="Sign")
 _floor, _ceil, _trunc, _rint = map(_of_floats, (np.floor, np.ceil, np.trunc, np.rint))
 
 Floor = unary(
-    "floor", _floor, te.floor, NUMBERS, "The largest integer <= x", onnx="Floor", torch="floor"
+    "floor", NUMBERS, "The largest integer <= x", meaning=_floor, onnx="Floor", torch="floor"
 )
-Ceil = unary(
-    "ceil", _ceil, te.ceil, NUMBERS, "The smallest integer >= x", onnx="Ceil", torch="ceil"
-)
-Trunc = unary("trunc", _trunc, te.trunc, NUMBERS, "x without its fraction", torch="trunc fix")
-Round = unary("round", _rint, te.round, NUMBERS, "x rounded, halves to even", onnx="Round")
+Ceil = unary("ceil", NUMBERS, "The smallest integer >= x", meaning=_ceil, onnx="Ceil", torch="ceil")
+Trunc = unary("trunc", NUMBERS, "x without its fraction", meaning=_trunc, torch="trunc fix")
+Round = unary("round", NUMBERS, "x rounded, halves to even", meaning=_rint, onnx="Round")
 for _made in (Square, Erf, Sigmoid, Sin, Cos, Atan, Tanh, Abs, Negative, Sign):
     _made.finite = True
 for _made in (Floor, Ceil, Trunc, Round):
@@ -149,28 +146,18 @@ def _flipped(x: PrimExpr) -> PrimExpr:
     return p.logical_not(x) if x.dtype.is_bool else p.bitwise_not(x)
 
 
-Isnan = unary(
-    "isnan", np.isnan, te.isnan, NUMBERS, "x is NaN", onnx="IsNaN", torch="isnan", **PREDICATE
-)
-Isinf = unary("isinf", np.isinf, te.isinf, NUMBERS, "x is infinite", torch="isinf", **PREDICATE)
-Isfinite = unary(
-    "isfinite",
-    np.isfinite,
-    te.isfinite,
-    NUMBERS,
-    "x is neither infinite nor NaN",
-    torch="isfinite",
-    **PREDICATE,
-)
-LogicalNot = unary(
-    "logical_not", np.logical_not, p.logical_not, BOOLS, "not x", onnx="Not", **PREDICATE
-)
+#: an operator that answers yes or no
+_tells = partial(unary, gives="bool", cost=0)
+
+Isnan = _tells("isnan", NUMBERS, "x is NaN", onnx="IsNaN", torch="isnan")
+Isinf = _tells("isinf", NUMBERS, "x is infinite", torch="isinf")
+Isfinite = _tells("isfinite", NUMBERS, "x is neither infinite nor NaN", torch="isfinite")
+LogicalNot = _tells("logical_not", BOOLS, "not x", loop=p.logical_not, onnx="Not")
 BitwiseNot = unary(
     "bitwise_not",
-    np.invert,
-    _flipped,
     BITS,
     "All bits flipped",
+    loop=_flipped,
     onnx="BitwiseNot",
     torch="bitwise_not",
     cost=0,

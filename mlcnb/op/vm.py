@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from mlcnb.op._elementwise import Unchanged
 from mlcnb.op._sugar import sugar
-from mlcnb.op.memory import AllocStorage, AllocTensorFromStorage, Kill
+from mlcnb.op.memory import InStorage, Kill, Storage
 from mlcnb.relax.operator import (
     Dtype,
     Object,
@@ -22,27 +22,17 @@ from mlcnb.relax.operator import (
     make_call,
     operator,
 )
-from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import TupleStructInfo
 
 
 @operator("relax.vm.alloc_storage")
-class VMAllocStorage(OpDecl):
+class VMAllocStorage(Storage):
     """A piece of memory, as `memory.alloc_storage`; the dtype stands before the scope."""
 
-    pure: ClassVar[bool] = False
-    allocates: ClassVar[bool] = True
     size: Shape
     runtime_device_index: Scalar
     dtype: Dtype
     storage_scope: String
-
-    def infer(self, size: Any, runtime_device_index: Any, dtype: Any, storage_scope: Any) -> Any:
-        """An object."""
-        return ObjectStructInfo()
-
-    def numpy(self, size: Any, runtime_device_index: Any, dtype: Any, storage_scope: Any) -> Any:
-        """Bytes, all zero"""
-        return AllocStorage().numpy(size, runtime_device_index, storage_scope, dtype)
 
 
 @sugar("vm.alloc_storage")
@@ -54,13 +44,8 @@ def alloc_storage(
 
 
 @operator("relax.vm.alloc_tensor")
-class VMAllocTensor(AllocTensorFromStorage):
+class VMAllocTensor(InStorage):
     """A tensor in a storage, as `memory.alloc_tensor`."""
-
-    storage: Object
-    offset: Scalar
-    shape: Shape
-    dtype: Dtype
 
 
 @operator("relax.vm.kill_object")

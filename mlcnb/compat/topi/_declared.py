@@ -56,7 +56,10 @@ def unary(name: str) -> Callable[[te.Tensor], te.Tensor]:
 
 
 def binary(name: str, scalar: Callable[[Any, Any], Any] | None = None) -> Callable[..., Any]:
-    """An operator of two tensors with broadcasting; of two scalars `scalar`, an expression."""
+    """An operator of two tensors with broadcasting; of two scalars `scalar`, an expression, by
+    default that of the same name, if there is one.
+    """
+    scalar = scalar or getattr(p, name, None)
 
     def apply(lhs: Any, rhs: Any) -> Any:
         if not isinstance(lhs, te.Tensor) and not isinstance(rhs, te.Tensor):

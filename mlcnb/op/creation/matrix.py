@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,8 +11,7 @@ from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.op._dims import refuse, tell, tensor, want_rank
-from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import scalar_of
+from mlcnb.op._spell import dtype_of, scalar_of
 from mlcnb.op._sugar import sugar
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, PrimValue
@@ -107,6 +107,10 @@ class _Triangle(OpDecl):
     """Base of tril and triu, over the last two dimensions."""
 
     __slots__ = ()
+    #: numpy.tril or numpy.triu
+    meaning: ClassVar[Callable[..., Any]]
+    #: is the element of this column kept, in this row, which is moved by k?
+    keeps: ClassVar[Callable[..., Any]]
 
     x: Tensor
     k: Scalar
@@ -117,16 +121,16 @@ class _Triangle(OpDecl):
             refuse(self, f"x must have at least two dimensions, but is {tell(x)}")
         return x
 
-    def keeps(self, row: Any, column: Any) -> Any:
-        """Is the element there kept? `row` is moved by k."""
-        raise NotImplementedError
+    def numpy(self, x: Any, k: Any) -> Any:
+        """numpy.tril or triu"""
+        return self.meaning(x, k)
 
     def compute(self, x: Any, k: Any) -> Any:
         """One loop nest."""
         zero = p.const(0, x.dtype)
 
         def element(*index: Any) -> Any:
-            return te.Select(self.keeps(index[-2] + k, index[-1]), x(*index), zero)
+            return te.Select(self.keeps(index[-1], index[-2] + k), x(*index), zero)
 
         return te.compute(x.shape, element, name=self.sugar)
 
@@ -138,13 +142,8 @@ class Tril(_Triangle):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.tril.html
     """
 
-    def numpy(self, x: Any, k: Any) -> Any:
-        """numpy.tril"""
-        return np.tril(x, k)
-
-    def keeps(self, row: Any, column: Any) -> Any:
-        """On the diagonal or left of it."""
-        return p.less_equal(column, row)
+    meaning = staticmethod(np.tril)
+    keeps = staticmethod(p.less_equal)
 
 
 @operator("relax.triu")
@@ -154,13 +153,8 @@ class Triu(_Triangle):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.triu.html
     """
 
-    def numpy(self, x: Any, k: Any) -> Any:
-        """numpy.triu"""
-        return np.triu(x, k)
-
-    def keeps(self, row: Any, column: Any) -> Any:
-        """On the diagonal or right of it."""
-        return p.greater_equal(column, row)
+    meaning = staticmethod(np.triu)
+    keeps = staticmethod(p.greater_equal)
 
 
 @sugar("tril")

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import affordable, scalar_of
+from mlcnb.op._spell import affordable, dtype_of, scalar_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 

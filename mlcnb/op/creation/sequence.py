@@ -16,8 +16,7 @@ from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Div, FloatImm, PrimExpr, Var
 from mlcnb.op._accumulate import accumulator
 from mlcnb.op._dims import refuse, tensor, tidy
-from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import affordable, call, finite_of, scalar_of
+from mlcnb.op._spell import affordable, call, dtype_of, finite_of, scalar_of
 from mlcnb.op._sugar import sugar
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, PrimValue, const

@@ -22,6 +22,12 @@ from mlcnb.tir.index_check import checked, checked_from_end, complaint, inside
 MODES = ("fast", "clip", "wrap", "nan", "signed")
 
 
+def want_integers(op: OpDecl, indices: Any) -> None:
+    """Refuse indices that are known to be no integers."""
+    if indices.dtype and not indices.dtype.is_integer:
+        refuse(op, f"indices must be integers, but are {tell(indices)}")
+
+
 @operator("relax.take")
 class Take(OpDecl):
     """x[..., indices, ...] along `axis`: the dimensions of `indices` stand in place of x's; a
@@ -58,8 +64,7 @@ class Take(OpDecl):
         """Refuse unknown modes and indices that are no integers."""
         if self.mode not in MODES:
             refuse(self, f"no mode {self.mode!r}", hint=f"one of {', '.join(MODES)}")
-        if indices.dtype and not indices.dtype.is_integer:
-            refuse(self, f"indices must be integers, but are {tell(indices)}")
+        want_integers(self, indices)
         if self.mode == "nan" and x.dtype and not x.dtype.is_float:
             refuse(self, f"mode nan needs floats, but x is {tell(x)}")
 
@@ -107,15 +112,13 @@ class Take(OpDecl):
         if at.dtype.is_uint:
             at = cast("int64", at)
         match self.mode:
-            case "clip":
-                return maximum(minimum(at, extent - 1), 0)
             case "wrap":
                 return te.floormod(at, extent)
             case "signed":
                 return checked_from_end(at, extent, "take: indices")
             case "fast":
                 return checked(at, extent, "take: indices")
-            case _:
+            case _:  # "clip", and "nan", which then asks
                 return maximum(minimum(at, extent - 1), 0)
 
 

@@ -255,11 +255,7 @@ def torch_one_hot(n: TorchNode, x: Expr, num_classes: int = -1) -> Expr:
     """1 at the index, 0 elsewhere, in a new last dimension."""
     if num_classes < 0:
         n.refuse("a number of classes that is computed from data", "give num_classes")
-    from mlcnb.ir.prim_ops import const
-    from mlcnb.relax.expr import PrimValue
-
-    on, off = (PrimValue(const(v, "int64")) for v in (1, 0))
-    return call("relax.one_hot", x, on, off, depth=num_classes, axis=-1)
+    return call("relax.one_hot", x, 1, 0, depth=num_classes, axis=-1)
 
 
 @torch_spelling("aten.bucketize.Tensor")

@@ -28,11 +28,17 @@ from mlcnb.op._loops import (
     store,
     with_scratch,
 )
-from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
-from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.op._spell import spelled_as
+from mlcnb.relax.operator import OpDecl, Tensor, operator
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.stmt import IfThenElse, Stmt
+
+
+def want_square(op: OpDecl, x: Any) -> None:
+    """Refuse what holds no square matrices of floats."""
+    want_kinds(op, FLOATS, x=x)
+    if x.ndim in (0, 1) or (x.dims is not None and differ(*x.dims[-2:])):
+        refuse(op, f"{tell(x)} holds no square matrices")
 
 
 @operator("relax.linalg.det")
@@ -46,9 +52,7 @@ class Det(OpDecl):
 
     def infer(self, x: Any) -> Any:
         """x without its last two dimensions."""
-        want_kinds(self, FLOATS, x=x)
-        if x.ndim in (0, 1) or (x.dims is not None and differ(*x.dims[-2:])):
-            refuse(self, f"{tell(x)} holds no square matrices")
+        want_square(self, x)
         rank = max(x.ndim - 2, -1)
         return tensor(None if x.dims is None else x.dims[:-2], x.dtype, rank)
 
@@ -111,7 +115,4 @@ def _eliminate(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
     return with_scratch(buffers, nest(data.shape[:-2], matrix, index), name="det_rows")
 
 
-@onnx("Det", since=11)
-def onnx_det(n: OnnxNode, x: Expr) -> Expr:
-    """As ours."""
-    return make_call(Det, x)
+spelled_as("Det", Det, since=11)

@@ -29,7 +29,7 @@ from mlcnb.op._dims import (
     want_rank,
     want_same_dtype,
 )
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, spelled_as
 from mlcnb.op._sugar import sugar
 from mlcnb.op.manipulate.permute import PermuteDims
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -119,10 +119,7 @@ def _reader(x1: Any, x2: Any, k: Any, kind: DType) -> Any:
     return read
 
 
-@onnx("MatMul")
-def onnx_matmul(n: OnnxNode, a: Expr, b: Expr) -> Expr:
-    """As NumPy's matmul."""
-    return make_call(Matmul, a, b)
+spelled_as("MatMul", Matmul)
 
 
 @onnx("Gemm")
@@ -147,7 +144,6 @@ def onnx_gemm(n: OnnxNode, a: Expr, b: Expr, c: Expr | None = None) -> Expr:
     return call("relax.add", result, c)
 
 
-@sugar("linear")
 @sugar("linear")
 def linear(
     data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: str | None = None

@@ -11,19 +11,13 @@ import numpy as np
 
 from mlcnb.core.errors import ExecutionError
 from mlcnb.op._dims import differ, refuse, tell, tensor, want_same_dtype
-from mlcnb.op._elementwise import FLOATS, want_kinds
 from mlcnb.op._spell import call
 from mlcnb.op._torch import Formula
+from mlcnb.op.linear_algebra.determinant import want_square
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, Tensor, operator
 from mlcnb.relax.struct_info import TupleStructInfo
-
-
-def _want_square(op: OpDecl, x: Any) -> None:
-    want_kinds(op, FLOATS, x=x)
-    if x.ndim in (0, 1) or (x.dims is not None and differ(*x.dims[-2:])):
-        refuse(op, f"{tell(x)} holds no square matrices")
 
 
 @operator("relax.linalg.solve")
@@ -39,7 +33,7 @@ class Solve(OpDecl):
 
     def infer(self, a: Any, b: Any) -> Any:
         """As b."""
-        _want_square(self, a)
+        want_square(self, a)
         want_same_dtype(self, a=a, b=b)
         known = a.dims is not None and b.dims is not None
         pairs = zip(a.dims[:-1], b.dims[:-1], strict=False) if known else ()
@@ -67,7 +61,7 @@ class Cholesky(OpDecl):
 
     def infer(self, x: Any) -> Any:
         """As x."""
-        _want_square(self, x)
+        want_square(self, x)
         return x
 
     def numpy(self, x: Any) -> Any:
@@ -89,7 +83,7 @@ class Slogdet(OpDecl):
 
     def infer(self, x: Any) -> Any:
         """Twice x without its last two dimensions."""
-        _want_square(self, x)
+        want_square(self, x)
         dims = None if x.dims is None else x.dims[:-2]
         one = tensor(dims, x.dtype, max(x.ndim - 2, -1))
         return TupleStructInfo((one, one))

@@ -10,20 +10,13 @@ import numpy as np
 from mlcnb import te
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
-from mlcnb.op._dims import (
-    broadcast_dims,
-    broadcast_index,
-    refuse,
-    repeats,
-    tell,
-    tell_dims,
-    tensor,
-)
+from mlcnb.op._dims import broadcast_dims, broadcast_index, refuse, repeats, tell, tell_dims, tensor
 from mlcnb.op._spell import shape_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.expr import Call, Expr
 from mlcnb.relax.operator import OpDecl, Shape, Tensor, make_call, operator
+from mlcnb.relax.struct_info import ShapeStructInfo
 
 
 @operator("relax.broadcast_to")
@@ -87,38 +80,47 @@ def onnx_expand(n: OnnxNode, x: Expr, shape: Expr) -> Expr:
     return make_call(BroadcastTo, x, result)
 
 
-def _collapsed(op: OpDecl, x: Any, dims: Sequence[Any] | None, ndim: int) -> Any:
-    if x.dims is not None and dims is not None and not fits(dims, x.dims):
-        refuse(op, f"{tell(x)} does not collapse to {tell_dims(dims)}")
-    return tensor(dims, x.dtype, ndim)
+class CollapseSum(OpDecl):
+    """What collapse_sum_to and _like have in common; `to` is a shape, or a tensor of that shape."""
 
+    __slots__ = ()
+    cost = 1
+    tir_name = "collapse_sum"
 
-def _collapse(x: Any, shape: Sequence[Any]) -> Any:
-    lead = x.ndim - len(shape)
-    axes = [i for i in range(x.ndim) if i < lead or (shape[i - lead] == 1 and x.shape[i] != 1)]
-    return np.sum(x, axis=tuple(axes), keepdims=True, dtype=x.dtype).reshape(shape)
+    def infer(self, x: Any, to: Any) -> Any:
+        """Tensor of that shape and x's dtype."""
+        dims = to.values if isinstance(to, ShapeStructInfo) else to.dims
+        if x.dims is not None and dims is not None and not fits(dims, x.dims):
+            refuse(self, f"{tell(x)} does not collapse to {tell_dims(dims)}")
+        return tensor(dims, x.dtype, to.ndim)
 
+    def numpy(self, x: Any, to: Any) -> Any:
+        """numpy.sum over those axes"""
+        shape = getattr(to, "shape", to)
+        lead = x.ndim - len(shape)
+        axes = [i for i in range(x.ndim) if i < lead or (shape[i - lead] == 1 and x.shape[i] != 1)]
+        return np.sum(x, axis=tuple(axes), keepdims=True, dtype=x.dtype).reshape(shape)
 
-def _collapse_sum(x: Any, shape: Sequence[Any], name: str) -> Any:
-    lead = len(x.shape) - len(shape)
-    summed = [
-        i < lead or (as_int(shape[i - lead]) == 1 and as_int(d) != 1) for i, d in enumerate(x.shape)
-    ]
-    axes = {i: te.reduce_axis((0, d), name=f"k{i}") for i, d in enumerate(x.shape) if summed[i]}
+    def compute(self, x: Any, to: Any) -> Any:
+        """One sum."""
+        shape = getattr(to, "shape", to)
+        lead = len(x.shape) - len(shape)
+        summed = [
+            i < lead or (as_int(shape[i - lead]) == 1 and as_int(d) != 1)
+            for i, d in enumerate(x.shape)
+        ]
+        axes = {i: te.reduce_axis((0, d), name=f"k{i}") for i, d in enumerate(x.shape) if summed[i]}
 
-    def source(*index: Any) -> Any:
-        place = [axes[i] if i in axes else index[i - lead] for i in range(len(x.shape))]
-        return te.sum(x(*place), axis=list(axes.values())) if axes else x(*place)
+        def source(*index: Any) -> Any:
+            place = [axes[i] if i in axes else index[i - lead] for i in range(len(x.shape))]
+            return te.sum(x(*place), axis=list(axes.values())) if axes else x(*place)
 
-    return te.compute(tuple(shape), source, name=name)
+        return te.compute(tuple(shape), source, name=self.sugar)
 
 
 @operator("relax.collapse_sum_to")
-class CollapseSumTo(OpDecl):
+class CollapseSumTo(CollapseSum):
     """The sum of `x` over the dimensions along which `shape` would be broadcast to x's shape."""
-
-    cost = 1
-    tir_name = "collapse_sum"
 
     result_shape = "shape"
 
@@ -127,37 +129,10 @@ class CollapseSumTo(OpDecl):
     x: Tensor
     shape: Shape
 
-    def infer(self, x: Any, shape: Any) -> Any:
-        """Tensor of that shape and x's dtype."""
-        return _collapsed(self, x, shape.values, shape.ndim)
-
-    def numpy(self, x: Any, shape: Any) -> Any:
-        """numpy.sum over those axes"""
-        return _collapse(x, shape)
-
-    def compute(self, x: Any, shape: Any) -> Any:
-        """One sum."""
-        return _collapse_sum(x, shape, "collapse_sum_to")
-
 
 @operator("relax.collapse_sum_like")
-class CollapseSumLike(OpDecl):
+class CollapseSumLike(CollapseSum):
     """collapse_sum_to the shape of `collapse_target`."""
-
-    cost = 1
-    tir_name = "collapse_sum"
 
     x: Tensor
     collapse_target: Tensor
-
-    def infer(self, x: Any, collapse_target: Any) -> Any:
-        """Tensor of collapse_target's shape and x's dtype."""
-        return _collapsed(self, x, collapse_target.dims, collapse_target.ndim)
-
-    def numpy(self, x: Any, collapse_target: Any) -> Any:
-        """numpy.sum over those axes"""
-        return _collapse(x, collapse_target.shape)
-
-    def compute(self, x: Any, collapse_target: Any) -> Any:
-        """One sum."""
-        return _collapse_sum(x, collapse_target.shape, "collapse_sum_like")

@@ -26,17 +26,11 @@ from mlcnb.op._dims import (
     tell,
     tensor,
 )
-from mlcnb.op.indexing.take import want_inside
+from mlcnb.op.indexing.take import want_inside, want_integers
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, Tensors, make_call, operator
 from mlcnb.tir.index_check import checked_from_end, inside
-
-
-def want_integers(op: OpDecl, indices: Any) -> None:
-    """Refuse indices that are known to be no integers."""
-    if indices.dtype and not indices.dtype.is_integer:
-        refuse(op, f"indices must be integers, but are {tell(indices)}")
 
 
 @operator("relax.gather_elements")

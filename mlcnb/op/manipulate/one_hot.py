@@ -9,8 +9,9 @@ import numpy as np
 from mlcnb import te
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.prim_ops import select
-from mlcnb.op._dims import axis_at, refuse, tell, tensor
+from mlcnb.op._dims import axis_at, refuse, tensor
 from mlcnb.op._spell import call, place_of, scalar_of
+from mlcnb.op.indexing.take import want_integers
 from mlcnb.op.manipulate.reshape import ExpandDims
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
@@ -32,8 +33,7 @@ class OneHot(OpDecl):
 
     def infer(self, indices: Any, on_value: Any, off_value: Any) -> Any:
         """The dimensions of `indices` and `depth`, of the dtype of the values."""
-        if indices.dtype and not indices.dtype.is_integer:
-            refuse(self, f"indices must be integers, but are {tell(indices)}")
+        want_integers(self, indices)
         if on_value.dtype != off_value.dtype:
             refuse(self, f"on_value is {on_value.dtype}, but off_value is {off_value.dtype}")
         if self.depth < 0:

@@ -21,6 +21,7 @@ from mlcnb.op._dims import (
     tell_dims,
     tensor,
     tidy,
+    want_axis,
     want_rank,
 )
 from mlcnb.op._spell import call, ints_of
@@ -109,8 +110,7 @@ class Repeat(OpDecl):
             refuse(self, f"repeats {self.repeats} must not be negative")
         if self.axis is None:
             return tensor(None if x.dims is None else [product(x.dims) * self.repeats], x.dtype, 1)
-        if x.ndim != -1:
-            axis_at(self, self.axis, x.ndim, x)
+        want_axis(self, x)
         if x.dims is None:
             return tensor(None, x.dtype, x.ndim)
         return tensor(self.grown(x.dims), x.dtype)
@@ -150,8 +150,7 @@ class Flip(OpDecl):
 
     def infer(self, x: Any) -> Any:
         """Like x."""
-        if x.ndim != -1:
-            axis_at(self, self.axis, x.ndim, x)
+        want_axis(self, x)
         return x
 
     def numpy(self, x: Any) -> Any:

@@ -1,7 +1,9 @@
-"""Elements written by tensors of indices: scatter_elements, scatter_nd, index_put, slice_scatter.
+"""Elements written by tensors of indices: scatter_elements, scatter_nd, index_put, slice_scatter;
+ONNX's TensorScatter, new rows put into a cache, at a place of each sample's own.
 
     scatter_elements   out = x;  out[indices[i, j], j] = updates[i, j]        (axis 0)
     scatter_nd         out = x;  out[indices[i, 0], indices[i, 1]] = updates[i]
+    TensorScatter      present[b, …, write_indices[b] + s, …] = update[b, …, s, …]
 
 Updates are applied one after another, in row-major order: where indices repeat, the last one wins.
 Negative indices count from the end; one that is outside even so is an error.
@@ -18,23 +20,24 @@ from mlcnb import te
 from mlcnb.ir.prim_ops import all_of, as_int, if_then_else, maximum, minimum
 from mlcnb.ir.rules import rule
 from mlcnb.op._dims import (
-    axis_at,
     broadcast_dims,
     broadcast_index,
     refuse,
     size,
     tell,
+    tell_dims,
     unfit,
+    want_axis,
     want_same_dtype,
 )
 from mlcnb.op._loops import load, nest, store
-from mlcnb.op.indexing.take import want_inside
+from mlcnb.op._spell import Formula, call, place_of
+from mlcnb.op.indexing.take import want_inside, want_integers
 from mlcnb.op.manipulate.broadcast import BroadcastTo
-from mlcnb.op.manipulate.gather import want_integers
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.analysis.struct_info import same_dims
-from mlcnb.relax.expr import Call, Expr
+from mlcnb.relax.expr import Call, Expr, const
 from mlcnb.relax.operator import OpDecl, Scalar, Tensor, Tensors, called, make_call, operator
 from mlcnb.tir.index_check import checked_from_end, inside
 from mlcnb.tir.stmt import Stmt, seq
@@ -123,8 +126,7 @@ class ScatterElements(OpDecl):
     def infer(self, x: Any, indices: Any, updates: Any) -> Any:
         """Like x."""
         _check(self, x, indices, updates)
-        if x.ndim != -1:
-            axis_at(self, self.axis, x.ndim, x)
+        want_axis(self, x)
         for info in (indices, updates):
             if -1 not in (x.ndim, info.ndim) and info.ndim != x.ndim:
                 refuse(self, f"{tell(info)} has not as many dimensions as {tell(x)}")
@@ -292,8 +294,7 @@ class SliceScatter(OpDecl):
     def infer(self, x: Any, src: Any, start: Any, end: Any, step: Any) -> Any:
         """Like x."""
         want_same_dtype(self, x=x, src=src)
-        if x.ndim != -1:
-            axis_at(self, self.axis, x.ndim, x)
+        want_axis(self, x)
         if -1 not in (x.ndim, src.ndim) and x.ndim != src.ndim:
             refuse(self, f"{tell(src)} has not as many dimensions as {tell(x)}")
         return x
@@ -340,3 +341,28 @@ def onnx_scatter_nd(n: OnnxNode, data: Expr, indices: Expr, updates: Expr) -> Ex
     depth = as_int((n.dims(indices) or [None])[-1]) or 0
     want_inside(n, indices, n.dims(data)[:depth], in_columns=True)
     return make_call(ScatterNd, data, indices, updates, reduction=_reduction(n))
+
+
+@onnx("TensorScatter", since=24)
+def onnx_tensor_scatter(
+    n: OnnxNode, cache: Expr, update: Expr, write_indices: Expr | None = None
+) -> Expr:
+    """Said as a read: each place of the cache takes the update that belongs there, if any."""
+    f, dims, mode = Formula(n, "int64"), n.dims(cache), n.attr("mode", "linear")
+    axis = place_of(n, n.attr("axis", -2), dims)
+    room, count = as_int(dims[axis]), as_int(n.dims(update)[axis])
+    if room is None or count is None or mode not in ("linear", "circular"):
+        n.refuse(f"mode {mode!r} on a cache of {tell_dims(dims)}")
+    line = [room if i == axis else 1 for i in range(len(dims))]
+    places = f.reshape(f.arange(0, room, 1, dtype="int64"), line)
+    first: Expr = const(np.zeros([1] * len(dims), np.int64))
+    if write_indices is not None:
+        first = f.reshape(write_indices, [dims[0], *[1] * (len(dims) - 1)])
+        first = f.astype(first, dtype="int64")
+    away = f.subtract(places, first)
+    if mode == "circular":
+        away = f.floor_mod(away, room)
+    new = f.logical_and(f.greater_equal(away, 0), f.less(away, count))
+    inside = f.maximum(f.minimum(away, count - 1), 0)
+    read = f.gather_elements(update, f.broadcast_to(inside, list(dims)), axis=axis)
+    return call("relax.where", new, read, cache)

@@ -61,13 +61,15 @@ class Window(NamedTuple):
 
 def windows_of(pool: Any) -> dict[str, Window]:
     """The window of each spatial dimension, from a declaration with its attributes."""
-    rank = len(pool.spatial)
-    both = zip(pool.padding[:rank], pool.padding[rank:], strict=True)
-    parts = zip(pool.pool_size, pool.strides, pool.dilation, both, strict=True)
-    return {
-        c: Window(k, s, d, before, after)
-        for c, (k, s, d, (before, after)) in zip(pool.spatial, parts, strict=True)
-    }
+    found = windows(pool.pool_size, pool.strides, pool.dilation, pool.padding)
+    return dict(zip(pool.spatial, found, strict=True))
+
+
+def windows(sizes: Any, strides: Any, dilation: Any, padding: Any) -> list[Window]:
+    """The window of each dimension; padding: all beginnings, then all ends."""
+    rank = len(sizes)
+    parts = zip(sizes, strides, dilation, padding[:rank], padding[rank:], strict=True)
+    return [Window(*part) for part in parts]
 
 
 def result_shape(pool: Any, dims: Any) -> tuple[Any, ...]:

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import (
-    unlike,
-)
-from mlcnb.op._spell import call, in_float32
+from mlcnb.op._dims import unlike
+from mlcnb.op._spell import Formula, in_float32, spelled_as
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.nn import activation as act
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import make_call
 
 
-def _number(n: OnnxNode, x: Expr) -> Callable[[float], Expr]:
-    """Makes constants of x's dtype."""
-    kind = n.dtype(x)
-    return lambda value: const(value, kind)
+def _formula(n: OnnxNode, x: Expr) -> Formula:
+    """Numbers are of x's dtype."""
+    return Formula(n, n.dtype(x))
 
 
-_add, _mul, _sub, _less, _where = (
-    partial(call, f"relax.{name}") for name in "add multiply subtract less where".split()
-)
-
-
-@onnx("Relu")
-def onnx_relu(n: OnnxNode, x: Expr) -> Expr:
-    """max(x, 0)"""
-    return make_call(act.Relu, x)
+spelled_as("Relu", act.Relu)
+spelled_as("Softplus", act.Softplus)
 
 
 @onnx("LeakyRelu")
@@ -54,27 +42,25 @@ def onnx_prelu(n: OnnxNode, x: Expr, slope: Expr) -> Expr:
         if not wide or not unlike(size, dims[axis]):
             flat = n.emit(make_call(Reshape, slope, [size]))
             return make_call(act.Prelu, x, flat, axis=axis)
-    zero = _number(n, x)(0)
-    return _where(_less(x, zero), _mul(x, slope), x)
+    f = _formula(n, x)
+    return f.where(f.less(x, 0), f.multiply(x, slope), x)
 
 
 @onnx("Elu")
 @in_float32
 def onnx_elu(n: OnnxNode, x: Expr) -> Expr:
     """x, or alpha * (exp(x) - 1) where x < 0"""
-    c = _number(n, x)
-    low = _mul(c(n.attr("alpha", 1.0)), call("relax.expm1", x))
-    return _where(_less(x, c(0)), low, x)
+    f = _formula(n, x)
+    return f.where(f.less(x, 0), f.multiply(n.attr("alpha", 1.0), f.expm1(x)), x)
 
 
 @onnx("Celu")
 @in_float32
 def onnx_celu(n: OnnxNode, x: Expr) -> Expr:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))"""
-    c, alpha = _number(n, x), n.attr("alpha", 1.0)
-    scaled = call("relax.divide", x, c(alpha))
-    low = call("relax.minimum", c(0), _mul(c(alpha), call("relax.expm1", scaled)))
-    return _add(call("relax.maximum", c(0), x), low)
+    f, alpha = _formula(n, x), n.attr("alpha", 1.0)
+    high = f.maximum(0, x)
+    return f.add(high, f.minimum(0, f.multiply(alpha, f.expm1(f.divide(x, alpha)))))
 
 
 @onnx("Selu")
@@ -84,9 +70,8 @@ def onnx_selu(n: OnnxNode, x: Expr) -> Expr:
     usual = math.isclose(alpha, act.SELU_ALPHA, rel_tol=1e-6)
     if usual and math.isclose(gamma, act.SELU_SCALE, rel_tol=1e-6):
         return make_call(act.Selu, x)
-    c = _number(n, x)
-    low = _mul(c(alpha), call("relax.expm1", x))
-    return _mul(c(gamma), _where(call("relax.greater", x, c(0)), x, low))
+    f = _formula(n, x)
+    return f.multiply(gamma, f.where(f.greater(x, 0), x, f.multiply(alpha, f.expm1(x))))
 
 
 @onnx("Gelu")
@@ -98,17 +83,12 @@ def onnx_gelu(n: OnnxNode, x: Expr) -> Expr:
     return make_call(act.Gelu if mode == "none" else act.GeluTanh, x)
 
 
-@onnx("Softplus")
-def onnx_softplus(n: OnnxNode, x: Expr) -> Expr:
-    """log(exp(x) + 1)"""
-    return make_call(act.Softplus, x)
-
-
 @onnx("Softsign")
 @in_float32
 def onnx_softsign(n: OnnxNode, x: Expr) -> Expr:
     """x / (1 + |x|)"""
-    return call("relax.divide", x, _add(_number(n, x)(1), call("relax.abs", x)))
+    f = _formula(n, x)
+    return f.divide(x, f.add(1, f.abs(x)))
 
 
 @onnx("HardSigmoid")
@@ -119,32 +99,29 @@ def onnx_hard_sigmoid(n: OnnxNode, x: Expr) -> Expr:
 
 
 def _hard_sigmoid(n: OnnxNode, x: Expr, alpha: float, beta: float) -> Expr:
-    c = _number(n, x)
-    line = _add(_mul(x, c(alpha)), c(beta))
-    return call("relax.maximum", call("relax.minimum", line, c(1)), c(0))
+    f = _formula(n, x)
+    return f.maximum(f.minimum(f.add(f.multiply(x, alpha), beta), 1), 0)
 
 
 @onnx("HardSwish")
 @in_float32
 def onnx_hard_swish(n: OnnxNode, x: Expr) -> Expr:
     """x * max(0, min(1, x / 6 + 0.5))"""
-    return _mul(x, _hard_sigmoid(n, x, 1 / 6, 0.5))
+    return _formula(n, x).multiply(x, _hard_sigmoid(n, x, 1 / 6, 0.5))
 
 
 @onnx("Swish")
 @in_float32
 def onnx_swish(n: OnnxNode, x: Expr) -> Expr:
     """x * sigmoid(alpha * x)"""
-    alpha = n.attr("alpha", 1.0)
-    if alpha == 1:
-        return make_call(act.Silu, x)
-    return _mul(x, call("relax.sigmoid", _mul(x, _number(n, x)(alpha))))
+    f, alpha = _formula(n, x), n.attr("alpha", 1.0)
+    return f.nn("silu", x) if alpha == 1 else f.multiply(x, f.sigmoid(f.multiply(x, alpha)))
 
 
 @onnx("SwiGLU", since=28)
 def onnx_swiglu(n: OnnxNode, a: Expr, b: Expr) -> Expr:
     """swish(a) * b"""
-    return _mul(n.emit(onnx_swish(n, a)), b)
+    return _formula(n, a).multiply(n.emit(onnx_swish(n, a)), b)
 
 
 @onnx("Mish")
@@ -154,23 +131,23 @@ def onnx_mish(n: OnnxNode, x: Expr) -> Expr:
 
     From 20 on the quotient is 1.
     """
-    c = _number(n, x)
-    e = n.emit(call("relax.exp", call("relax.minimum", x, c(20))))
-    product = n.emit(_mul(e, _add(e, c(2))))
-    return _mul(x, call("relax.divide", product, _add(product, c(2))))
+    f = _formula(n, x)
+    e = f.exp(f.minimum(x, 20))
+    product = f.multiply(e, f.add(e, 2))
+    return f.multiply(x, f.divide(product, f.add(product, 2)))
 
 
 @onnx("ThresholdedRelu")
 def onnx_thresholded_relu(n: OnnxNode, x: Expr) -> Expr:
     """x where x > alpha, else 0"""
-    c = _number(n, x)
-    return _where(call("relax.greater", x, c(n.attr("alpha", 1.0))), x, c(0))
+    f = _formula(n, x)
+    return f.where(f.greater(x, n.attr("alpha", 1.0)), x, 0)
 
 
 @onnx("Shrink")
 @in_float32
 def onnx_shrink(n: OnnxNode, x: Expr) -> Expr:
     """x + bias where x < -lambd, x - bias where x > lambd, else 0"""
-    c, edge, bias = _number(n, x), n.attr("lambd", 0.5), n.attr("bias", 0.0)
-    high = _where(call("relax.greater", x, c(edge)), _sub(x, c(bias)), c(0))
-    return _where(_less(x, c(-edge)), _add(x, c(bias)), high)
+    f, edge, bias = _formula(n, x), n.attr("lambd", 0.5), n.attr("bias", 0.0)
+    low, moved = f.less(x, -edge), f.add(x, bias)
+    return f.where(low, moved, f.where(f.greater(x, edge), f.subtract(x, bias), 0))

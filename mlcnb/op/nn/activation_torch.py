@@ -66,22 +66,19 @@ def torch_celu(n: TorchNode, x: Expr, alpha: Any = 1.0) -> Expr:
     return formulas.onnx_celu(as_onnx(n, alpha=float(alpha)), x)
 
 
-@torch_spelling("aten.hardsigmoid")
-def torch_hardsigmoid(n: TorchNode, x: Expr) -> Expr:
-    """max(0, min(1, x / 6 + 0.5))"""
-    return formulas.onnx_hard_sigmoid(as_onnx(n, alpha=1 / 6, beta=0.5), x)
+def _as_of_onnx(target: str, spelling: Any, **attrs: Any) -> None:
+    """An activation without arguments that is ONNX's formula."""
+
+    @torch_spelling(target)
+    def spell(n: TorchNode, x: Expr) -> Expr:
+        return spelling(as_onnx(n, **attrs), x)
+
+    spell.__doc__ = spelling.__doc__
 
 
-@torch_spelling("aten.hardswish")
-def torch_hardswish(n: TorchNode, x: Expr) -> Expr:
-    """x * hardsigmoid(x)"""
-    return formulas.onnx_hard_swish(as_onnx(n), x)
-
-
-@torch_spelling("aten.mish")
-def torch_mish(n: TorchNode, x: Expr) -> Expr:
-    """x * tanh(softplus(x))"""
-    return formulas.onnx_mish(as_onnx(n), x)
+_as_of_onnx("aten.hardsigmoid", formulas.onnx_hard_sigmoid, alpha=1 / 6, beta=0.5)
+_as_of_onnx("aten.hardswish", formulas.onnx_hard_swish)
+_as_of_onnx("aten.mish", formulas.onnx_mish)
 
 
 @torch_spelling("aten.softshrink")

@@ -12,7 +12,7 @@ from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import same, tell_dims, tidy
-from mlcnb.op._spell import call
+from mlcnb.op._spell import Formula
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Constant, Expr, const
 
@@ -20,23 +20,10 @@ from mlcnb.relax.expr import Constant, Expr, const
 PRECISIONS = {1: "float32", 10: "float16", 11: "float64", 16: "bfloat16"}
 
 
-class Formula:
-    """Emits calls one after another: `f.add(a, b)` is a bound R.add(a, b)."""
-
-    def __init__(self, n: OnnxNode) -> None:
-        self.n = n
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *args, **attrs: self.n.emit(call(f"relax.{name}", *args, **attrs))
-
-    def softmax(self, x: Expr) -> Expr:
-        """Softmax along the last dimension."""
-        return self.n.emit(call("relax.nn.softmax", x, axis=-1))
-
-    def iota(self, extent: Any, line: Sequence[int]) -> Expr:
-        """0, 1, … extent - 1 as int64, reshaped to `line` (with one -1)."""
-        shape = [extent if d == -1 else d for d in line]
-        return self.reshape(self.arange(0, extent, 1, dtype="int64"), shape)
+def _iota(f: Formula, extent: Any, line: Sequence[int]) -> Expr:
+    """0, 1, … extent - 1 as int64, reshaped to `line` (with one -1)."""
+    shape = [extent if d == -1 else d for d in line]
+    return f.reshape(f.arange(0, extent, 1, dtype="int64"), shape)
 
 
 @onnx("Attention", since=23)
@@ -119,7 +106,7 @@ def _weights(n: OnnxNode, f: Formula, scores: Expr, bias: Expr | None, kind: str
     """Softmax, with zeros in rows that see nothing."""
     precision = PRECISIONS.get(n.attr("softmax_precision", 0), kind)
     wide = scores if precision == kind else f.astype(scores, dtype=precision)
-    weights = f.softmax(wide)
+    weights = f.nn("softmax", wide, axis=-1)
     if bias is not None:
         high = f.max(bias, axis=(-1,), keepdims=True)
         blind = f.equal(high, const(-math.inf, n.dtype(bias)))
@@ -155,7 +142,7 @@ def _bias(
 ) -> Expr | None:
     """Everything that is added to the scores; None where nothing is."""
     kind, seq, seq_kv = n.dtype(q), n.dims(q)[2], n.dims(k)[2]
-    i, j = f.iota(seq, [-1, 1]), f.iota(seq_kv, [1, -1])
+    i, j = _iota(f, seq, [-1, 1]), _iota(f, seq_kv, [1, -1])
     parts, rules = [], []
     if mask is not None:
         parts.append(_additive(n, f, mask, kind, seq_kv))
@@ -188,7 +175,7 @@ def _additive(n: OnnxNode, f: Formula, mask: Expr, kind: str, seq_kv: Any) -> Ex
     if missing is None or missing < 0:
         n.refuse(f"a mask of shape {tell_dims(dims)}")
     width = (0, 0) * (len(dims) - 1) + (0, missing)
-    return n.emit(call("relax.nn.pad", mask, pad_width=width, pad_value=-math.inf))
+    return f.nn("pad", mask, pad_width=width, pad_value=-math.inf)
 
 
 @onnx("RotaryEmbedding", since=23)

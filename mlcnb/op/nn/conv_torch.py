@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.op._spell import call
-from mlcnb.op.nn._window import each
+from mlcnb.op.nn._window import each, sides
 from mlcnb.op.nn.conv import with_bias
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
@@ -28,39 +28,41 @@ def torch_convolution(
     rank = len(n.dims(weight)) - 2
     if rank not in (1, 2, 3):
         n.refuse(f"a convolution over {rank} spatial dimensions", hint="1 to 3 are there")
-    single = len(n.dims(x)) == rank + 1
-    data = n.emit(call("relax.expand_dims", x, axis=(0,))) if single else x
+    data, single = batched(n, x, rank)
     attrs = conv_attrs(rank, stride, padding, dilation, groups) | {"out_dtype": n.dtype(x)}
     name = f"relax.nn.conv{rank}d"
     if transposed:
-        name, attrs["output_padding"] = f"{name}_transpose", each(_ints(output_padding), rank)
+        name, attrs["output_padding"] = f"{name}_transpose", each(output_padding, rank)
     result = call(name, data, weight, **attrs)
     if bias is not None:
         result = with_bias(n, result, bias, rank)  # type: ignore[arg-type]
+    return unbatched(n, result, single)
+
+
+def batched(n: TorchNode, x: Expr, rank: int) -> tuple[Expr, bool]:
+    """x as (N, C, …), of `rank` spatial dimensions, and whether it came without samples."""
+    if len(n.dims(x)) == rank + 2:
+        return x, False
+    return n.emit(call("relax.expand_dims", x, axis=(0,))), True
+
+
+def unbatched(n: TorchNode, result: Expr, single: bool) -> Expr:
+    """A result without samples, where x came without."""
     return call("relax.squeeze", n.emit(result), axis=(0,)) if single else result
 
 
 def conv_attrs(rank: int, stride: Any, padding: Any, dilation: Any, groups: int) -> dict[str, Any]:
     """The attributes of a convolution, each number said for every dimension."""
     return {
-        "strides": each(_ints(stride), rank),
-        "padding": _sides(padding, rank),
-        "dilation": each(_ints(dilation), rank),
+        "strides": each(stride, rank),
+        "padding": sides(padding, rank),
+        "dilation": each(dilation, rank),
         "groups": groups,
     }
 
 
-def _ints(value: Any) -> Any:
-    return value if isinstance(value, int) else tuple(value)
-
-
-def _sides(padding: Any, rank: int) -> tuple[int, ...]:
-    """Beginnings and ends: the same number on both."""
-    found = each(_ints(padding), rank)
-    return found * 2 if len(found) == rank else found
-
-
 @torch_spelling("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default")
+@torch_spelling("aten.conv1d.padding", "aten.conv2d.padding", "aten.conv3d.padding")
 def torch_conv(
     n: TorchNode,
     x: Expr,
@@ -71,29 +73,15 @@ def torch_conv(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Expr:
-    """The same padding on both sides."""
-    return torch_convolution(n, x, weight, bias, stride, padding, dilation, False, 0, groups)
-
-
-@torch_spelling("aten.conv1d.padding", "aten.conv2d.padding", "aten.conv3d.padding")
-def torch_conv_padding(
-    n: TorchNode,
-    x: Expr,
-    weight: Expr,
-    bias: Expr | None = None,
-    stride: Any = 1,
-    padding: str = "valid",
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Expr:
-    """Padding "same" (one more at the end where it is odd) or "valid"."""
-    kernel = [int(k) for k in n.dims(weight)[2:]]
-    around = [0] * len(kernel)
+    """The same padding on both sides; or "same" (one more at the end where it is odd), "valid"."""
+    kernel = n.dims(weight)[2:]
     if padding == "same":
-        spread = each(_ints(dilation), len(kernel))
-        around = [d * (k - 1) for d, k in zip(spread, kernel, strict=True)]
-    pads = (*(a // 2 for a in around), *(a - a // 2 for a in around))
-    return torch_convolution(n, x, weight, bias, stride, pads, dilation, False, 0, groups)
+        spread = zip(each(dilation, len(kernel)), kernel, strict=True)
+        around = [d * (int(k) - 1) for d, k in spread]
+        padding = (*(a // 2 for a in around), *(a - a // 2 for a in around))
+    elif padding == "valid":
+        padding = 0
+    return torch_convolution(n, x, weight, bias, stride, padding, dilation, False, 0, groups)
 
 
 @torch_spelling("aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d")

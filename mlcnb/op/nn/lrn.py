@@ -15,7 +15,7 @@ from mlcnb.ir.dtype import DType
 from mlcnb.ir.prim_ops import all_of, as_int, cast, const, maximum, minimum
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, in_wide
-from mlcnb.op._dims import axis_at, refuse, size, tidy, want_rank
+from mlcnb.op._dims import refuse, size, tidy, want_axis, want_rank
 from mlcnb.op._order import along_axis
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
@@ -54,8 +54,8 @@ class Lrn(OpDecl):
         """Like x."""
         if self.layout:
             want_rank(self, f"x in {self.layout}", x, len(_layout.axes_in(self.layout)))
-        elif x.ndim != -1:
-            axis_at(self, self.axis, x.ndim, x)
+        else:
+            want_axis(self, x)
         if self.size < 1:
             refuse(self, f"a window of size {self.size} is empty")
         return x

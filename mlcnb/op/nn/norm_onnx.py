@@ -7,21 +7,17 @@ from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import same
-from mlcnb.op._spell import call, filled, in_float32, place_of
+from mlcnb.op._spell import call, filled, in_float32, place_of, spatial_axes
 from mlcnb.op.nn.layer_norm import GroupNorm, InstanceNorm, LayerNorm, RmsNorm
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import make_call
 
 
-def _spatial(n: OnnxNode, x: Expr) -> tuple[int, ...]:
-    return tuple(range(2, len(n.dims(x))))
-
-
 @onnx("InstanceNormalization", since=6)
 def onnx_instance_normalization(n: OnnxNode, x: Expr, scale: Expr, bias: Expr) -> Expr:
     """Over all spatial dimensions."""
-    attrs = {"channel_axis": 1, "axes": _spatial(n, x), "epsilon": n.attr("epsilon", 1e-5)}
+    attrs = {"channel_axis": 1, "axes": spatial_axes(n, x), "epsilon": n.attr("epsilon", 1e-5)}
     return make_call(InstanceNorm, x, scale, bias, **attrs)
 
 
@@ -31,7 +27,7 @@ def onnx_group_normalization(n: OnnxNode, x: Expr, scale: Expr, bias: Expr) -> E
     groups, channels = n.require("num_groups"), n.dims(x)[1]
     if n.opset < 21:
         scale, bias = (_per_channel(n, w, groups, channels) for w in (scale, bias))
-    attrs = {"num_groups": groups, "axes": _spatial(n, x), "epsilon": n.attr("epsilon", 1e-5)}
+    attrs = {"num_groups": groups, "axes": spatial_axes(n, x), "epsilon": n.attr("epsilon", 1e-5)}
     return make_call(GroupNorm, x, scale, bias, **attrs)
 
 

@@ -20,7 +20,7 @@ from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, in_wide, rounded
 from mlcnb.op._dims import product, ravel, refuse, tell, tensor, unravel, want_rank
 from mlcnb.op._order import blocks_of_images, by_layout
-from mlcnb.op._spell import call, in_float32, ints_of
+from mlcnb.op._spell import call, in_float32, ints_of, spatial_axes
 from mlcnb.op.nn import _pool_loops as loops
 from mlcnb.op.nn._window import PerDimension, each, extent, of_each_rank, settle, sides
 from mlcnb.op.nn.pool import Pool
@@ -279,7 +279,7 @@ def onnx_global_lp_pool(n: OnnxNode, x: Expr) -> Expr:
     p, kind = n.attr("p", 2), n.dtype(x)
     magnitude = n.emit(call("relax.abs", x))
     power = magnitude if p == 1 else n.emit(_power(magnitude, p, kind))
-    total = call("relax.sum", power, axis=tuple(range(2, len(n.dims(x)))), keepdims=True)
+    total = call("relax.sum", power, axis=spatial_axes(n, x), keepdims=True)
     return total if p == 1 else _power(n.emit(total), 1 / p, kind)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, spatial_axes
 from mlcnb.op.nn import pool
+from mlcnb.op.nn._pool_loops import Window, windows
 from mlcnb.op.nn._window import onnx_pads
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
@@ -39,17 +40,19 @@ def overhang(n: OnnxNode, x: Expr, attrs: dict[str, Any]) -> list[int] | None:
     Sizes are divided towards zero, as ONNX Runtime does: where a window is larger than what there
     is, but by less than a stride, it is there once, and sees what there is.
     """
-    rank = len(attrs["pool_size"])
-    found, nothing = [0] * rank, False
-    for i, size in enumerate(map(as_int, n.dims(x)[2:])):
-        reach = (attrs["pool_size"][i] - 1) * attrs["dilation"][i] + 1
-        around, stride = attrs["padding"][i] + attrs["padding"][rank + i], attrs["strides"][i]
-        missing = 0 if size is None or attrs["ceil_mode"] else reach - size - around
-        if missing >= 2 * stride:
-            n.refuse(f"a window of {reach} elements over {size}, with {around} of padding")
-        nothing = nothing or missing >= stride
-        found[i] = max(missing, 0)
+    found, nothing = [], False
+    for size, w in zip(map(as_int, n.dims(x)[2:]), _windows(attrs), strict=True):
+        missing = 0 if size is None or attrs["ceil_mode"] else w.reach - size - w.around
+        if missing >= 2 * w.stride:
+            n.refuse(f"a window of {w.reach} elements over {size}, with {w.around} of padding")
+        nothing = nothing or missing >= w.stride
+        found.append(max(missing, 0))
     return None if nothing else found
+
+
+def _windows(attrs: dict[str, Any]) -> list[Window]:
+    names = ("pool_size", "strides", "dilation", "padding")
+    return windows(*(attrs[name] for name in names))
 
 
 def _reaching(attrs: dict[str, Any], more: list[int]) -> dict[str, Any]:
@@ -61,21 +64,13 @@ def _reaching(attrs: dict[str, Any], more: list[int]) -> dict[str, Any]:
 
 def _nothing(n: OnnxNode, x: Expr, attrs: dict[str, Any], kind: str) -> Expr:
     """The result without elements of a pooling that has no window."""
-    dims, rank = n.dims(x), len(attrs["pool_size"])
+    dims = n.dims(x)
+    known = zip(dims[2:], map(as_int, dims[2:]), _windows(attrs), strict=True)
     spatial = [
-        max(int(span / s) + 1, 0) if span is not None else d
-        for d, s, span in zip(
-            dims[2:], attrs["strides"], _spans(dims[2:], attrs, rank), strict=True
-        )
+        d if size is None else max(int((size + w.around - w.reach) / w.stride) + 1, 0)
+        for d, size, w in known
     ]
     return call("relax.full", (*dims[:2], *spatial), const(0, kind))
-
-
-def _spans(dims: Any, attrs: dict[str, Any], rank: int) -> list[Any]:
-    reach = [(k - 1) * d + 1 for k, d in zip(attrs["pool_size"], attrs["dilation"], strict=True)]
-    around = [a + b for a, b in zip(attrs["padding"][:rank], attrs["padding"][rank:], strict=True)]
-    known = map(as_int, dims)
-    return [None if d is None else d + a - r for d, a, r in zip(known, around, reach, strict=True)]
 
 
 @onnx("MaxPool")
@@ -111,17 +106,9 @@ def onnx_average_pool(n: OnnxNode, x: Expr) -> Expr:
     return make_call(AVG[len(n.dims(x))], x, count_include_pad=counts and not any(more), **attrs)
 
 
-def _spatial(n: OnnxNode, x: Expr) -> tuple[int, ...]:
-    return tuple(range(2, len(n.dims(x))))
-
-
 @onnx("GlobalAveragePool")
-def onnx_global_average_pool(n: OnnxNode, x: Expr) -> Expr:
-    """The mean over all spatial dimensions, kept as ones."""
-    return call("relax.mean", x, axis=_spatial(n, x), keepdims=True)
-
-
 @onnx("GlobalMaxPool")
-def onnx_global_max_pool(n: OnnxNode, x: Expr) -> Expr:
-    """The maximum over all spatial dimensions, kept as ones."""
-    return call("relax.max", x, axis=_spatial(n, x), keepdims=True)
+def onnx_global_pool(n: OnnxNode, x: Expr) -> Expr:
+    """The mean or the maximum over all spatial dimensions, kept as ones."""
+    name = "relax.mean" if n.op_type == "GlobalAveragePool" else "relax.max"
+    return call(name, x, axis=spatial_axes(n, x), keepdims=True)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import product
 from mlcnb.op._spell import call
 from mlcnb.op._torch import Formula
 from mlcnb.op.nn._window import each
+from mlcnb.op.nn.conv_torch import batched, unbatched
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, const
 
@@ -20,33 +23,18 @@ def _rank(n: TorchNode) -> int:
     return int(n.target.split(".")[1].partition("pool")[2][0])
 
 
-def _batched(n: TorchNode, x: Expr, rank: int) -> tuple[Expr, bool]:
-    """x as (N, C, …), and whether it came without samples."""
-    if len(n.dims(x)) == rank + 2:
-        return x, False
-    return n.emit(call("relax.expand_dims", x, axis=(0,))), True
-
-
-def _unbatched(n: TorchNode, result: Expr, single: bool) -> Expr:
-    return call("relax.squeeze", n.emit(result), axis=(0,)) if single else result
-
-
 def pool_attrs(
     rank: int, kernel: Any, stride: Any, padding: Any, ceil: bool, dilation: Any = 1
 ) -> dict[str, Any]:
     """The attributes of a pool, each number said for every dimension."""
-    kernel = each(_ints(kernel), rank)
+    kernel = each(kernel, rank)
     return {
         "pool_size": kernel,
-        "strides": each(_ints(stride), rank) if stride not in (None, [], ()) else kernel,
-        "padding": each(_ints(padding), rank) * 2,
-        "dilation": each(_ints(dilation), rank),
+        "strides": each(stride, rank) if stride not in (None, [], ()) else kernel,
+        "padding": each(padding, rank) * 2,
+        "dilation": each(dilation, rank),
         "ceil_mode": bool(ceil),
     }
-
-
-def _ints(value: Any) -> Any:
-    return value if isinstance(value, int) else tuple(value)
 
 
 @torch_spelling("aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d")
@@ -61,9 +49,9 @@ def torch_max_pool(
 ) -> Expr:
     """Padding never wins."""
     rank = _rank(n)
-    data, single = _batched(n, x, rank)
+    data, single = batched(n, x, rank)
     attrs = pool_attrs(rank, kernel_size, stride, padding, ceil_mode, dilation)
-    return _unbatched(n, call(f"relax.nn.max_pool{rank}d", data, **attrs), single)
+    return unbatched(n, call(f"relax.nn.max_pool{rank}d", data, **attrs), single)
 
 
 @torch_spelling("aten.max_pool1d_with_indices", "aten.max_pool2d_with_indices")
@@ -82,26 +70,15 @@ def torch_max_pool_with_indices(
     found = torch_max_pool(n, x, kernel_size, stride, padding, dilation, ceil_mode)
     if not n.is_used(1):
         return found, None
-    data, single = _batched(n, x, rank)
+    data, single = batched(n, x, rank)
     attrs = pool_attrs(rank, kernel_size, stride, padding, ceil_mode, dilation)
+    dims = n.dims(data)
     where = n.emit(n.emit(call("relax.nn.max_pool_indices", data, **attrs))[1])
-    first = n.emit(call("relax.arange", 0, _count(n, data), 1, dtype="int64"))
-    lines = n.emit(call("relax.reshape", first, [*n.dims(data)[:2], *[1] * rank]))
-    each_one = n.tensor(_plane(n, data), "int64")
+    first = n.emit(call("relax.arange", 0, product(dims[:2]), 1, dtype="int64"))
+    lines = n.emit(call("relax.reshape", first, [*dims[:2], *[1] * rank]))
+    each_one = n.tensor(product(dims[2:]), "int64")
     start = n.emit(call("relax.multiply", lines, each_one))
-    return found, _unbatched(n, call("relax.subtract", where, start), single)
-
-
-def _count(n: TorchNode, x: Expr) -> Any:
-    a, b = n.dims(x)[:2]
-    return a * b
-
-
-def _plane(n: TorchNode, x: Expr) -> Any:
-    found: Any = 1
-    for d in n.dims(x)[2:]:
-        found = found * d
-    return found
+    return found, unbatched(n, call("relax.subtract", where, start), single)
 
 
 @torch_spelling("aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
@@ -117,7 +94,7 @@ def torch_avg_pool(
 ) -> Expr:
     """The mean of each window; padding counts only if `count_include_pad`."""
     rank = _rank(n)
-    data, single = _batched(n, x, rank)
+    data, single = batched(n, x, rank)
     attrs = pool_attrs(rank, kernel_size, stride, padding, ceil_mode)
     if divisor_override is not None:
         if ceil_mode:
@@ -127,13 +104,9 @@ def torch_avg_pool(
         f"relax.nn.avg_pool{rank}d", data, count_include_pad=bool(count_include_pad), **attrs
     )
     if divisor_override is not None:
-        size = 1
-        for k in attrs["pool_size"]:
-            size *= k
-        result = call(
-            "relax.multiply", n.emit(result), n.tensor(size / divisor_override, n.dtype(x))
-        )
-    return _unbatched(n, result, single)
+        share = math.prod(attrs["pool_size"]) / divisor_override
+        result = call("relax.multiply", n.emit(result), n.tensor(share, n.dtype(x)))
+    return unbatched(n, result, single)
 
 
 @torch_spelling("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d")
@@ -142,13 +115,13 @@ def torch_avg_pool(
 def torch_adaptive_avg_pool(n: TorchNode, x: Expr, output_size: Any) -> Expr:
     """Means over parts of equal size, of which there are `output_size`."""
     rank = _rank(n)
-    data, single = _batched(n, x, rank)
-    sizes = each(_ints(output_size), rank)
+    data, single = batched(n, x, rank)
+    sizes = each(output_size, rank)
     if set(sizes) == {1}:
         axes = tuple(range(2, rank + 2))
-        return _unbatched(n, call("relax.mean", data, axis=axes, keepdims=True), single)
+        return unbatched(n, call("relax.mean", data, axis=axes, keepdims=True), single)
     made = call(f"relax.nn.adaptive_avg_pool{rank}d", data, output_size=sizes)
-    return _unbatched(n, made, single)
+    return unbatched(n, made, single)
 
 
 def _uneven_maxima(n: TorchNode, data: Expr, sizes: Sequence[int], spatial: Sequence[Any]) -> Expr:
@@ -169,15 +142,15 @@ def _uneven_maxima(n: TorchNode, data: Expr, sizes: Sequence[int], spatial: Sequ
 def torch_adaptive_max_pool(n: TorchNode, x: Expr, output_size: Any) -> tuple[Expr, None]:
     """Maxima over parts, which overlap where their number does not divide the sizes."""
     rank = _rank(n)
-    data, single = _batched(n, x, rank)
-    sizes = each(_ints(output_size), rank)
+    data, single = batched(n, x, rank)
+    sizes = each(output_size, rank)
     spatial = [as_int(d) for d in n.dims(data)[2:]]
     if None in spatial:
         n.refuse(f"parts of an image whose size is open: {tuple(n.dims(data)[2:])}")
     if any(s % o for s, o in zip(spatial, sizes, strict=True)):  # type: ignore[operator]
         if n.is_used(1):
             n.refuse(f"places of maxima over {sizes} parts of {tuple(spatial)}", "equal parts")
-        return _unbatched(n, _uneven_maxima(n, data, sizes, spatial), single), None
+        return unbatched(n, _uneven_maxima(n, data, sizes, spatial), single), None
     kernel = [s // o for s, o in zip(spatial, sizes, strict=True)]  # type: ignore[operator]
     made = call(f"relax.nn.max_pool{rank}d", data, **pool_attrs(rank, kernel, None, 0, False))
-    return _unbatched(n, made, single), None
+    return unbatched(n, made, single), None

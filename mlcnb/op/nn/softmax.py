@@ -13,7 +13,7 @@ from mlcnb import te
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.prim_ops import as_expr, as_int, cast
 from mlcnb.op._accumulate import accumulator, in_wide
-from mlcnb.op._dims import axis_at, product, refuse, tell, tell_dims, tidy
+from mlcnb.op._dims import product, refuse, tell, tell_dims, tidy, want_axis
 from mlcnb.op._order import along_axis
 from mlcnb.op._spell import call
 from mlcnb.op.manipulate.reshape import Reshape
@@ -34,8 +34,7 @@ class AlongAxis(OpDecl):
 
     def infer(self, x: Any) -> Any:
         """Like x."""
-        if x.ndim != -1:
-            axis_at(self, self.axis, x.ndim, x)
+        want_axis(self, x)
         if x.dtype and not x.dtype.is_float:
             refuse(self, f"x must be of floats, but is {tell(x)}", hint="use astype on it first")
         return x

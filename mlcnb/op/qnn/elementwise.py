@@ -15,7 +15,7 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Call, PrimExpr
 from mlcnb.op._dims import (
     broadcast,
@@ -27,6 +27,7 @@ from mlcnb.op._dims import (
     tell,
     tensor,
 )
+from mlcnb.op.quantize import ends
 from mlcnb.relax.operator import OpDecl, Tensor, operator
 
 BYTES = ("int8", "uint8")
@@ -65,7 +66,7 @@ class Requantize(OpDecl):
         """As the formula says"""
         with np.errstate(all="ignore"):
             wide = data.astype(np.float32) * scale
-        low, high = _ends(dtype(zero_point.dtype.name))
+        low, high = ends(dtype(zero_point.dtype.name))
         zero = np.float32(zero_point)
         whole = np.nan_to_num(np.rint(np.clip(wide, low - zero, high - zero)))
         return (whole.astype(np.int32) + np.int32(zero_point)).astype(zero_point.dtype)
@@ -78,7 +79,7 @@ class Requantize(OpDecl):
             at = broadcast_index(index, scale.shape, data.shape)
             wide = p.cast("float32", data(*index)) * scale(*at)
             zero = p.cast("float32", zero_point())
-            low, high = (p.const(end, "float32") for end in _ends(kind))
+            low, high = (p.const(end, "float32") for end in ends(kind))
             whole = te.round(p.minimum(p.maximum(wide, low - zero), high - zero))
             return p.cast(kind, p.cast("int32", whole) + p.cast("int32", zero_point()))
 
@@ -118,13 +119,13 @@ class QuantizedAdd(OpDecl):
         """In float64, where each product is exact, rounded to float32 as a multiply-add does"""
         inner = (b * np.float64(b_scale) + np.float64(offset)).astype(np.float32)
         wide = (a * np.float64(a_scale) + inner.astype(np.float64)).astype(np.float32)
-        low, high = _ends(dtype(a.dtype.name))
+        low, high = ends(dtype(a.dtype.name))
         return np.nan_to_num(np.rint(np.clip(wide, low, high))).astype(np.int32).astype(a.dtype)
 
     def compute(self, a: Any, b: Any, a_scale: Any, b_scale: Any, offset: Any) -> Any:
         """One loop nest."""
         kind = dtype(a.dtype)
-        low, high = (p.const(end, "float32") for end in _ends(kind))
+        low, high = (p.const(end, "float32") for end in ends(kind))
         shape = broadcast_dims([list(a.shape), list(b.shape)]) or ()
 
         def element(*index: Any) -> PrimExpr:
@@ -145,10 +146,6 @@ class QuantizedAdd(OpDecl):
 def _fma(a: PrimExpr, b: PrimExpr, c: PrimExpr) -> PrimExpr:
     """a * b + c, rounded once."""
     return Call(dtype("float32"), "tir.fma", (a, b, c))
-
-
-def _ends(kind: DType) -> tuple[float, float]:
-    return float(kind.min_value), float(kind.max_value)
 
 
 @operator("relax.qnn.unsigned")

@@ -15,7 +15,7 @@ import numpy as np
 from mlcnb import te
 from mlcnb.ir.prim_ops import cast
 from mlcnb.op._dims import differ, product, refuse, tell, tensor, tidy, want_rank
-from mlcnb.op.linear_algebra._groups import check_groups, sums_in_groups, unpacked
+from mlcnb.op.linear_algebra.packed import check_groups, sums_in_groups, unpacked
 from mlcnb.op.qnn.conv import DOT
 from mlcnb.op.qnn.elementwise import BYTES, want_kind
 from mlcnb.relax.operator import OpDecl, Tensor, operator

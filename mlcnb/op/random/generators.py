@@ -22,8 +22,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Let, PrimExpr, Var
 from mlcnb.op._dims import as_int, ravel, refuse, tell, tensor, want_rank, want_same_dtype
 from mlcnb.op._elementwise import FLOATS, INTEGERS, want_kinds
-from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import affordable, call
+from mlcnb.op._spell import affordable, call, dtype_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.op.scan import Cumsum
 from mlcnb.relax.expr import Expr, const
