@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlcnb.core.node import identical, replace
+from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.rules import visiting
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import return_info, same_info
@@ -237,6 +238,29 @@ class Mutator:
         keep = op is call.op and all(map(_same_known, args, call.args))
         info = call.struct_info if keep else None
         return rx.Call(op, args, call.attrs, call.sinfo_args, info, call.span)
+
+
+class CallsOf(Mutator):
+    """Rewrites the calls of some functions of the module.
+
+    Args:
+        functions: what GlobalVars name.
+        told: those functions, each with what `called` has to know of it.
+    """
+
+    def __init__(self, functions: Functions, told: Mapping[GlobalVar, Any]) -> None:
+        super().__init__(functions)
+        self.told = told
+
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
+        """A call of one of the functions; all others stay."""
+        if not isinstance(call.op, GlobalVar) or call.op not in self.told:
+            return None
+        return self.called(call, self.told[call.op], var)
+
+    def called(self, call: rx.Call, told: Any, var: rx.Var) -> Any:
+        """New value for a call bound to `var`, or None."""
+        raise NotImplementedError
 
 
 class Renamer(Mutator):

@@ -23,7 +23,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.variables import bindings_of, uses
 from mlcnb.relax.expr import Call, Constant, Function, Tuple, Var, call_dps_packed
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.mutator import CallsOf
 from mlcnb.relax.struct_info import TupleStructInfo
 
 
@@ -53,7 +53,7 @@ class RunCodegen(ModulePass):
         for library, functions in given.items():
             made += _made(library, functions, options.get(library, {}), mod)
         gone = {g: symbol_of(g, mod) for fs in given.values() for g in fs}
-        caller = _Caller(mod, gone)
+        caller = _Caller(mod.functions, gone)
         kept = {k: f for k, f in mod.items() if k not in gone}
         changed = {k: caller.rewrite(f) if isinstance(f, Function) else f for k, f in kept.items()}
         ctx.note(", ".join(f"{len(fs)} functions of {name}" for name, fs in given.items()))
@@ -144,18 +144,12 @@ def _constants(functions: list[Any]) -> dict[Constant, str]:
     return found
 
 
-class _Caller(Mutator):
+class _Caller(CallsOf):
     """Turns calls of libraries' functions into call_dps_packed."""
 
-    def __init__(self, mod: IRModule, symbols: dict[GlobalVar, str]) -> None:
-        super().__init__(mod.functions)
-        self.symbols = symbols
-
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def called(self, call: Call, told: str, var: Var) -> Any:
         """`cls.fused(x)` -> `R.call_dps_packed("fused", (x,), out_sinfo=…)`."""
-        if not isinstance(call.op, GlobalVar) or call.op not in self.symbols:
-            return None
         out: Any = call.struct_info
         infos = list(out.fields) if isinstance(out, TupleStructInfo) else out
-        made = call_dps_packed(self.symbols[call.op], Tuple(call.args), infos)
+        made = call_dps_packed(told, Tuple(call.args), infos)
         return replace(made, span=call.span)
