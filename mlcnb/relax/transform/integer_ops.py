@@ -19,10 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.binary import Add
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.permute import PermuteDims
@@ -33,12 +31,17 @@ from mlcnb.op.quantize import Dequantize, Quantize
 from mlcnb.op.reduction import Mean
 from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Constant, Function, Tuple, Var, const
-from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, called
-from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 
-class IntegerOps(FunctionPass):
+class IntegerOps(
+    CallPass,
+    says="operators work on integers",
+    says_one="operator works on integers",
+    quiet=True,
+    prunes=True,
+):
     """Turn operators on dequantized tensors, whose results are quantized, into integer ones.
 
     Results have dtype int8 or uint8, sums int32; scales and zero points have to be constants,
@@ -48,14 +51,8 @@ class IntegerOps(FunctionPass):
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with integer operators; itself where nothing is quantized."""
-        if not any(called(b.value) is Quantize for b in func.body.bindings):
-            return func
-        integers = _Integers(mod.functions)
-        made = integers.rewrite(func)
-        if made is func:
-            return func
-        ctx.note(f"{plural(integers.count, 'operator works', 'operators work')} on integers")
-        return remove_unused_bindings(made, mod.functions)
+        has_some = any(called(b.value) is Quantize for b in func.body.bindings)
+        return super().transform_function(func, mod, ctx) if has_some else func
 
 
 class Table(NamedTuple):
@@ -87,9 +84,7 @@ class Table(NamedTuple):
         return (self.values.astype(np.float64) - zero) * scale
 
 
-class _Integers(Mutator):
-    count = 0
-
+class _Integers(Reader, of=IntegerOps):
     def visit_call(self, call: Call, var: Var) -> Any:
         """A quantize, with what stands before it."""
         if called(call) is not Quantize:
@@ -102,7 +97,7 @@ class _Integers(Mutator):
         made = self.integers(source, result)
         if made is None:
             return None
-        self.count += 1
+        self.found += 1
         return self.clamped(made, call, low, high)
 
     def integers(self, x: Any, result: build.Scale) -> Any:

@@ -67,9 +67,7 @@ class RoundProducts(FunctionPass):
                 f"RoundProducts: no dtype {self.dtype!r} with out_dtype {self.out_dtype!r}",
                 hint="dtype: float16 or bfloat16; out_dtype: float32, or the same",
             )
-        mixer = _Mixer(mod.functions)
-        mixer.kind, mixer.out, mixer.batched = self.dtype, self.out_dtype, self.batched
-        mixer.wanted = wanted_in_half(func, self.batched)
+        mixer = _Mixer(mod.functions, self, wanted_in_half(func, self.batched))
         made = mixer.rewrite(narrow_parameters(func, self.fp16_input_names, self.dtype))
         ctx.note(f"{plural(mixer.products, 'product')} in {self.dtype}")
         return func if made is func else remove_unused_bindings(made, mod.functions)
@@ -110,19 +108,16 @@ def _kind(x: Any) -> Any:
 
 
 class _Mixer(Mutator):
-    kind = "float16"
-    out = "float32"
-    batched = False
-    wanted: set[rx.Var]
     products = 0
 
-    def __init__(self, functions: Any) -> None:
+    def __init__(self, functions: Any, options: RoundProducts, wanted: set[rx.Var]) -> None:
         super().__init__(functions)
+        self.options, self.kind, self.wanted = options, options.dtype, wanted
         #: variable -> the one that holds its values rounded
         self.low: dict[rx.Var, Any] = {}
 
     def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
-        if is_product(call, self.batched):
+        if is_product(call, self.options.batched):
             self.products += 1
             return self.rounded_once(var, self.product(call))
         if var in self.wanted and _is_move(call):
@@ -136,7 +131,9 @@ class _Mixer(Mutator):
         args = tuple(a if a is None else self.half(a) for a in call.args)
         attrs: Any = attrs_of(call)
         if hasattr(attrs, "out_dtype"):
-            return rx.Call(call.op, args, dataclasses.replace(attrs, out_dtype=self.out))
+            return rx.Call(
+                call.op, args, dataclasses.replace(attrs, out_dtype=self.options.out_dtype)
+            )
         return rx.Call(call.op, args, attrs)
 
     @rule("RoundProducts")
