@@ -13,7 +13,7 @@ from typing import Any
 
 from mlcnb import te
 from mlcnb.core.errors import CodegenError
-from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.expr import GlobalVar, PrimExpr, Var
 from mlcnb.relax.analysis.struct_info import definable_vars, substitute, symbolic_vars
 from mlcnb.relax.emitter import Emitter
 from mlcnb.relax.expr import Call, Expr, PrimValue, ShapeExpr, Tuple, call_tir, tensor_info
@@ -36,6 +36,11 @@ class TeCall:
     def out_sinfo(self) -> Any:
         """One struct info, or a list of several."""
         return self.out_infos[0] if len(self.out_infos) == 1 else list(self.out_infos)
+
+    def by(self, key: GlobalVar) -> Call:
+        """The call_tir of the function by its name in a module."""
+        scalars = ShapeExpr(self.tir_vars) if self.tir_vars else None
+        return call_tir(key, Tuple(self.args), self.out_sinfo, scalars)
 
 
 class TeInputs:
@@ -123,9 +128,7 @@ def call_te(
     made = te_call(func, leaves, {k: _leaves(emitter, v) for k, v in named.items()})
     name = hint or getattr(func, "__name__", "te_func").strip("<>")
     function = made.func.without_attr("global_symbol")
-    key = table.add_shared(function.with_attr(dict(attrs)) if attrs else function, name)
-    scalars = ShapeExpr(made.tir_vars) if made.tir_vars else None
-    return call_tir(key, Tuple(made.args), made.out_sinfo, scalars)
+    return made.by(table.add_shared(function.with_attr(dict(attrs)) if attrs else function, name))
 
 
 def _leaves(emitter: Emitter, value: Any) -> Any:

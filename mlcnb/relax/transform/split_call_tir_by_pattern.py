@@ -27,7 +27,7 @@ from mlcnb.relax.transform.written_out import Reader, TablePass
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.renew import renew_defs
-from mlcnb.tir.stmt import BlockRealize, SeqStmt, Stmt
+from mlcnb.tir.stmt import BlockRealize, SeqStmt, Stmt, seq
 
 
 @dataclass(frozen=True)
@@ -172,9 +172,8 @@ class _Splitter(Reader, of=SplitCallTIRByPattern):
         first = Var(f"var_{result.name}", func.params[0].dtype)
         params = (first, *(func.params[i] for i in places))
         known = {p: func.buffer_map[p] for p in (*params[1:], func.params[-1])}
-        left = rest[0] if len(rest) == 1 else SeqStmt(tuple(rest))
         root = _root(func)
-        block = replace(root.block, body=left, alloc_buffers=tuple(kept), reads=(), writes=())
+        block = replace(root.block, body=seq(*rest), alloc_buffers=tuple(kept), reads=(), writes=())
         epilogue = PrimFunc(
             (*params, func.params[-1]),
             replace(root, block=block),

@@ -31,7 +31,7 @@ from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.renew import Renewer
-from mlcnb.tir.stmt import Block, BlockRealize, SeqStmt, Stmt
+from mlcnb.tir.stmt import Block, BlockRealize, SeqStmt, Stmt, seq
 
 #: the annotation of a block that changes a layout
 PREPROC = "meta_schedule.layout_rewrite_preproc"
@@ -120,8 +120,7 @@ class _Parts:
         self, root: BlockRealize, body: list[Stmt], buffers: list[Any], allocated: list[Buffer]
     ) -> PrimFunc:
         """A function of statements over buffers; a parameter without one is a scalar."""
-        whole = body[0] if len(body) == 1 else SeqStmt(tuple(body))
-        plain: Any = rewrite(whole, _unmarked)
+        plain: Any = rewrite(seq(*body), _unmarked)
         block = replace(root.block, body=plain, alloc_buffers=tuple(allocated), reads=(), writes=())
         params = [
             self.func.params[i] if b is None else Var(f"var_{b.name}", dtype("handle"))
