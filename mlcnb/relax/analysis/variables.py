@@ -292,24 +292,25 @@ def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
         key: [g for g in all_global_vars(f) if g in mod.functions]
         for key, f in mod.of_kind(rx.Function).items()
     }
-    reach = {key: _closure(calls, key) for key in calls}
+    reach = {key: reached(inner, lambda k: calls.get(k, ())) for key, inner in calls.items()}
     groups: dict[frozenset[GlobalVar], list[GlobalVar]] = {}
-    for key, reached in reach.items():
-        if key in reached:
-            circle = frozenset(k for k in reached if key in reach.get(k, ()))
+    for key, below in reach.items():
+        if key in below:
+            circle = frozenset(k for k in below if key in reach.get(k, ()))
             groups.setdefault(circle, [k for k in calls if k in circle])
     return list(groups.values())
 
 
-def _closure(calls: dict[GlobalVar, list[GlobalVar]], start: GlobalVar) -> set[GlobalVar]:
-    reached: set[GlobalVar] = set()
-    stack = list(calls[start])
+def reached(starts: Iterable[Any], following: Callable[[Any], Iterable[Any]]) -> set[Any]:
+    """`starts`, and all that `following` leads to from them, step by step."""
+    found: set[Any] = set()
+    stack = list(starts)
     while stack:
-        key = stack.pop()
-        if key not in reached:
-            reached.add(key)
-            stack.extend(calls.get(key, ()))
-    return reached
+        one = stack.pop()
+        if one not in found:
+            found.add(one)
+            stack.extend(following(one))
+    return found
 
 
 def result_of(func: rx.Function) -> Any:

@@ -21,7 +21,7 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.external import EXTERNAL_MODULES, ExternalModule
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.analysis.variables import bindings_of, uses
+from mlcnb.relax.analysis.variables import all_global_vars, bindings_of, reached, uses
 from mlcnb.relax.expr import Call, Constant, Function, Tuple, Var, call_dps_packed
 from mlcnb.relax.mutator import CallsOf
 from mlcnb.relax.struct_info import TupleStructInfo
@@ -67,15 +67,9 @@ class RunCodegen(ModulePass):
         """The functions that the entry functions mention; all where none are named."""
         if self.entry_functions is None:
             return set(mod)
-        reached: set[Any] = set()
-        stack = [mod.get_global_var(name) for name in self.entry_functions]
-        while stack:
-            key = stack.pop()
-            func = mod.functions.get(key)
-            if key not in reached and isinstance(func, Function):
-                reached.add(key)
-                stack += [n for n in uses(func) if isinstance(n, GlobalVar)]
-        return reached
+        graph = mod.of_kind(Function)
+        starts = [mod.get_global_var(name) for name in self.entry_functions]
+        return reached(starts, lambda k: all_global_vars(graph[k]) if k in graph else ())
 
 
 def symbol_of(key: GlobalVar, mod: IRModule) -> str:
