@@ -21,7 +21,7 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.rules import visiting
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import return_info, same_info
-from mlcnb.relax.analysis.variables import bound_vars, leaves, use_counts
+from mlcnb.relax.analysis.variables import bound_vars, leaves, use_counts, with_nested
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
 from mlcnb.relax.infer import Functions, infer, is_leaf
 
@@ -285,13 +285,8 @@ class Renamer(Mutator):
             self.emitter.bindings.append(binding if same else rx.VarBinding(var, made))
             return
         if isinstance(value, rx.If):
-            branches = (self._sequence(value.true_branch), self._sequence(value.false_branch))
-            value = replace(
-                value,
-                cond=self.substitute(value.cond),
-                true_branch=branches[0],
-                false_branch=branches[1],
-            )
+            value = with_nested(value, self._sequence)
+            value = replace(value, cond=self.substitute(value.cond))
         elif type(value) is rx.Call:
             value = self.substitute(value)
         else:

@@ -33,7 +33,7 @@ from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, called
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform import layout_quantized
-from mlcnb.relax.transform.desired_layout import LayoutCallback, Layouts, convert_to
+from mlcnb.relax.transform.desired_layout import LayoutCallback, Layouts, convert_to, rank_of
 from mlcnb.relax.transform.narrow_products import takes_pairs
 from mlcnb.target import Target
 
@@ -251,7 +251,7 @@ def _fills(channels: int, block: int) -> bool:
 @rule("ConvertLayout", "elementwise")
 def _elementwise(c: _Converter, var: rx.Var, call: rx.Call) -> rx.Call | None:
     """Tensors of one shape in blocks; beside them a number for each channel, or for all."""
-    if not any(c.is_blocked(a) for a in call.args) or _rank(var) != 4:
+    if not any(c.is_blocked(a) for a in call.args) or rank_of(var) != 4:
         return None
     sides = [_side(c, arg, var) for arg in call.args]
     if any(s is None for s in sides):
@@ -268,7 +268,7 @@ def _declared(c: _Converter, call: rx.Call) -> rx.Call | None:
         return None
     seen = called(call).sees_filling
     attrs = attrs_of(call).in_blocks(c.layout)
-    if attrs is None or (seen and any(_rank(x) != 4 or c.has_filling(x) for x in parts)):
+    if attrs is None or (seen and any(rank_of(x) != 4 or c.has_filling(x) for x in parts)):
         return None
     given = tuple(c.as_blocks(x) for x in parts)
     args = (
@@ -276,10 +276,6 @@ def _declared(c: _Converter, call: rx.Call) -> rx.Call | None:
         *map(c.old_to_plain, rest),
     )
     return rx.Call(call.op, args, attrs)
-
-
-def _rank(var: Any) -> int:
-    return var.struct_info.ndim if isinstance(var.struct_info, TensorStructInfo) else -1
 
 
 def _side(c: _Converter, arg: Any, out: rx.Var) -> Callable[[], Any] | None:

@@ -22,7 +22,13 @@ from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.purity import has_effects
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
-from mlcnb.relax.analysis.variables import all_global_vars, bindings_of, leaves, reached
+from mlcnb.relax.analysis.variables import (
+    all_global_vars,
+    bindings_of,
+    leaves,
+    reached,
+    with_nested,
+)
 from mlcnb.relax.emitter import with_bindings
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.struct_info import TensorStructInfo
@@ -62,10 +68,7 @@ class _Sweep:
                 self.mention(leaf)
 
     def sequence(self, seq: Any) -> rx.SeqExpr:
-        for leaf in leaves(seq.body):
-            self.live.add(leaf)
-            if isinstance(leaf, rx.ShapeExpr):
-                self.mention(leaf)
+        self.use(seq.body)
         blocks = tuple(reversed([self.block(b) for b in reversed(seq.blocks)]))
         return replace(seq, blocks=tuple(b for b in blocks if b.bindings))
 
@@ -90,17 +93,9 @@ class _Sweep:
         self.mention(info)
         if isinstance(info, TensorStructInfo) and isinstance(info.shape, rx.Var):
             self.live.add(info.shape)
-        value = self.inside(binding.value)
+        value = with_nested(binding.value, self.sequence)
         self.use(value)
         return replace(binding, value=value)
-
-    def inside(self, value: Any) -> Any:
-        if isinstance(value, rx.If):
-            true, false = self.sequence(value.true_branch), self.sequence(value.false_branch)
-            return replace(value, true_branch=true, false_branch=false)
-        if isinstance(value, rx.Function):
-            return replace(value, body=self.sequence(value.body))
-        return value
 
 
 def entry_functions_of(mod: IRModule) -> list[GlobalVar]:
