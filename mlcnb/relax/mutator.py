@@ -43,23 +43,23 @@ class Mutator:
 
     # hooks ---------------------------------------------------------------------------------------
 
-    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var, /) -> Any:
         """New value for a call bound to `var`, or None."""
         return None
 
-    def visit_tuple(self, value: rx.Tuple, var: rx.Var) -> Any:
+    def visit_tuple(self, value: rx.Tuple, var: rx.Var, /) -> Any:
         """New value for a tuple bound to `var`, or None."""
         return None
 
-    def visit_item(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
+    def visit_item(self, item: rx.TupleGetItem, var: rx.Var, /) -> Any:
         """New value for a field of a tuple bound to `var`, or None."""
         return None
 
-    def visit_if(self, choice: rx.If, var: rx.Var) -> Any:
+    def visit_if(self, choice: rx.If, var: rx.Var, /) -> Any:
         """New value for an If (its branches are rewritten already), or None."""
         return None
 
-    def visit_leaf(self, leaf: Any, var: rx.Var) -> Any:
+    def visit_leaf(self, leaf: Any, var: rx.Var, /) -> Any:
         """New value for a leaf bound to `var` (`y = x`), or None."""
         return None
 

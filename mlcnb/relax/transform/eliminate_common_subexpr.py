@@ -75,17 +75,11 @@ class _Sharing(Reader, of=EliminateCommonSubexpr):
         """The variable of an equal call before, if there is one."""
         return self.share(call, var) if is_pure_call(call, self.functions) else None
 
-    def visit_tuple(self, value: rx.Tuple, var: rx.Var) -> Any:
-        """The same for tuples."""
+    def visit_tuple(self, value: Any, var: rx.Var) -> Any:
+        """The same for tuples, and for fields of tuples."""
         return None if self.options.call_only else self.share(value, var)
 
-    def visit_item(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
-        """The same for fields of tuples."""
-        return None if self.options.call_only else self.share(item, var)
-
-    def visit_if(self, choice: rx.If, var: rx.Var) -> Any:
-        """An If stays."""
-        return None
+    visit_item = visit_tuple
 
     @rule("EliminateCommonSubexpr", "equal")
     def share(self, value: Any, var: rx.Var) -> Any:

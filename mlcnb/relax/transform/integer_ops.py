@@ -141,7 +141,7 @@ class _Integers(Reader, of=IntegerOps):
 
     # constants -----------------------------------------------------------------------------------
 
-    def table(self, x: Any) -> Table | None:
+    def table_of(self, x: Any) -> Table | None:
         """The quantised constant that x is, perhaps transposed or reshaped."""
         value = self.value_of(x)
         operator = called(value)
@@ -157,7 +157,7 @@ class _Integers(Reader, of=IntegerOps):
         return None
 
     def transposed(self, value: Any) -> Table | None:
-        found = self.table(value.args[0])
+        found = self.table_of(value.args[0])
         if found is None:
             return None
         order = attrs_of(value).order(found.values.ndim)  # type: ignore[attr-defined]
@@ -166,7 +166,7 @@ class _Integers(Reader, of=IntegerOps):
 
     def reshaped(self, value: Any) -> Table | None:
         """Of a line, such as a bias."""
-        found = self.table(value.args[0])
+        found = self.table_of(value.args[0])
         shape = [as_int(d) for d in value.struct_info.dims or ()]
         if found is None or None in shape or found.values.ndim != 1:
             return None
@@ -184,7 +184,7 @@ class _Integers(Reader, of=IntegerOps):
     def bias(self, x: Any, unit: np.ndarray) -> np.ndarray | None:
         """A constant line of channels in steps of `unit`, int32; None where it is none."""
         value = self.value_of(x)
-        found = self.table(x)
+        found = self.table_of(x)
         if found is None and not isinstance(value, Constant):
             return None
         if found is not None and found.is_in_steps_of(unit):
@@ -227,7 +227,7 @@ def _ends_of(value: Any) -> tuple[float, float] | None:
 def _convolution(m: _Integers, value: Any, result: build.Scale, bias: Any = None) -> Any:
     """A convolution of bytes with int32 sums, scaled to the result's bytes."""
     conv: Any = attrs_of(value)
-    data, table = m.tensor(value.args[0]), m.table(value.args[1])
+    data, table = m.tensor(value.args[0]), m.table_of(value.args[1])
     weight = None if table is None else table.weight(0)
     if data is None or weight is None or not conv.is_plain:
         return None
@@ -242,7 +242,7 @@ def _convolution(m: _Integers, value: Any, result: build.Scale, bias: Any = None
 @rule("IntegerOps")
 def _product(m: _Integers, value: Any, result: build.Scale, bias: Any = None) -> Any:
     """A product of bytes with int32 sums, scaled to the result's bytes."""
-    data, table = m.tensor(value.args[0]), m.table(value.args[1])
+    data, table = m.tensor(value.args[0]), m.table_of(value.args[1])
     if data is None or table is None or table.values.ndim != 2:
         return None
     weight = table.weight(1)
