@@ -149,19 +149,19 @@ class _Mixer(Mutator):
             return self.kept(var, value)
         if var not in self.wanted:
             return value if isinstance(var, rx.DataflowVar) else call
-        return self.kept(var, self.emit(_astype(value, self.kind)))
+        return self.kept(var, self.emit(op.astype(value, self.kind)))
 
     def kept(self, var: rx.Var, low: Any) -> rx.Call:
         """float32 for readers of `var`; a product that reads it takes `low`."""
         if isinstance(var, rx.DataflowVar):
             self.low[var] = low
-        return _astype(low, "float32")
+        return op.astype(low, "float32")
 
     def half(self, x: Any) -> Any:
         """An operand in half precision."""
         if isinstance(x, rx.Constant):
             return rx.Constant(convert(x.data, self.kind), x.span)
-        return self.low.get(x) or self.emit(_astype(x, self.kind))
+        return self.low.get(x) or self.emit(op.astype(x, self.kind))
 
 
 def narrow_parameters(func: rx.Function, names: tuple[str, ...], kind: str) -> rx.Function:
@@ -169,7 +169,7 @@ def narrow_parameters(func: rx.Function, names: tuple[str, ...], kind: str) -> r
     new = narrowed(func, names, kind, "RoundProducts")
     if not new:
         return func
-    wide = {p: replace(_astype(q, "float32"), struct_info=p.struct_info) for p, q in new.items()}
+    wide = {p: replace(op.astype(q, "float32"), struct_info=p.struct_info) for p, q in new.items()}
     first = rx.BindingBlock(tuple(rx.VarBinding(p, value) for p, value in wide.items()))
     body = rx.SeqExpr((first, *func.body.blocks), func.body.body)
     return replace(func, params=tuple(new.get(p, p) for p in func.params), body=body)
@@ -194,7 +194,3 @@ def narrowed(
         )
     narrow = [replace(info, dtype=make_dtype(kind)) for info in infos]
     return {p: rx.Var(p.name_hint, info, p.span) for p, info in zip(chosen, narrow, strict=True)}
-
-
-def _astype(x: Any, kind: str) -> rx.Call:
-    return op.astype(x, kind)

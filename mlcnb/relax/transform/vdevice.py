@@ -128,7 +128,7 @@ class RealizeVDevice(FunctionPass):
         places = _Places(func, mod)
         places.spread()
         made = _Realizer(places).rewrite(func)
-        return _with_infos(made, lambda v: _placed_where(v.struct_info, places.device(v)))
+        return _with_infos(made, lambda v: _placed_where(v.struct_info, places.where.get(v)))
 
 
 def _placed_where(info: Any, device: Any) -> Any:
@@ -154,10 +154,6 @@ class _Places:
                 self._say_parts(field, inner)
         else:
             self._say(value, _device_of(info))
-
-    def device(self, var: Var) -> VDevice | None:
-        """The device of a variable, where it is known."""
-        return self.where.get(var)
 
     def wish(self, call: Call) -> VDevice:
         """The module's device that a hint names."""
@@ -227,7 +223,7 @@ class _Realizer(Renamer):
             return
         source = self.substitute(binding.value.args[0])
         wanted = self.places.where[binding.var]
-        if self.places.device(source) == wanted:
+        if self.places.where.get(source) == wanted:
             self.emitter.bindings.append(replace(binding, value=source))
             return
         move = op.to_vdevice(source, dst_vdevice=wanted)
