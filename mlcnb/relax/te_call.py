@@ -169,7 +169,7 @@ def finish(inputs: TeInputs, outputs: list[te.Tensor], index_dtype: str | None =
     scalars = _unbound(inputs, results)
     func = te.create_prim_func([*inputs.tensors, *results, *scalars], index_dtype)
     back = {new: old for old, new in inputs.variables.items()}
-    infos = tuple(_info(out, back) for out in results)
+    infos = tuple(substitute(tensor_info(t.shape, t.dtype), back) for t in results)
     return TeCall(func, tuple(inputs.args), infos, tuple(back[v] for v in scalars))
 
 
@@ -185,7 +185,3 @@ def _unbound(inputs: TeInputs, results: list[te.Tensor]) -> list[Var]:
     infos = [tensor_info(t.shape, t.dtype) for t in (*inputs.tensors, *results)]
     bound = {v for info in infos for v in definable_vars(info)}
     return [v for v in inputs.variables.values() if v not in bound]
-
-
-def _info(out: te.Tensor, back: Mapping[Var, Var]) -> TensorStructInfo:
-    return substitute(tensor_info(out.shape, out.dtype), back)

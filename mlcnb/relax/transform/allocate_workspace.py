@@ -48,7 +48,7 @@ class AllocateWorkspace(ModulePass):
         for key in needs:
             functions[key] = _with_workspace(functions[key], size)
         for key, func in mod.of_kind(Function).items():
-            if key not in needs and _calls(func, needs):
+            if key not in needs and not needs.keys().isdisjoint(all_global_vars(func)):
                 made = _Caller(functions, key.name_hint, needs, size).rewrite(func)
                 functions[key] = made.with_attr("relax.force_pure", True) if func.is_pure else made
         ctx.note(f"{len(needs)} functions work in {size} bytes")
@@ -59,10 +59,6 @@ def _with_workspace(func: Function, size: int) -> Function:
     """The function with a workspace as its last parameter; its need is seen to."""
     workspace = Var("workspace", tensor_info([size], "uint8"))
     return replace(func, params=(*func.params, workspace)).without_attr(ATTRIBUTE)
-
-
-def _calls(func: Function, needs: dict[GlobalVar, int]) -> bool:
-    return any(k in needs for k in all_global_vars(func))
 
 
 class _Caller(CallsOf):

@@ -367,16 +367,14 @@ def _te_value(inputs: TeInputs, arg: Any, name: str, kind: str) -> Any:
     if kind == "Tensors":
         return tuple(inputs.tensor(f, f"{name}{i}") for i, f in enumerate(arg.fields))
     if kind.endswith("Shape"):
-        return tuple(_dim(inputs, d) for d in _shape_values(arg))
+        return tuple(
+            d.value if isinstance(d, IntImm) else inputs.scalar(d) for d in _shape_values(arg)
+        )
     if kind == "Scalar" and isinstance(arg, rx.PrimValue):
         return inputs.scalar(arg.value)
     if kind in ("String", "Dtype"):
         return arg.value
     raise CodegenError(f"argument {name!r} is known only at run time")
-
-
-def _dim(inputs: TeInputs, dim: Any) -> Any:
-    return dim.value if isinstance(dim, IntImm) else inputs.scalar(dim)
 
 
 def _shape_values(arg: Any) -> Any:

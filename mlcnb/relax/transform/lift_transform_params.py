@@ -37,7 +37,7 @@ from mlcnb.relax.analysis.struct_info import (
 from mlcnb.relax.analysis.variables import bindings_of, leaves, value_uses
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow
 from mlcnb.relax.infer import Functions, infer, is_pure_call
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.mutator import Mutator, Renamer
 from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
 
@@ -203,11 +203,9 @@ def _transform_function(
             for used in value_uses(binding.value):
                 if used in places:
                     read(used)
-            value = _Renaming(renamed).substitute(binding.value)
+            value = Renamer(renamed).substitute(binding.value)
             renamed[binding.var] = emitter.emit(value, binding.var.name_hint)
-        fields = [
-            m if isinstance(m, rx.ShapeExpr) else _read(m, places, read, renamed) for m in made
-        ]
+        fields = [m if isinstance(m, rx.ShapeExpr) else read(m) for m in made]
         result = emitter.emit(rx.Tuple(tuple(fields)), "gv", output=True)
     ret = return_info((params,), result.struct_info)
     body = rx.SeqExpr((rx.DataflowBlock(tuple(bindings)),), result)
@@ -219,10 +217,6 @@ def _with_own_sizes(func: rx.Function) -> rx.Function:
     """The function with symbolic sizes of its own: no two functions name the same."""
     own = {v: PrimVar(v.name, v.dtype) for v in walk(func) if isinstance(v, PrimVar)}
     return rewrite(func, lambda n: own.get(n) if isinstance(n, PrimVar) else None)
-
-
-def _read(var: Any, places: dict[Any, int], read: Any, renamed: dict[Any, Any]) -> Any:
-    return read(var) if var in places else renamed[var]
 
 
 def _given_up(params: rx.Var, place: int) -> rx.Call:
@@ -240,12 +234,6 @@ def _closure(plan: _Plan, made: list[Any]) -> set[Any]:
     return needed
 
 
-class _Renaming(Mutator):
-    def __init__(self, renamed: dict[Any, Any]) -> None:
-        super().__init__()
-        self.remap.update(renamed)
-
-
 class _Runtime(Mutator):
     """The function without what was lifted; its variables stand for parameters now."""
 
@@ -253,7 +241,6 @@ class _Runtime(Mutator):
         super().__init__(functions)
         self.remap.update(new)
         self.kept = kept
-        self.depth = 0
 
     def _binding(self, binding: rx.Binding) -> None:
         if binding.var not in self.kept:

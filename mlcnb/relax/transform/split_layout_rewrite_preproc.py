@@ -52,17 +52,14 @@ class SplitLayoutRewritePreproc(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every call_tir of such a function becomes two."""
         table = FunctionTable(mod.functions)
-        parts = {k: _Parts(f) for k, f in mod.of_kind(PrimFunc).items() if _asks(f)}
+        loops = mod.of_kind(PrimFunc)
+        parts = {k: _Parts(f) for k, f in loops.items() if any(map(_is_preproc, walk(f.body)))}
         if not parts:
             return mod
         splitter = _Splitter(table, parts)
         table.rewrite(splitter.rewrite)
         ctx.note(f"{splitter.count} calls with their weights packed before")
         return remove_unused_functions(table.module(mod))
-
-
-def _asks(func: PrimFunc) -> bool:
-    return any(_is_preproc(n) for n in walk(func.body))
 
 
 def _is_preproc(n: Any) -> bool:
