@@ -68,6 +68,12 @@ def same_dims(a: Iterable[PrimExpr], b: Iterable[PrimExpr]) -> bool:
     return len(one) == len(two) and all(map(same_dim, one, two))
 
 
+def of_one_shape(x: Any, y: Any) -> bool:
+    """True for two values whose shapes are known, and equal in every run."""
+    a, b = (getattr(v.struct_info, "dims", None) for v in (x, y))
+    return a is not None and b is not None and same_dims(a, b)
+
+
 def same_info(a: Any, b: Any) -> bool:
     """True if two struct infos say the same (None: nothing known, only equal to None)."""
     if a is b:

@@ -27,7 +27,7 @@ from mlcnb.op.nn.conv import Conv2d
 from mlcnb.op.qnn.conv import QuantizedConv2d
 from mlcnb.relax import expr as rx
 from mlcnb.relax import op
-from mlcnb.relax.analysis.struct_info import same_dim
+from mlcnb.relax.analysis.struct_info import of_one_shape, same_dim
 from mlcnb.relax.analysis.variables import all_vars, bindings_of, with_nested
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, called
@@ -282,7 +282,7 @@ def _side(c: _Converter, arg: Any, out: rx.Var) -> Callable[[], Any] | None:
     """How to make one operand of a blocked elementwise operator, or None where it cannot be."""
     if not isinstance(arg.struct_info, TensorStructInfo):
         return lambda: arg
-    if c.is_blocked(arg) and _same_shape(arg, out):
+    if c.is_blocked(arg) and of_one_shape(arg, out):
         return lambda: c.as_blocks(arg)
     dims = arg.struct_info.dims
     if dims is None:
@@ -293,14 +293,9 @@ def _side(c: _Converter, arg: Any, out: rx.Var) -> Callable[[], Any] | None:
         return lambda: c.as_blocks(arg)
     if isinstance(arg, rx.Constant) and _per_channel(dims, out):
         return lambda: c.as_blocks(_with_sample(arg))
-    if len(dims) == 4 and _same_shape(arg, out):
+    if len(dims) == 4 and of_one_shape(arg, out):
         return lambda: c.as_blocks(arg)
     return None
-
-
-def _same_shape(arg: Any, out: Any) -> bool:
-    ours, theirs = arg.struct_info.dims, out.struct_info.dims
-    return ours is not None and len(ours) == len(theirs) and all(map(same_dim, ours, theirs))
 
 
 def _per_channel(dims: Any, out: Any) -> bool:

@@ -23,7 +23,7 @@ from mlcnb.ir.span import merge
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.calls import callee_of, is_open
-from mlcnb.relax.analysis.struct_info import same_dims
+from mlcnb.relax.analysis.struct_info import of_one_shape
 from mlcnb.relax.analysis.variables import leaves, with_nested
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
 from mlcnb.relax.function_table import FunctionTable
@@ -138,9 +138,7 @@ def _use(pattern: OpPatternKind, used: Any, user: rx.Var) -> OpPatternKind:
     """The kind of one use: elementwise only where the shape is that of the result."""
     if pattern > OpPatternKind.BROADCAST:
         return pattern
-    a, b = getattr(used.struct_info, "dims", None), getattr(user.struct_info, "dims", None)
-    same = a is not None and b is not None and same_dims(a, b)
-    return OpPatternKind.ELEM_WISE if same else OpPatternKind.BROADCAST
+    return OpPatternKind.ELEM_WISE if of_one_shape(used, user) else OpPatternKind.BROADCAST
 
 
 def _name(bindings: list[rx.Binding], short: bool) -> str:
