@@ -28,6 +28,7 @@ from mlcnb.op._dims import Agreement, noting, same, tidy
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import symbolic_vars
 from mlcnb.relax.analysis.variables import bindings_of
+from mlcnb.relax.emitter import size_check
 from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.operator import attrs_of, declaration
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
@@ -91,10 +92,7 @@ class _Checker(Reader, of=CheckSizes):
         self.found += 1
         kind = rx.DataflowVar if self.emitter.dataflow else rx.Var
         name = self.emitter.names.fresh(_name(call, given) or "size")
-        info = ShapeStructInfo((wanted,), 1)
-        self.emitter.bindings.append(
-            rx.MatchCast(kind(name, info, call.span), rx.ShapeExpr((given,)), info)
-        )
+        self.emitter.bindings.append(size_check(given, wanted, name, call.span, kind))
 
 
 def _size(dim: Any) -> PrimExpr:
