@@ -237,6 +237,12 @@ def same_shape(a: Any, b: Any) -> bool:
     return same_dims(a.struct_info.dims, b.struct_info.dims)
 
 
+def is_plain_float32(conv: Any, x: Any) -> bool:
+    """Whether a convolution has plain layouts, and float32 data of known rank and results."""
+    same = conv.out_dtype in (None, "float32") and x.struct_info.dtype == "float32"
+    return conv.is_plain and same and x.struct_info.dims is not None
+
+
 def order_of(call: Call) -> tuple[int, ...]:
     """The permutation of a permute_dims."""
     ndim = call.args[0].struct_info.ndim  # type: ignore[union-attr]
