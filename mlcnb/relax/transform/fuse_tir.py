@@ -52,7 +52,8 @@ class FuseTIR(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Fused functions first, then the calls of them."""
-        fused = {k: f for k, f in mod.of_kind(Function).items() if _is_primitive(f)}
+        marked = {k: f for k, f in mod.of_kind(Function).items() if f.attrs.get("Primitive")}
+        fused = {k: f for k, f in marked.items() if "Codegen" not in f.attrs}
         if not fused:
             return mod
         table = FunctionTable(mod.functions)
@@ -65,10 +66,6 @@ class FuseTIR(ModulePass):
         made = len(set(renamed.values()))
         ctx.note(f"{plural(len(fused), 'group')} became {plural(made, 'loop function')}")
         return remove_unused_functions(table.module(mod))
-
-
-def _is_primitive(func: Function) -> bool:
-    return bool(func.attrs.get("Primitive")) and "Codegen" not in func.attrs
 
 
 class _Caller(CallsOf):

@@ -15,7 +15,6 @@ in order. `R.builtin.stop_lift_params(x)` marks a value behind which nothing is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import PassError
@@ -114,16 +113,17 @@ class _Plan:
         if not isinstance(binding, rx.VarBinding) or not _may_move(value, functions):
             return
         used = [v for v in value_uses(value) if isinstance(v, rx.Var)]
-        if all(v in self.known for v in used) and self._symbols_of(binding) <= self.symbols:
+        if all(v in self.known for v in used) and self._symbols_of(binding).keys() <= self.symbols:
             self.known[binding.var] = any(self.known[v] for v in used)
             self.lifted.append(binding)
 
     @staticmethod
-    def _symbols_of(binding: rx.Binding) -> set[Any]:
-        found = set(symbolic_vars(binding.var.struct_info))
+    def _symbols_of(binding: rx.Binding) -> dict[Any, None]:
+        """The sizes that a binding mentions, in order."""
+        found = dict.fromkeys(symbolic_vars(binding.var.struct_info))
         for leaf in leaves(binding.value):
             if isinstance(leaf, rx.ShapeExpr | rx.PrimValue):
-                found.update(symbolic_vars(leaf))
+                found.update(dict.fromkeys(symbolic_vars(leaf)))
         return found
 
     def moves(self, var: rx.Var) -> bool:
@@ -155,10 +155,7 @@ class _Plan:
         defined = {v for i in infos for v in definable_vars(i)}
         found: dict[Any, None] = {}
         for binding in self.remaining():
-            found.update(dict.fromkeys(symbolic_vars(binding.var.struct_info)))
-            for leaf in leaves(binding.value):
-                if isinstance(leaf, rx.ShapeExpr | rx.PrimValue):
-                    found.update(dict.fromkeys(symbolic_vars(leaf)))
+            found.update(self._symbols_of(binding))
         return [v for v in found if v in self.symbols and v not in defined]
 
     def outputs(self, needed: set[Any] | None = None) -> list[Any]:
@@ -270,18 +267,12 @@ def _runtime_function(plan: _Plan, made: list[Any], functions: Functions) -> rx.
 # one transform for several functions ------------------------------------------------------------
 
 
-@dataclass
-class _Common:
-    """Lifted values by what they compute, whatever the function calls them."""
-
-    keys: dict[rx.Var, Any]
-
-    @staticmethod
-    def of(plan: _Plan) -> _Common:
-        keys: dict[rx.Var, Any] = {w: ("weight", i) for i, w in enumerate(plan.weights)}
-        for binding in plan.lifted:
-            keys[binding.var] = _meaning(binding.value, keys)
-        return _Common(keys)
+def _meanings(plan: _Plan) -> dict[rx.Var, Any]:
+    """What weights and lifted values are, whatever the function calls them."""
+    keys: dict[rx.Var, Any] = {w: ("weight", i) for i, w in enumerate(plan.weights)}
+    for binding in plan.lifted:
+        keys[binding.var] = _meaning(binding.value, keys)
+    return keys
 
 
 def _meaning(value: Any, keys: dict[rx.Var, Any]) -> Any:
@@ -305,15 +296,15 @@ def _shared(
     common.
     """
     _check_alike(plans)
-    common = {key: _Common.of(plan) for key, plan in plans.items()}
-    shared = set.intersection(*(set(c.keys.values()) for c in common.values()))
+    common = {key: _meanings(plan) for key, plan in plans.items()}
+    shared = set.intersection(*(set(c.values()) for c in common.values()))
     for key, plan in plans.items():
-        plan.keep_only({v for v, k in common[key].keys.items() if k in shared})
-    wanted = {common[k].keys[v] for k, p in plans.items() for v in p.needed() if p.moves(v)}
+        plan.keep_only({v for v, k in common[key].items() if k in shared})
+    wanted = {common[k][v] for k, p in plans.items() for v in p.needed() if p.moves(v)}
     changed: dict[Any, rx.Function] = {}
     for key, plan in plans.items():
         first: dict[Any, Any] = {}
-        for var, meaning in common[key].keys.items():
+        for var, meaning in common[key].items():
             if meaning in wanted and var in plan.known:
                 first.setdefault(meaning, var)
         made = plan.outputs(set(first.values()))
