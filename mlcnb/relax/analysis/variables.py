@@ -199,13 +199,10 @@ def free_symbolic_vars(func: rx.Function) -> list[PrimVar]:
         found.update(dict.fromkeys(symbolic_vars(param.struct_info)))
     for binding in bindings_of(func):
         found.update(dict.fromkeys(symbolic_vars(binding.var.struct_info)))
-        found.update(dict.fromkeys(v for s in _shapes(binding.value) for v in symbolic_vars(s)))
+        shapes = (n for n in leaves(binding.value) if isinstance(n, rx.ShapeExpr))
+        found.update(dict.fromkeys(v for s in shapes for v in symbolic_vars(s)))
     defined = set(defined_symbolic_vars(func))
     return [v for v in found if v not in defined]
-
-
-def _shapes(value: Any) -> list[rx.ShapeExpr]:
-    return [n for n in leaves(value) if isinstance(n, rx.ShapeExpr)]
 
 
 def get_var2val(func: rx.Function) -> dict[rx.Var, Any]:

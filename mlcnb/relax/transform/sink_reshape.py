@@ -71,7 +71,7 @@ class _Sinker(Reader, of=SinkReshape):
     def reshaped(self, x: Any) -> Any:
         """The product of which `x` is a reshape that nobody else uses; else None."""
         made = self.value_of(x)
-        if not isinstance(x, Var) or not _is_reshape(made) or self.use_count(x) != 1:
+        if not isinstance(x, Var) or called(made) is not Reshape or self.use_count(x) != 1:
             return None
         return made.args[0] if made.args[0] in self.products else None
 
@@ -89,9 +89,9 @@ class _Sinker(Reader, of=SinkReshape):
         if not of_one_shape(other, x) or other.struct_info.dtype != x.struct_info.dtype:
             return None
         made = self.value_of(other)
-        if _is_reshape(made) and of_one_shape(made.args[0], product):
+        if called(made) is Reshape and of_one_shape(made.args[0], product):
             return made.args[0]
-        return self.emit(_reshape(other, dims))
+        return self.emit(op.reshape(other, list(dims)))
 
     def sunk(self, call: Call, place: int, others: tuple[Any, ...]) -> Call:
         """The operator on the product, and then the reshape."""
@@ -104,15 +104,7 @@ class _Sinker(Reader, of=SinkReshape):
         result = self.emit(replace(call, args=tuple(args), struct_info=None))
         self.products.add(result)
         self.found += 1
-        return _reshape(result, x.struct_info.dims)
-
-
-def _is_reshape(value: Any) -> bool:
-    return called(value) is Reshape
-
-
-def _reshape(x: Any, dims: Any) -> Call:
-    return op.reshape(x, list(dims))
+        return op.reshape(result, list(x.struct_info.dims))
 
 
 def _kept_axes(a: Any, b: Any) -> int:
