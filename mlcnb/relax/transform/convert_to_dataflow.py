@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from mlcnb.core.node import replace
@@ -56,7 +56,7 @@ def convert_to_dataflow(
     given = names or {}
     new: dict[rx.Var, rx.Var] = {v: rx.Var(n, v.struct_info, v.span) for v, n in given.items()}
     for run in cutter.runs_below(func.body):
-        inside = Counter(n for b in run for n in value_uses(b.value))
+        inside = Counter(chain.from_iterable(value_uses(b.value) for b in run))
         for binding in run:
             var = binding.var
             if inside.get(var, 0) == total.get(var, 0):
