@@ -16,13 +16,13 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError, WellFormedError
 from mlcnb.core.node import FrozenDict, identical, replace
-from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import return_info
 from mlcnb.relax.infer import Functions, children_of, infer, infer_call, is_leaf
 from mlcnb.relax.operator import NULL, is_null
-from mlcnb.relax.struct_info import ObjectStructInfo, StructInfo
+from mlcnb.relax.struct_info import ObjectStructInfo, ShapeStructInfo, StructInfo
 
 
 class Names:
@@ -241,6 +241,14 @@ def block_is_dataflow(block: rx.BindingBlock) -> bool:
 def with_bindings(block: rx.BindingBlock, bindings: tuple[rx.Binding, ...]) -> rx.BindingBlock:
     """A block of the same kind with other bindings; itself where they are the same."""
     return replace(block, bindings=bindings)
+
+
+def size_check(
+    given: PrimExpr, wanted: PrimExpr, name: str, span: Span | None, kind: type[rx.Var] = rx.Var
+) -> rx.MatchCast:
+    """A binding that stops the program where a size is not the one that is wanted."""
+    info = ShapeStructInfo((wanted,), 1)
+    return rx.MatchCast(kind(name, info, span), rx.ShapeExpr((given,)), info)
 
 
 @dataclass

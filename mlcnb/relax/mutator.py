@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlcnb.core.node import identical, replace
+from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.rules import visiting
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import return_info, same_info
-from mlcnb.relax.analysis.variables import bound_vars, leaves, use_counts
+from mlcnb.relax.analysis.variables import bound_vars, leaves, use_counts, with_nested
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
 from mlcnb.relax.infer import Functions, infer, is_leaf
 
@@ -42,23 +43,23 @@ class Mutator:
 
     # hooks ---------------------------------------------------------------------------------------
 
-    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
+    def visit_call(self, call: rx.Call, var: rx.Var, /) -> Any:
         """New value for a call bound to `var`, or None."""
         return None
 
-    def visit_tuple(self, value: rx.Tuple, var: rx.Var) -> Any:
+    def visit_tuple(self, value: rx.Tuple, var: rx.Var, /) -> Any:
         """New value for a tuple bound to `var`, or None."""
         return None
 
-    def visit_item(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
+    def visit_item(self, item: rx.TupleGetItem, var: rx.Var, /) -> Any:
         """New value for a field of a tuple bound to `var`, or None."""
         return None
 
-    def visit_if(self, choice: rx.If, var: rx.Var) -> Any:
+    def visit_if(self, choice: rx.If, var: rx.Var, /) -> Any:
         """New value for an If (its branches are rewritten already), or None."""
         return None
 
-    def visit_leaf(self, leaf: Any, var: rx.Var) -> Any:
+    def visit_leaf(self, leaf: Any, var: rx.Var, /) -> Any:
         """New value for a leaf bound to `var` (`y = x`), or None."""
         return None
 
@@ -239,6 +240,29 @@ class Mutator:
         return rx.Call(op, args, call.attrs, call.sinfo_args, info, call.span)
 
 
+class CallsOf(Mutator):
+    """Rewrites the calls of some functions of the module.
+
+    Args:
+        functions: what GlobalVars name.
+        told: those functions, each with what `called` has to know of it.
+    """
+
+    def __init__(self, functions: Functions, told: Mapping[GlobalVar, Any]) -> None:
+        super().__init__(functions)
+        self.told = told
+
+    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
+        """A call of one of the functions; all others stay."""
+        if not isinstance(call.op, GlobalVar) or call.op not in self.told:
+            return None
+        return self.called(call, self.told[call.op], var)
+
+    def called(self, call: rx.Call, told: Any, var: rx.Var) -> Any:
+        """New value for a call bound to `var`, or None."""
+        raise NotImplementedError
+
+
 class Renamer(Mutator):
     """Gives variables the place of others, where they are bound and where they are used.
 
@@ -261,13 +285,8 @@ class Renamer(Mutator):
             self.emitter.bindings.append(binding if same else rx.VarBinding(var, made))
             return
         if isinstance(value, rx.If):
-            branches = (self._sequence(value.true_branch), self._sequence(value.false_branch))
-            value = replace(
-                value,
-                cond=self.substitute(value.cond),
-                true_branch=branches[0],
-                false_branch=branches[1],
-            )
+            value = with_nested(value, self._sequence)
+            value = replace(value, cond=self.substitute(value.cond))
         elif type(value) is rx.Call:
             value = self.substitute(value)
         else:

@@ -13,7 +13,7 @@ from typing import Any
 
 from mlcnb import te
 from mlcnb.core.errors import CodegenError
-from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.expr import GlobalVar, PrimExpr, Var
 from mlcnb.relax.analysis.struct_info import definable_vars, substitute, symbolic_vars
 from mlcnb.relax.emitter import Emitter
 from mlcnb.relax.expr import Call, Expr, PrimValue, ShapeExpr, Tuple, call_tir, tensor_info
@@ -36,6 +36,11 @@ class TeCall:
     def out_sinfo(self) -> Any:
         """One struct info, or a list of several."""
         return self.out_infos[0] if len(self.out_infos) == 1 else list(self.out_infos)
+
+    def by(self, key: GlobalVar) -> Call:
+        """The call_tir of the function by its name in a module."""
+        scalars = ShapeExpr(self.tir_vars) if self.tir_vars else None
+        return call_tir(key, Tuple(self.args), self.out_sinfo, scalars)
 
 
 class TeInputs:
@@ -123,9 +128,7 @@ def call_te(
     made = te_call(func, leaves, {k: _leaves(emitter, v) for k, v in named.items()})
     name = hint or getattr(func, "__name__", "te_func").strip("<>")
     function = made.func.without_attr("global_symbol")
-    key = table.add_shared(function.with_attr(dict(attrs)) if attrs else function, name)
-    scalars = ShapeExpr(made.tir_vars) if made.tir_vars else None
-    return call_tir(key, Tuple(made.args), made.out_sinfo, scalars)
+    return made.by(table.add_shared(function.with_attr(dict(attrs)) if attrs else function, name))
 
 
 def _leaves(emitter: Emitter, value: Any) -> Any:
@@ -166,7 +169,7 @@ def finish(inputs: TeInputs, outputs: list[te.Tensor], index_dtype: str | None =
     scalars = _unbound(inputs, results)
     func = te.create_prim_func([*inputs.tensors, *results, *scalars], index_dtype)
     back = {new: old for old, new in inputs.variables.items()}
-    infos = tuple(_info(out, back) for out in results)
+    infos = tuple(substitute(tensor_info(t.shape, t.dtype), back) for t in results)
     return TeCall(func, tuple(inputs.args), infos, tuple(back[v] for v in scalars))
 
 
@@ -182,7 +185,3 @@ def _unbound(inputs: TeInputs, results: list[te.Tensor]) -> list[Var]:
     infos = [tensor_info(t.shape, t.dtype) for t in (*inputs.tensors, *results)]
     bound = {v for info in infos for v in definable_vars(info)}
     return [v for v in inputs.variables.values() if v not in bound]
-
-
-def _info(out: te.Tensor, back: Mapping[Var, Var]) -> TensorStructInfo:
-    return substitute(tensor_info(out.shape, out.dtype), back)

@@ -32,7 +32,9 @@ from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 
 INPLACE = ("relax.call_tir_inplace", "relax.call_inplace_packed")
-CALLS = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad")
+#: operators that call a loop function with tensors, the results and scalars after them
+LOOPS = ("relax.call_tir", "relax.call_tir_inplace")
+CALLS = (*LOOPS, "relax.call_tir_with_grad")
 
 
 def check_calls(mod: IRModule) -> None:

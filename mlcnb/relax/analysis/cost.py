@@ -8,6 +8,7 @@ from typing import Any
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
+from mlcnb.relax.analysis.calls import is_call_tir
 from mlcnb.relax.analysis.struct_info import nbytes
 from mlcnb.relax.analysis.variables import bindings_of, leaves, result_of
 from mlcnb.relax.expr import Call, Constant, Function, Op, Var
@@ -16,16 +17,13 @@ from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.operator import attrs_of, declaration
 from mlcnb.tir.function import PrimFunc
 
-#: operators that call a loop function, their first argument
-_LOOPS = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad")
-
 
 def call_flops(call: Call, functions: Functions | None = None) -> Any:
     """Floating-point operations of one call (a symbolic expression over symbolic shapes).
 
     None where the operator does not count them.
     """
-    if isinstance(call.op, Op) and call.op.name in _LOOPS:
+    if is_call_tir(call):
         func: Any = (functions or {}).get(call.args[0])  # type: ignore[call-overload]
         return _prim_func_flops(func) if isinstance(func, PrimFunc) else None
     if isinstance(call.op, Op) and declaration(call.op, missing_ok=True) is not None:
@@ -91,8 +89,7 @@ def _known(key: Any, functions: Functions) -> None:
 
 
 def _flops_of(call: Call, functions: Functions) -> Any:
-    is_tir = isinstance(call.op, Op) and call.op.name in _LOOPS
-    _known(call.args[0] if is_tir else call.op, functions)
+    _known(call.args[0] if is_call_tir(call) else call.op, functions)
     callee = functions.get(call.op) if not isinstance(call.op, Op) else None
     return flops(callee, functions) if isinstance(callee, Function) else call_flops(call, functions)
 

@@ -68,6 +68,12 @@ def same_dims(a: Iterable[PrimExpr], b: Iterable[PrimExpr]) -> bool:
     return len(one) == len(two) and all(map(same_dim, one, two))
 
 
+def of_one_shape(x: Any, y: Any) -> bool:
+    """True for two values whose shapes are known, and equal in every run."""
+    a, b = (getattr(v.struct_info, "dims", None) for v in (x, y))
+    return a is not None and b is not None and same_dims(a, b)
+
+
 def same_info(a: Any, b: Any) -> bool:
     """True if two struct infos say the same (None: nothing known, only equal to None)."""
     if a is b:
@@ -269,7 +275,7 @@ def _definable(info: Any) -> Iterator[Var]:
         parts = info.params or ()
     for each in parts:
         yield from _definable(each)
-    yield from (v for v in _values(info) if isinstance(v, Var))
+    yield from (v for v in values_of(info) if isinstance(v, Var))
 
 
 def match_vars(pattern: Any, given: Any, found: dict[Var, PrimExpr]) -> None:
@@ -280,17 +286,19 @@ def match_vars(pattern: Any, given: Any, found: dict[Var, PrimExpr]) -> None:
         for a, b in zip(pattern.fields, given.fields, strict=False):
             match_vars(a, b, found)
         return
-    for a, b in zip(_values(pattern), _values(given), strict=False):
+    for a, b in zip(values_of(pattern), values_of(given), strict=False):
         if isinstance(a, Var) and a not in found and b is not None:
             found[a] = b
 
 
-def _values(info: Any) -> tuple[Any, ...]:
+def values_of(info: Any) -> tuple[Any, ...]:
+    """The dimensions, sizes or the number that a struct info tells; () where it tells none."""
     if isinstance(info, TensorStructInfo):
         return info.dims or ()
     if isinstance(info, ShapeStructInfo):
         return info.values or ()
-    return (info.value,) if isinstance(info, PrimStructInfo) else ()
+    value = info.value if isinstance(info, PrimStructInfo) else None
+    return () if value is None else (value,)
 
 
 def substitute(node: Any, values: Mapping[Any, Any]) -> Any:

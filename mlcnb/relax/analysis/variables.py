@@ -199,13 +199,10 @@ def free_symbolic_vars(func: rx.Function) -> list[PrimVar]:
         found.update(dict.fromkeys(symbolic_vars(param.struct_info)))
     for binding in bindings_of(func):
         found.update(dict.fromkeys(symbolic_vars(binding.var.struct_info)))
-        found.update(dict.fromkeys(v for s in _shapes(binding.value) for v in symbolic_vars(s)))
+        shapes = (n for n in leaves(binding.value) if isinstance(n, rx.ShapeExpr))
+        found.update(dict.fromkeys(v for s in shapes for v in symbolic_vars(s)))
     defined = set(defined_symbolic_vars(func))
     return [v for v in found if v not in defined]
-
-
-def _shapes(value: Any) -> list[rx.ShapeExpr]:
-    return [n for n in leaves(value) if isinstance(n, rx.ShapeExpr)]
 
 
 def get_var2val(func: rx.Function) -> dict[rx.Var, Any]:
@@ -292,24 +289,25 @@ def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
         key: [g for g in all_global_vars(f) if g in mod.functions]
         for key, f in mod.of_kind(rx.Function).items()
     }
-    reach = {key: _closure(calls, key) for key in calls}
+    reach = {key: reached(inner, lambda k: calls.get(k, ())) for key, inner in calls.items()}
     groups: dict[frozenset[GlobalVar], list[GlobalVar]] = {}
-    for key, reached in reach.items():
-        if key in reached:
-            circle = frozenset(k for k in reached if key in reach.get(k, ()))
+    for key, below in reach.items():
+        if key in below:
+            circle = frozenset(k for k in below if key in reach.get(k, ()))
             groups.setdefault(circle, [k for k in calls if k in circle])
     return list(groups.values())
 
 
-def _closure(calls: dict[GlobalVar, list[GlobalVar]], start: GlobalVar) -> set[GlobalVar]:
-    reached: set[GlobalVar] = set()
-    stack = list(calls[start])
+def reached(starts: Iterable[Any], following: Callable[[Any], Iterable[Any]]) -> set[Any]:
+    """`starts`, and all that `following` leads to from them, step by step."""
+    found: set[Any] = set()
+    stack = list(starts)
     while stack:
-        key = stack.pop()
-        if key not in reached:
-            reached.add(key)
-            stack.extend(calls.get(key, ()))
-    return reached
+        one = stack.pop()
+        if one not in found:
+            found.add(one)
+            stack.extend(following(one))
+    return found
 
 
 def result_of(func: rx.Function) -> Any:

@@ -21,7 +21,7 @@ from mlcnb.ir.external import ExternalModule
 from mlcnb.relax.analysis.struct_info import same_dims
 from mlcnb.relax.backend.by_calls import by_calls
 from mlcnb.relax.backend.pattern_registry import register_patterns
-from mlcnb.relax.backend.patterns import make_matmul_pattern
+from mlcnb.relax.backend.patterns import matmul_patterns
 from mlcnb.relax.backend.utils import dims_of, dtype_of, has_leaking_intermediate_variables
 from mlcnb.relax.transform.fuse_ops_by_pattern import PatternCheckContext
 
@@ -172,17 +172,4 @@ def blas(functions: Any, options: Mapping[str, Any], constants: Any) -> list[Ext
     return [ExternalModule.of("blas", made, f"{found.path}: {found.config}")]
 
 
-def _patterns() -> Iterator[tuple[Any, ...]]:
-    for transposed in (False, True):
-        for bias, activation in (
-            (False, None),
-            (True, None),
-            (True, "relax.nn.relu"),
-            (True, "relax.nn.gelu"),
-        ):
-            name = "blas.matmul" + "_transposed" * transposed + "_bias" * bias
-            name += f"_{activation.rpartition('.')[2]}" if activation else ""
-            yield name, *make_matmul_pattern(bias, activation, transposed), _is_supported
-
-
-register_patterns(_patterns())
+register_patterns(matmul_patterns("blas", _is_supported))

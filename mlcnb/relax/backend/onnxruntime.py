@@ -16,7 +16,11 @@ from mlcnb.core.registry import register_func
 from mlcnb.ir.external import ExternalModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.backend.pattern_registry import register_patterns
-from mlcnb.relax.backend.patterns import make_conv2d_pattern, make_matmul_pattern
+from mlcnb.relax.backend.patterns import (
+    make_conv2d_pattern,
+    make_matmul_pattern,
+    with_endings,
+)
 from mlcnb.relax.backend.utils import dtype_of, has_leaking_intermediate_variables
 from mlcnb.relax.dpl.make import is_op, wildcard
 from mlcnb.relax.expr import Call, Constant, Function, Op, Tuple, Var
@@ -230,9 +234,7 @@ def _patterns() -> Iterator[tuple[Any, ...]]:
         op = is_op(f"relax.{name}")(wildcard())
         yield f"onnxruntime.{name.rpartition('.')[2]}", op, {}, _is_supported
     for what, make in (("matmul", make_matmul_pattern), ("conv2d", make_conv2d_pattern)):
-        for bias, activation in ((False, None), (True, None), (True, "relax.nn.relu")):
-            name = f"onnxruntime.{what}" + "_bias" * bias + ("_relu" if activation else "")
-            yield name, *make(bias, activation), _is_supported
+        yield from with_endings(f"onnxruntime.{what}", make, _is_supported, "relu")
 
 
 register_patterns(_patterns())

@@ -11,8 +11,9 @@ R.matmul(R.nn.softmax(R.add(R.multiply(R.matmul(q, k), scale), bias)), v)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError
@@ -74,6 +75,26 @@ def make_matmul_pattern(
     """lhs @ rhs (or rhs transposed), then "bias", then an activation; "root" is the product."""
     product, names = _matmul(transposed_rhs)
     return with_bias_and_activation(product, names, with_bias, activation)
+
+
+def matmul_patterns(library: str, check: Any) -> Iterator[tuple[Any, ...]]:
+    """Products, of a transposed matrix too, and what follows them; as `register_patterns` takes
+    them.
+    """
+    for transposed in (False, True):
+        name = f"{library}.matmul" + "_transposed" * transposed
+        make = partial(make_matmul_pattern, transposed_rhs=transposed)
+        yield from with_endings(name, make, check, "relu", "gelu")
+
+
+def with_endings(
+    name: str, make: Callable[..., Named], check: Any, *activations: str
+) -> Iterator[tuple[Any, ...]]:
+    """`make(with_bias, activation)` as it is, with a bias, and with a bias and each activation."""
+    yield name, *make(), check
+    yield f"{name}_bias", *make(True), check
+    for activation in activations:
+        yield f"{name}_bias_{activation}", *make(True, f"relax.nn.{activation}"), check
 
 
 def make_matmul_dequantize_pattern(transposed_rhs: bool = False) -> Named:

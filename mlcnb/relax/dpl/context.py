@@ -20,7 +20,7 @@ from mlcnb.core.text import kind_of
 from mlcnb.relax.analysis.struct_info import same_dims
 from mlcnb.relax.analysis.variables import leaves, value_uses
 from mlcnb.relax.dpl.matcher import Failure, Journal, Matcher, Memo, info_of, parts_only
-from mlcnb.relax.dpl.nodes import DFPattern, WildcardPattern, duplicate
+from mlcnb.relax.dpl.nodes import DFPattern, Linked, WildcardPattern, duplicate
 from mlcnb.relax.expr import BindingBlock, Call, DataflowVar, Op, Tuple, Var
 
 _stack: list[PatternContext] = []
@@ -54,7 +54,7 @@ class SameShapeConstraint:
         context.shapes.append(self)
 
 
-class PatternSeq:
+class PatternSeq(Linked):
     """Patterns of which each is used by the next; `seq[i]` is one of them."""
 
     def __init__(self, patterns: Sequence[DFPattern], only_use: bool = False) -> None:
@@ -74,22 +74,6 @@ class PatternSeq:
 
     def __len__(self) -> int:
         return len(self.patterns)
-
-    def used_by(self, other: Any, index: int = -1) -> PatternSeq:
-        """The first of `other` uses the last of these."""
-        return chain(self, other, index, only=False)
-
-    def only_used_by(self, other: Any, index: int = -1) -> PatternSeq:
-        """The first of `other` uses the last of these, and nothing else does."""
-        return chain(self, other, index, only=True)
-
-    def fork_to(self, *others: Any) -> None:
-        """Each of `others` uses the last of these."""
-        for other in others:
-            self.used_by(other)
-
-    __xor__ = used_by
-    __rshift__ = only_used_by
 
     def dup(self) -> PatternSeq:
         """The same patterns and constraints with identities of their own."""
@@ -122,11 +106,6 @@ def _patterns(given: Any) -> tuple[DFPattern, ...]:
     if isinstance(given, DFPattern):
         return (given,)
     raise ArgumentError(f"{type(given).__name__} is no pattern", hint="is_op(name)(…), wildcard()")
-
-
-def link(used: DFPattern, user: DFPattern) -> None:
-    """An argument of a call pattern is used by the call."""
-    add_edge(Edge(used, user))
 
 
 def add_edge(edge: Edge) -> None:

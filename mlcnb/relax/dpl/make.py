@@ -37,10 +37,10 @@ from mlcnb.relax.struct_info import StructInfo
 #: a pattern, and the names of some of its parts
 Named = tuple[DFPattern, dict[str, DFPattern]]
 
-
-def wildcard() -> WildcardPattern:
-    """Anything."""
-    return WildcardPattern()
+# patterns of one class, with its arguments
+wildcard, is_const = WildcardPattern, ConstantPattern
+is_var, is_dfv, is_gv = VarPattern, DataflowVarPattern, GlobalVarPattern
+is_tuple_get_item = TupleGetItemPattern
 
 
 def is_op(op_name: str) -> ExprPattern:
@@ -60,26 +60,6 @@ def find_op(op_name: str, func: Any) -> list[Any]:
     return [c for c in calls if isinstance(c.op, Op) and c.op.name == op_name]
 
 
-def is_var(name: str = "") -> VarPattern:
-    """A variable; of that name, if one is given."""
-    return VarPattern(name)
-
-
-def is_dfv(name: str = "") -> DataflowVarPattern:
-    """A variable of a dataflow block."""
-    return DataflowVarPattern(name)
-
-
-def is_gv(name: str = "") -> GlobalVarPattern:
-    """A function of the module, by name."""
-    return GlobalVarPattern(name)
-
-
-def is_const() -> ConstantPattern:
-    """A constant."""
-    return ConstantPattern()
-
-
 def is_expr(expr: Any) -> ExprPattern:
     """An expression that is structurally equal to this one."""
     if not isinstance(expr, Expr) and not hasattr(expr, "struct_info"):
@@ -92,11 +72,6 @@ def is_expr(expr: Any) -> ExprPattern:
 def is_tuple(fields: Iterable[DFPattern], unordered: bool = False) -> Any:
     """A tuple, its fields in this order (or in any)."""
     return (UnorderedTuplePattern if unordered else TuplePattern)(tuple(fields))
-
-
-def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
-    """A field of a tuple: field `index`, or any."""
-    return TupleGetItemPattern(tuple_value, index)
 
 
 def is_shape(shape: Sequence[Any]) -> PrimArrPattern:

@@ -33,8 +33,35 @@ def _calling(op: str) -> Callable[[DFPattern, Any], CallPattern]:
     return apply
 
 
+class Linked:
+    """What may be said of the uses of a pattern's value; in a sequence of patterns of the last."""
+
+    def used_by(self, other: Any, index: int = -1) -> Any:
+        """In the current PatternContext: `other` uses this value, as argument `index` (-1: any)."""
+        from mlcnb.relax.dpl.context import chain
+
+        return chain(self, other, index, only=False)
+
+    def only_used_by(self, other: Any, index: int = -1) -> Any:
+        """In the current PatternContext: `other` uses this value, and nothing else does."""
+        from mlcnb.relax.dpl.context import chain
+
+        return chain(self, other, index, only=True)
+
+    def fork_to(self, *others: Any) -> None:
+        """In the current PatternContext: each of `others` uses this value."""
+        for other in others:
+            self.used_by(other)
+
+    def __xor__(self, other: Any) -> Any:
+        return self.used_by(other)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self.only_used_by(other)
+
+
 @dataclass_transform(eq_default=False, frozen_default=True)
-class DFPattern:
+class DFPattern(Linked):
     """Base of patterns, which are frozen, and told apart by identity."""
 
     def __init_subclass__(cls) -> None:
@@ -52,10 +79,10 @@ class DFPattern:
         """
         made = CallPattern(self, tuple(args), varg_default_wildcard)
         if add_constraint:
-            from mlcnb.relax.dpl.context import link
+            from mlcnb.relax.dpl.context import Edge, add_edge
 
             for arg in args:
-                link(arg, made)
+                add_edge(Edge(arg, made))
         return made
 
     def __or__(self, other: DFPattern) -> OrPattern:
@@ -69,12 +96,6 @@ class DFPattern:
 
     __add__, __sub__ = _calling("relax.add"), _calling("relax.subtract")
     __mul__, __truediv__ = _calling("relax.multiply"), _calling("relax.divide")
-
-    def __xor__(self, other: Any) -> Any:
-        return self.used_by(other)
-
-    def __rshift__(self, other: Any) -> Any:
-        return self.only_used_by(other)
 
     def has_attr(self, attrs: Mapping[str, Any]) -> AttrPattern:
         """A call or function whose attributes have these values; others may be anything."""
@@ -122,23 +143,6 @@ class DFPattern:
         from mlcnb.relax.dpl.explain import explain
 
         return explain(self, func)
-
-    def used_by(self, other: Any, index: int = -1) -> Any:
-        """In the current PatternContext: `other` uses this value, as argument `index` (-1: any)."""
-        from mlcnb.relax.dpl.context import chain
-
-        return chain(self, other, index, only=False)
-
-    def only_used_by(self, other: Any, index: int = -1) -> Any:
-        """In the current PatternContext: `other` uses this value, and nothing else does."""
-        from mlcnb.relax.dpl.context import chain
-
-        return chain(self, other, index, only=True)
-
-    def fork_to(self, *others: Any) -> None:
-        """In the current PatternContext: each of `others` uses this value."""
-        for other in others:
-            self.used_by(other)
 
     def same_shape_as(self, *others: DFPattern) -> Any:
         """In the current PatternContext: the values have one shape."""

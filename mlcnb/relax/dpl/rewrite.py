@@ -91,17 +91,11 @@ class Rewriting(Mutator):
         for binding in self.emitter.bindings[start:]:
             self._owner.setdefault(id(binding.value), (binding.var, binding.value))
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def visit_call(self, call: Any, var: Var) -> Any:
         """As any value."""
         return self.visit_value(call, var)
 
-    def visit_tuple(self, value: Tuple, var: Var) -> Any:
-        """As any value."""
-        return self.visit_value(value, var)
-
-    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
-        """As any value."""
-        return self.visit_value(item, var)
+    visit_tuple = visit_item = visit_call
 
     def visit_value(self, value: Any, var: Var) -> Any:
         """New value for a call, tuple or field bound to `var`, or None."""

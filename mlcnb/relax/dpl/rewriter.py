@@ -21,7 +21,7 @@ from mlcnb.core.text import kind_of
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.analysis.variables import all_global_vars
+from mlcnb.relax.analysis.variables import all_global_vars, reached
 from mlcnb.relax.dpl import nodes as dp
 from mlcnb.relax.dpl.rewrite import Rewrite, calls_once, until_same
 from mlcnb.relax.expr import Function
@@ -147,14 +147,13 @@ class OrRewriter(PatternMatchingRewriter):
 
 def _called(changed: Mapping[Any, Any], table: FunctionTable, mod: IRModule) -> dict[Any, Any]:
     """The functions of a table that changed ones call, and those that these call."""
-    found: dict[Any, Any] = {}
-    stack = list(changed.values())
-    while stack:
-        func = stack.pop()
-        for key in all_global_vars(func) if isinstance(func, Function) else ():
-            if key not in found and key not in mod:
-                found[key] = table.functions[key]
-                stack.append(found[key])
+
+    def called(func: Any) -> list[Any]:
+        new = all_global_vars(func) if isinstance(func, Function) else []
+        return [k for k in new if k not in mod]
+
+    starts = [k for f in changed.values() for k in called(f)]
+    found = reached(starts, lambda k: called(table.functions[k]))
     return {k: f for k, f in table.functions.items() if k in found}
 
 

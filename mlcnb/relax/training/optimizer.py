@@ -62,7 +62,7 @@ class Optimizer:
         if self.state is None:
             raise ArgumentError(f"{self.name} knows no parameters yet", hint="init(params) first")
         infos = TupleStructInfo(tuple(p.struct_info for p in self.param_list))  # type: ignore[misc]
-        held = TupleStructInfo(tuple(_info(s.numpy()) for s in self.state))
+        held = TupleStructInfo(tuple(tensor_info(s.shape, str(s.dtype)) for s in self.state))
         names = ("params", "gradients", "optim_states")
         params, gradients, states = map(Var, names, (infos, infos, held))
         bb = BlockBuilder()
@@ -122,10 +122,6 @@ class Optimizer:
 
 def _item(bb: BlockBuilder, whole: Var, index: int, name: str = "") -> Var:
     return bb.emit(TupleGetItem(whole, index), name)
-
-
-def _info(array: Any) -> TensorStructInfo:
-    return tensor_info(array.shape, str(array.dtype))
 
 
 def _common_dtype(name: str, params: list[Any]) -> str:

@@ -35,6 +35,6 @@ __getattr__, __dir__, _ = attach(
         "mlcnb.meta_schedule.integration": "MetaScheduleTuneIRMod MetaScheduleTuneTIR",
         f"{_HERE}.pipeline": "get_pipeline get_default_pipeline register_pipeline pipeline_names",
     },
-    aside=("CallPass",),
+    aside=("CallPass", "TablePass"),
     classes=r"\w*Pass",
 )

@@ -19,7 +19,7 @@ from mlcnb.relax import op
 from mlcnb.relax.analysis.variables import all_global_vars
 from mlcnb.relax.expr import BindingBlock, Call, Function, SeqExpr, Var, tensor_info
 from mlcnb.relax.infer import Functions
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.mutator import CallsOf
 
 #: what a function says it needs, in bytes
 ATTRIBUTE = "WorkspaceSize"
@@ -48,7 +48,7 @@ class AllocateWorkspace(ModulePass):
         for key in needs:
             functions[key] = _with_workspace(functions[key], size)
         for key, func in mod.of_kind(Function).items():
-            if key not in needs and _calls(func, needs):
+            if key not in needs and not needs.keys().isdisjoint(all_global_vars(func)):
                 made = _Caller(functions, key.name_hint, needs, size).rewrite(func)
                 functions[key] = made.with_attr("relax.force_pure", True) if func.is_pure else made
         ctx.note(f"{len(needs)} functions work in {size} bytes")
@@ -61,18 +61,14 @@ def _with_workspace(func: Function, size: int) -> Function:
     return replace(func, params=(*func.params, workspace)).without_attr(ATTRIBUTE)
 
 
-def _calls(func: Function, needs: dict[GlobalVar, int]) -> bool:
-    return any(k in needs for k in all_global_vars(func))
-
-
-class _Caller(Mutator):
+class _Caller(CallsOf):
     """Allocates before the first block, and hands the memory on."""
 
     def __init__(
         self, functions: Functions, name: str, needs: dict[GlobalVar, int], size: int
     ) -> None:
-        super().__init__(functions)
-        self.name, self.needs, self.size = name, needs, size
+        super().__init__(functions, needs)
+        self.name, self.size = name, size
         self.workspace: Var | None = None
 
     def _sequence(self, seq: Any) -> SeqExpr:
@@ -84,9 +80,7 @@ class _Caller(Mutator):
         made = super()._sequence(seq)
         return SeqExpr((BindingBlock(tuple(first)), *made.blocks), made.body)
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def called(self, call: Call, told: Any, var: Var) -> Any:
         """The call with its workspace."""
-        if not isinstance(call.op, GlobalVar) or call.op not in self.needs:
-            return None
         assert self.workspace is not None
         return Call(call.op, (*call.args, self.workspace), call.attrs, call.sinfo_args, None)

@@ -18,15 +18,12 @@ from typing import Any
 from mlcnb.core.errors import MLCError, PassError
 from mlcnb.core.node import replace
 from mlcnb.ir.expr import GlobalVar
-from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax import op
 from mlcnb.relax.analysis.calls import callee_of
 from mlcnb.relax.expr import Call, Tuple, TupleGetItem, Var, shape_expr
-from mlcnb.relax.function_table import FunctionTable
-from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo, parts_of
+from mlcnb.relax.transform.written_out import Reader, TablePass
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.index_map import IndexMap
 
@@ -37,7 +34,7 @@ Layout = IndexMap | Callable[..., Any]
 Separators = Sequence[int]
 
 
-class AlterOpImpl(ModulePass):
+class AlterOpImpl(TablePass, says="calls of other loop functions", quiet=True):
     """Call other loop functions for operators, and bring their tensors to the layouts they want.
 
     All shapes have to be known, symbolic ones as far as the map is proved bijective on them; dtypes
@@ -60,29 +57,18 @@ class AlterOpImpl(ModulePass):
     #: operator name -> the same of the tensors as they lie before
     op_buffer_input_axis_separators: Mapping[str, Sequence[Separators]] | None = None
 
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Every call_tir of such a function."""
-        table = FunctionTable(mod.functions)
-        changer = _Changer(table, self)
-        table.rewrite(changer.rewrite)
-        if changer.count:
-            ctx.note(f"{changer.count} calls of other loop functions")
-        return table.module(mod)
 
-
-class _Changer(Mutator):
-    def __init__(self, table: FunctionTable, options: AlterOpImpl) -> None:
-        super().__init__(table.functions)
-        self.table, self.options = table, options
+class _Changer(Reader, of=AlterOpImpl):
+    def __init__(self, functions: Any, options: Any) -> None:
+        super().__init__(functions, options)
         self.made: dict[str, GlobalVar] = {}
-        self.count = 0
 
     def visit_call(self, call: Call, var: Var) -> Any:
         """The call of the replacement, between the changes of layout."""
         name = self.operator_of(call)
         if name is None:
             return None
-        self.count += 1
+        self.found += 1
         inputs: Any = call.args[1]
         infos = parts_of(call.sinfo_args[0])
         layouts = self.layouts(name, len(inputs.fields) + len(infos))

@@ -68,7 +68,9 @@ def bind_params(func: Function, params: Mapping[Any, Any]) -> Function:
         _check(param, value)
         match_vars(param.struct_info, value.struct_info, symbols)
     kept = tuple(p for p in func.params if p not in values)
-    made = _Binder(values).rewrite(func)
+    binder = Mutator()
+    binder.remap.update(values)
+    made = binder.rewrite(func)
     attrs = dict(made.attrs)
     if "num_input" in attrs:
         attrs["num_input"] = min(attrs["num_input"], len(kept))
@@ -103,9 +105,3 @@ def _check(param: Var, value: Constant) -> None:
 
 
 _NEVER = BaseCheckResult.FAIL_L0
-
-
-class _Binder(Mutator):
-    def __init__(self, values: Mapping[Var, Constant]) -> None:
-        super().__init__()
-        self.remap.update(values)

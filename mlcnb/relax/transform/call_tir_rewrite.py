@@ -50,7 +50,7 @@ class _Allocator(Reader, of=CallTIRRewrite):
         inplace = _inplace_indices(call)
         results = [
             self.allocated(info) if place < 0 else args.fields[place]
-            for info, place in zip(_outputs(call), inplace, strict=True)
+            for info, place in zip(parts_of(call.sinfo_args[0]), inplace, strict=True)
         ]
         written = [r for r, place in zip(results, inplace, strict=True) if place < 0]
         values = (*args.fields, *written, *(PrimValue(v) for v in scalars.values))
@@ -74,12 +74,7 @@ class _Allocator(Reader, of=CallTIRRewrite):
         return self.emit(op.builtin.alloc_tensor(ShapeExpr(info.dims), info.dtype), "alloc")
 
 
-def _outputs(call: Call) -> tuple[Any, ...]:
-    info = call.sinfo_args[0]
-    return parts_of(info)
-
-
 def _inplace_indices(call: Call) -> tuple[int, ...]:
     if call.op.name == "relax.call_tir_inplace":  # type: ignore[union-attr]
         return call.attrs["inplace_indices"]
-    return (-1,) * len(_outputs(call))
+    return (-1,) * len(parts_of(call.sinfo_args[0]))

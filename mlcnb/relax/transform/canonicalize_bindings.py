@@ -34,16 +34,12 @@ from mlcnb.relax.analysis.struct_info import (
     same_info,
     substitute,
     symbolic_vars,
+    values_of,
 )
 from mlcnb.relax.analysis.variables import bindings_of, nested, use_counts, value_uses
 from mlcnb.relax.emitter import block_is_dataflow
 from mlcnb.relax.mutator import Mutator, Renamer
-from mlcnb.relax.struct_info import (
-    PrimStructInfo,
-    ShapeStructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
+from mlcnb.relax.struct_info import TupleStructInfo
 from mlcnb.relax.transform.bind_symbolic_vars import bind_symbolic_vars
 
 
@@ -116,24 +112,11 @@ def _defined(pattern: Any, value: Any) -> Iterator[tuple[PrimVar, Any]]:
         for inner, part in zip_longest(pattern.fields, fields[: len(pattern.fields)]):
             yield from _defined(inner, part)
         return
-    wanted = _sizes(pattern) or ()
-    found = _sizes(value) if type(value) is type(pattern) else None
-    if found is None or len(found) != len(wanted):
+    wanted = values_of(pattern)
+    found = values_of(value) if type(value) is type(pattern) else ()
+    if len(found) != len(wanted):
         found = (None,) * len(wanted)
     yield from ((w, f) for w, f in zip(wanted, found, strict=True) if isinstance(w, PrimVar))
-
-
-def _sizes(info: Any) -> Any:
-    """The numbers that a struct info holds; None where it says none."""
-    match info:
-        case TensorStructInfo():
-            return info.dims
-        case ShapeStructInfo():
-            return info.values
-        case PrimStructInfo():
-            return None if info.value is None else (info.value,)
-        case _:
-            return None
 
 
 class _Canonicalizer(Mutator):
@@ -154,10 +137,7 @@ class _Canonicalizer(Mutator):
             super()._append(binding)
             return
         self.remap[binding.var] = output
-        if isinstance(binding, rx.MatchCast):
-            super()._append(rx.MatchCast(output, binding.value, binding.struct_info))
-        else:
-            super()._append(rx.VarBinding(output, binding.value))
+        super()._append(replace(binding, var=output))
 
     def visit_leaf(self, leaf: Any, var: rx.Var) -> Any:
         """`y = x`: x takes y's place. The output that its value was given to needs no binding."""

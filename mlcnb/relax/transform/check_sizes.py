@@ -23,18 +23,19 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_expr, as_int, const, equal, logical_or, select
 from mlcnb.ir.structural import structural_text
-from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.ir.transform import PassContext
 from mlcnb.op._dims import Agreement, noting, same, tidy
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import symbolic_vars
 from mlcnb.relax.analysis.variables import bindings_of
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.emitter import size_check
 from mlcnb.relax.operand_infos import operand_infos
 from mlcnb.relax.operator import attrs_of, declaration
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 
-class CheckSizes(FunctionPass):
+class CheckSizes(CallPass, says="pairs of open dimensions are compared when it runs", quiet=True):
     """Check, for each set of sizes, what operators take for granted of open dimensions.
 
     The run then raises ExecutionError before any kernel, where the shapes of its tensors are none
@@ -44,20 +45,13 @@ class CheckSizes(FunctionPass):
     def transform_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> rx.Function:
         """Checks before the calls that need them; functions without open dimensions stay."""
         infos = [v.struct_info for v in (*func.params, *(b.var for b in bindings_of(func)))]
-        if not any(symbolic_vars(i) for i in infos):
-            return func
-        checker = _Checker(mod.functions)
-        made = checker.rewrite(func)
-        if made is not func:
-            ctx.note(f"{checker.count} pairs of open dimensions are compared when it runs")
-        return made
+        is_open = any(symbolic_vars(i) for i in infos)
+        return super().transform_function(func, mod, ctx) if is_open else func
 
 
-class _Checker(Mutator):
-    count = 0
-
-    def __init__(self, functions: Any) -> None:
-        super().__init__(functions)
+class _Checker(Reader, of=CheckSizes):
+    def __init__(self, functions: Any, options: Any) -> None:
+        super().__init__(functions, options)
         self.asked: set[Any] = set()
 
     def _sequence(self, seq: Any) -> rx.SeqExpr:
@@ -95,13 +89,10 @@ class _Checker(Mutator):
         if key in self.asked:
             return
         self.asked.add(key)
-        self.count += 1
+        self.found += 1
         kind = rx.DataflowVar if self.emitter.dataflow else rx.Var
         name = self.emitter.names.fresh(_name(call, given) or "size")
-        info = ShapeStructInfo((wanted,), 1)
-        self.emitter.bindings.append(
-            rx.MatchCast(kind(name, info, call.span), rx.ShapeExpr((given,)), info)
-        )
+        self.emitter.bindings.append(size_check(given, wanted, name, call.span, kind))
 
 
 def _size(dim: Any) -> PrimExpr:

@@ -30,6 +30,7 @@ size, and up to 175, 1565 and 1565 where only a corner has. What has a `growth` 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 from mlcnb.core.errors import PassError
@@ -87,10 +88,7 @@ class ChooseConvolution(FunctionPass):
             raise PassError(
                 f"ChooseConvolution: no tile_size {self.tile_size}", hint="-1, 0, 2, 4 or 6"
             )
-        chooser = _Chooser(mod.functions)
-        chooser.tile_size, chooser.large_weights = self.tile_size, self.large_weights
-        chooser.max_growth = self.max_growth
-        chooser.target = Target.current() or Target("llvm")
+        chooser = _Chooser(mod.functions, self)
         result = chooser.rewrite(func)
         for name, number in sorted(chooser.taken.items()):
             ctx.note(f"{number} by {name}")
@@ -98,14 +96,11 @@ class ChooseConvolution(FunctionPass):
 
 
 class _Chooser(Mutator):
-    tile_size = 0
-    large_weights = 0
-    max_growth = MAX_GROWTH
-    target: Target
-
-    def __init__(self, functions: Any) -> None:
+    def __init__(self, functions: Any, options: ChooseConvolution) -> None:
         super().__init__(functions)
-        self.taken: dict[str, int] = {}
+        self.options = options
+        self.target = Target.current() or Target("llvm")
+        self.taken: Counter[str] = Counter()
 
     def visit_call(self, call: Call, var: Var) -> Any:
         conv = convolution_of(call)
@@ -116,16 +111,17 @@ class _Chooser(Mutator):
         made = self.winograd(call, weight, tile) if tile else None
         direct = "gemm" if conv.window == 1 else "direct"
         name = direct if made is None else f"winograd {tile}"
-        self.taken[name] = self.taken.get(name, 0) + 1
+        self.taken[name] += 1
         return made
 
     def tile_of(self, conv: Convolution, weight: Constant) -> int:
         """The tile size to take; 0 for none."""
-        if self.tile_size:
-            return self.tile_size if self.tile_size in (2, *TILES.get(conv.window, ())) else 0
-        first, *others = choices(conv, self.target, self.large_weights)
+        wanted = self.options.tile_size
+        if wanted:
+            return wanted if wanted in (2, *TILES.get(conv.window, ())) else 0
+        first, *others = choices(conv, self.target, self.options.large_weights)
         for choice in (first, *sorted(others, key=lambda c: c.ms)):
-            if not choice.tile or error_growth(weight.data, choice.tile) <= self.max_growth:
+            if not choice.tile or error_growth(weight.data, choice.tile) <= self.options.max_growth:
                 return choice.tile
         return 0
 
@@ -162,7 +158,7 @@ class _Chooser(Mutator):
         decl: type[OpDecl] = WinogradConv2dWhole
         layout = conv.kernel_layout
         filled = _layout.block_of(conv.kernel_layout, "I") == block
-        if weight.data.nbytes <= self.large_weights or not filled:
+        if weight.data.nbytes <= self.options.large_weights or not filled:
             decl, layout = WinogradConv2d, f"OABI{block}i{block}o"
             made = make_call(WinogradWeightTransform, weight, tile_size=tile, layout=layout)
             blocked = self.emit(made)
@@ -239,12 +235,12 @@ def convolution_choices(mod: IRModule, target: Any = None) -> ConvolutionChoices
         target: the current one, or this machine, if None.
     """
     where = Target(target or Target.current() or "llvm")
-    counted: dict[Convolution, int] = {}
+    counted: Counter[Convolution] = Counter()
     for func in mod.of_kind(Function).values():
         for binding in bindings_of(func):
             conv = convolution_of(getattr(binding, "value", None))
             if conv is not None and _is_plain(binding.value):
-                counted[conv] = counted.get(conv, 0) + 1
+                counted[conv] += 1
     return ConvolutionChoices(Explained(c, n, _open(c, where)) for c, n in counted.items())
 
 

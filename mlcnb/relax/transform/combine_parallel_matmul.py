@@ -160,13 +160,9 @@ def _groups(bindings: list[rx.Binding]) -> list[list[rx.VarBinding]]:
         value = binding.value
         if isinstance(binding, rx.VarBinding) and _is_product(value):
             left, right = value.args
-            key = (left, _kind(right), _kind(value), _rank(right))
+            key = (left, _kind(right), _kind(value), right.struct_info.ndim)
             found.setdefault(key, []).append(binding)
     return [g for g in found.values() if len(g) > 1 and _same_batches(g)]
-
-
-def _rank(value: Any) -> int:
-    return int(value.struct_info.ndim)
 
 
 def _kind(value: Any) -> str:

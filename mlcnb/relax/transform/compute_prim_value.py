@@ -15,39 +15,24 @@ from typing import Any
 from mlcnb.core.node import FrozenDict, identical, replace, rewrite
 from mlcnb.ir.expr import FloatImm, IntImm, PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
-from mlcnb.ir.module import IRModule
-from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.struct_info import symbolic_vars
 from mlcnb.relax.expr import Call, If, PrimValue, Tuple, Var
-from mlcnb.relax.function_table import FunctionTable
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.transform.written_out import Reader, TablePass
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.op import ret
 from mlcnb.tir.stmt import Evaluate
 
 
-class ComputePrimValue(ModulePass):
+class ComputePrimValue(TablePass, says="scalars are computed", quiet=True):
     """Compute scalar expressions by loop functions, in graph functions; dimensions stay.
 
     Scalars of any dtype; the sizes that they are made of are handed over one by one. Nothing is
     refused.
     """
 
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Every scalar that is neither a number nor a size alone."""
-        table = FunctionTable(mod.functions)
-        computer = _Computer(table)
-        table.rewrite(computer.rewrite)
-        if computer.count:
-            ctx.note(f"{computer.count} scalars are computed")
-        return table.module(mod)
 
-
-class _Computer(Mutator):
-    def __init__(self, table: FunctionTable) -> None:
-        super().__init__(table.functions)
-        self.table = table
-        self.count = 0
+class _Computer(Reader, of=ComputePrimValue):
+    """Every scalar that is neither a number nor a size alone."""
 
     def visit_leaf(self, leaf: Any, var: Var) -> Any:
         """The call that computes a scalar that is bound."""
@@ -78,7 +63,7 @@ class _Computer(Mutator):
 
     def computed(self, value: PrimExpr) -> Call:
         """The call of a function that computes the expression from the sizes that it mentions."""
-        self.count += 1
+        self.found += 1
         sizes = symbolic_vars(value)
         own: dict[Any, Any] = {v: PrimVar(v.name, v.dtype) for v in sizes}
         body = Evaluate(ret(rewrite(value, lambda n: own.get(n))))

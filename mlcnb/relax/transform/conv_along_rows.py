@@ -19,7 +19,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.op.nn.conv import Conv1d, Conv2d
 from mlcnb.relax import op
-from mlcnb.relax.analysis.struct_info import same_dims
+from mlcnb.relax.analysis.struct_info import of_one_shape
 from mlcnb.relax.expr import BindingBlock, Call, Constant, Var
 from mlcnb.relax.operator import attrs_of, called, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
@@ -121,11 +121,11 @@ class _Rewriter(Reader, of=ConvAlongRows):
         if not isinstance(x.struct_info, TensorStructInfo):
             return x
         if isinstance(x, Var) and x in self.rows:
-            return self.rows[x] if _same_dims(x, out) else None
+            return self.rows[x] if of_one_shape(x, out) else None
         dims = x.struct_info.dims
         if dims is None:
             return None
-        if _same_dims(x, out):
+        if of_one_shape(x, out):
             return self.row_of(x)
         if all(as_int(d) == 1 for d in dims):
             return x if len(dims) <= rank else None
@@ -149,8 +149,3 @@ class _Rewriter(Reader, of=ConvAlongRows):
 
 def _has_dims(x: Any) -> bool:
     return isinstance(x.struct_info, TensorStructInfo) and x.struct_info.dims is not None
-
-
-def _same_dims(x: Any, y: Any) -> bool:
-    a, b = x.struct_info.dims, y.struct_info.dims
-    return a is not None and b is not None and same_dims(a, b)

@@ -22,10 +22,7 @@ from mlcnb.op.nn.conv import Conv2d, Conv3d
 from mlcnb.op.nn.pool import MaxPool2d, MaxPool3d
 from mlcnb.relax import op
 from mlcnb.relax.operator import make_call
-from mlcnb.relax.transform.written_out import (
-    CallPass,
-    Reader,
-)
+from mlcnb.relax.transform.written_out import CallPass, Reader, is_plain_float32
 
 #: planes that a window's padding, reach or stride may take
 FARTHEST = 1 << 12
@@ -73,7 +70,7 @@ class _Rewriter(Reader, of=ConvByPlanes):
         """A 3-D convolution is a 2-D one of as many images as it makes planes."""
         x, weight = call.args
         dims, kernel = x.struct_info.dims, [as_int(d) for d in weight.struct_info.dims or ()]
-        if not _is_plain(conv, x) or dims is None or None in kernel or as_int(dims[1]) is None:
+        if not is_plain_float32(conv, x) or None in kernel or as_int(dims[1]) is None:
             return None
         outer, inner, deep, *window = (int(size or 0) for size in kernel)
         if _is_far(conv, deep):
@@ -148,8 +145,3 @@ def _is_far(window: Any, deep: int) -> bool:
     """
     looks = (window.padding[0], window.padding[3], deep * window.dilation[0], window.strides[0])
     return max(looks) > FARTHEST
-
-
-def _is_plain(conv: Any, x: Any) -> bool:
-    same = conv.out_dtype in (None, "float32") and x.struct_info.dtype == "float32"
-    return conv.is_plain and same

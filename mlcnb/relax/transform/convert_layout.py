@@ -27,13 +27,13 @@ from mlcnb.op.nn.conv import Conv2d
 from mlcnb.op.qnn.conv import QuantizedConv2d
 from mlcnb.relax import expr as rx
 from mlcnb.relax import op
-from mlcnb.relax.analysis.struct_info import same_dim
+from mlcnb.relax.analysis.struct_info import of_one_shape, same_dim
 from mlcnb.relax.analysis.variables import all_vars, bindings_of, with_nested
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, called
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform import layout_quantized
-from mlcnb.relax.transform.desired_layout import LayoutCallback, Layouts, convert_to
+from mlcnb.relax.transform.desired_layout import LayoutCallback, Layouts, convert_to, rank_of
 from mlcnb.relax.transform.narrow_products import takes_pairs
 from mlcnb.target import Target
 
@@ -251,7 +251,7 @@ def _fills(channels: int, block: int) -> bool:
 @rule("ConvertLayout", "elementwise")
 def _elementwise(c: _Converter, var: rx.Var, call: rx.Call) -> rx.Call | None:
     """Tensors of one shape in blocks; beside them a number for each channel, or for all."""
-    if not any(c.is_blocked(a) for a in call.args) or _rank(var) != 4:
+    if not any(c.is_blocked(a) for a in call.args) or rank_of(var) != 4:
         return None
     sides = [_side(c, arg, var) for arg in call.args]
     if any(s is None for s in sides):
@@ -268,7 +268,7 @@ def _declared(c: _Converter, call: rx.Call) -> rx.Call | None:
         return None
     seen = called(call).sees_filling
     attrs = attrs_of(call).in_blocks(c.layout)
-    if attrs is None or (seen and any(_rank(x) != 4 or c.has_filling(x) for x in parts)):
+    if attrs is None or (seen and any(rank_of(x) != 4 or c.has_filling(x) for x in parts)):
         return None
     given = tuple(c.as_blocks(x) for x in parts)
     args = (
@@ -278,15 +278,11 @@ def _declared(c: _Converter, call: rx.Call) -> rx.Call | None:
     return rx.Call(call.op, args, attrs)
 
 
-def _rank(var: Any) -> int:
-    return var.struct_info.ndim if isinstance(var.struct_info, TensorStructInfo) else -1
-
-
 def _side(c: _Converter, arg: Any, out: rx.Var) -> Callable[[], Any] | None:
     """How to make one operand of a blocked elementwise operator, or None where it cannot be."""
     if not isinstance(arg.struct_info, TensorStructInfo):
         return lambda: arg
-    if c.is_blocked(arg) and _same_shape(arg, out):
+    if c.is_blocked(arg) and of_one_shape(arg, out):
         return lambda: c.as_blocks(arg)
     dims = arg.struct_info.dims
     if dims is None:
@@ -297,14 +293,9 @@ def _side(c: _Converter, arg: Any, out: rx.Var) -> Callable[[], Any] | None:
         return lambda: c.as_blocks(arg)
     if isinstance(arg, rx.Constant) and _per_channel(dims, out):
         return lambda: c.as_blocks(_with_sample(arg))
-    if len(dims) == 4 and _same_shape(arg, out):
+    if len(dims) == 4 and of_one_shape(arg, out):
         return lambda: c.as_blocks(arg)
     return None
-
-
-def _same_shape(arg: Any, out: Any) -> bool:
-    ours, theirs = arg.struct_info.dims, out.struct_info.dims
-    return ours is not None and len(ours) == len(theirs) and all(map(same_dim, ours, theirs))
 
 
 def _per_channel(dims: Any, out: Any) -> bool:

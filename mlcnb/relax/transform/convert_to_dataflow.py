@@ -56,7 +56,7 @@ def convert_to_dataflow(
     given = names or {}
     new: dict[rx.Var, rx.Var] = {v: rx.Var(n, v.struct_info, v.span) for v, n in given.items()}
     for run in cutter.runs_below(func.body):
-        inside = _uses_in(run)
+        inside = Counter(chain.from_iterable(value_uses(b.value) for b in run))
         for binding in run:
             var = binding.var
             if inside.get(var, 0) == total.get(var, 0):
@@ -119,7 +119,3 @@ class _Converter(Renamer):
         kinds = [rx.DataflowBlock if self.cutter.is_dataflow(r) else rx.BindingBlock for r in runs]
         made = (kind(tuple(run)) for kind, run in zip(kinds, runs, strict=True))
         return list(merged(tuple(made)))
-
-
-def _uses_in(run: Run) -> dict[Any, int]:
-    return Counter(chain.from_iterable(value_uses(b.value) for b in run))

@@ -18,44 +18,32 @@ from typing import Any
 from mlcnb.core.errors import CodegenError, UnsupportedOpError
 from mlcnb.core.node import replace, rewrite
 from mlcnb.ir.expr import Var as PrimVar
-from mlcnb.ir.module import IRModule
-from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.analysis.variables import leaves, value_uses
 from mlcnb.relax.emitter import block_is_dataflow
 from mlcnb.relax.function_table import FunctionTable
-from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import attrs_of, called
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.te_call import te_call
+from mlcnb.relax.transform.written_out import Reader, TablePass
 from mlcnb.tir.function import PrimFunc
 
 
-class DataflowUseInplaceCalls(ModulePass):
+class DataflowUseInplaceCalls(TablePass, says="operators write in place", quiet=True):
     """Let elementwise operators write into an operand that is used for the last time.
 
     The operand has the shape and dtype of the result, is made in the same dataflow block, and is no
     argument, constant or result. Other calls allocate as before, nothing is refused.
     """
 
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """All dataflow blocks; the loops that write in place are added to the module."""
-        table = FunctionTable(mod.functions)
-        writer = _Writer(table)
-        table.rewrite(writer.rewrite, "Codegen")
-        if writer.found:
-            ctx.note(f"{writer.found} operators write in place")
-        return table.module(mod)
+    but = ("Codegen",)
 
 
-class _Writer(Mutator):
-    found = 0
-
-    def __init__(self, table: FunctionTable) -> None:
-        super().__init__(table.functions)
-        self.table = table
+class _Writer(Reader, of=DataflowUseInplaceCalls):
+    def __init__(self, functions: Any, options: Any) -> None:
+        super().__init__(functions, options)
         #: variables of the block that may be written over -> the binding that uses them last
         self.dying: dict[rx.Var, rx.Var] = {}
 

@@ -22,7 +22,13 @@ from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.purity import has_effects
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
-from mlcnb.relax.analysis.variables import all_global_vars, bindings_of, leaves
+from mlcnb.relax.analysis.variables import (
+    all_global_vars,
+    bindings_of,
+    leaves,
+    reached,
+    with_nested,
+)
 from mlcnb.relax.emitter import with_bindings
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.struct_info import TensorStructInfo
@@ -62,10 +68,7 @@ class _Sweep:
                 self.mention(leaf)
 
     def sequence(self, seq: Any) -> rx.SeqExpr:
-        for leaf in leaves(seq.body):
-            self.live.add(leaf)
-            if isinstance(leaf, rx.ShapeExpr):
-                self.mention(leaf)
+        self.use(seq.body)
         blocks = tuple(reversed([self.block(b) for b in reversed(seq.blocks)]))
         return replace(seq, blocks=tuple(b for b in blocks if b.bindings))
 
@@ -90,17 +93,9 @@ class _Sweep:
         self.mention(info)
         if isinstance(info, TensorStructInfo) and isinstance(info.shape, rx.Var):
             self.live.add(info.shape)
-        value = self.inside(binding.value)
+        value = with_nested(binding.value, self.sequence)
         self.use(value)
         return replace(binding, value=value)
-
-    def inside(self, value: Any) -> Any:
-        if isinstance(value, rx.If):
-            true, false = self.sequence(value.true_branch), self.sequence(value.false_branch)
-            return replace(value, true_branch=true, false_branch=false)
-        if isinstance(value, rx.Function):
-            return replace(value, body=self.sequence(value.body))
-        return value
 
 
 def entry_functions_of(mod: IRModule) -> list[GlobalVar]:
@@ -119,20 +114,15 @@ def remove_unused_functions(mod: IRModule, entries: Iterable[str | GlobalVar] = 
         entries: kept beside those of `entry_functions_of`.
     """
     given = [k if isinstance(k, GlobalVar) else GlobalVar(k) for k in entries]
-    reached = _reached(mod, [*entry_functions_of(mod), *given], all_global_vars_of_graph)
-    if len(reached) < len(mod):
-        reached = _reached(mod, list(reached), all_global_vars_of_any)
-    return mod.without_functions(k for k in mod if k not in reached)
+    kept = _reached(mod, [*entry_functions_of(mod), *given], all_global_vars_of_graph)
+    if len(kept) < len(mod):
+        kept = _reached(mod, kept, all_global_vars_of_any)
+    return mod.without_functions(k for k in mod if k not in kept)
 
 
-def _reached(mod: IRModule, stack: list[GlobalVar], called: Called) -> set[GlobalVar]:
-    reached: set[GlobalVar] = set()
-    while stack:
-        key = stack.pop()
-        if key in mod and key not in reached:
-            reached.add(key)
-            stack.extend(called(mod.functions[key]))
-    return reached
+def _reached(mod: IRModule, starts: Iterable[GlobalVar], called: Called) -> set[GlobalVar]:
+    found = reached(starts, lambda k: called(mod.functions[k]) if k in mod else ())
+    return {k for k in found if k in mod}
 
 
 def all_global_vars_of_graph(func: Any) -> list[GlobalVar]:

@@ -139,8 +139,8 @@ class _Converter:
 
     def _elementwise(self, call: rx.Call, var: rx.Var) -> tuple[Any, Any] | None:
         """Operands of full rank lie in one order, that of the first that is moved."""
-        rank = _rank(var)
-        orders = [self.order_of(a) for a in call.args if _rank(a) == rank]
+        rank = rank_of(var)
+        orders = [self.order_of(a) for a in call.args if rank_of(a) == rank]
         order = next((o for o in orders if o), None)
         if order is None or rank < 0:
             return None
@@ -148,7 +148,7 @@ class _Converter:
 
     def _spread(self, x: Any, order: Order) -> rx.Expr:
         """An operand that broadcasts, in an order: dimensions that it lacks are put in front."""
-        rank = _rank(x)
+        rank = rank_of(x)
         if rank <= 0:
             return self.in_own_order(x)
         if rank == len(order):
@@ -244,6 +244,7 @@ def _order_between(name: str, old: str, new: str) -> Order:
     return tuple(old.index(letter) for letter in new)
 
 
-def _rank(x: Any) -> int:
+def rank_of(x: Any) -> int:
+    """How many dimensions a tensor has; -1 where that is not known, or it is none."""
     info = getattr(x, "struct_info", None)
     return info.ndim if isinstance(info, TensorStructInfo) else -1

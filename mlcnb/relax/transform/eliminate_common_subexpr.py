@@ -11,16 +11,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.text import plural
 from mlcnb.ir.expr import GlobalVar, IntImm
-from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.structural import structural_digest, structural_equal
-from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax import expr as rx
 from mlcnb.relax.emitter import block_is_dataflow
 from mlcnb.relax.infer import Functions, is_pure_call
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.transform.written_out import CallPass, Reader
+
+
+class EliminateCommonSubexpr(
+    CallPass, says="values were computed before", says_one="value was computed before", quiet=True
+):
+    """Compute what is computed several times once; calls with effects stay.
+
+    Equal are calls of one operator with equal attributes on the same variables, and constants of
+    one dtype, shape and content. Nothing is refused.
+    """
+
+    #: leave tuples and their fields as they are
+    call_only: bool = False
 
 
 def eliminate_common_subexpr(
@@ -30,16 +40,14 @@ def eliminate_common_subexpr(
 
     Shapes and dtypes stay, nothing is refused; `call_only` leaves tuples and fields alone.
     """
-    return _Sharing(functions, call_only).rewrite(func)
+    return _Sharing(functions, EliminateCommonSubexpr(call_only)).rewrite(func)
 
 
-class _Sharing(Mutator):
-    def __init__(self, functions: Functions | None, call_only: bool) -> None:
-        super().__init__(functions)
-        self.call_only = call_only
+class _Sharing(Reader, of=EliminateCommonSubexpr):
+    def __init__(self, functions: Functions | None, options: Any) -> None:
+        super().__init__(functions, options)
         #: values by operator and arguments, with the variable that each is bound to
         self.seen: dict[Any, list[tuple[Any, rx.Var]]] = {}
-        self.removed = 0
 
     def visit_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """After a dataflow block its local variables are not seen any more."""
@@ -67,17 +75,11 @@ class _Sharing(Mutator):
         """The variable of an equal call before, if there is one."""
         return self.share(call, var) if is_pure_call(call, self.functions) else None
 
-    def visit_tuple(self, value: rx.Tuple, var: rx.Var) -> Any:
-        """The same for tuples."""
-        return None if self.call_only else self.share(value, var)
+    def visit_tuple(self, value: Any, var: rx.Var) -> Any:
+        """The same for tuples, and for fields of tuples."""
+        return None if self.options.call_only else self.share(value, var)
 
-    def visit_item(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
-        """The same for fields of tuples."""
-        return None if self.call_only else self.share(item, var)
-
-    def visit_if(self, choice: rx.If, var: rx.Var) -> Any:
-        """An If stays."""
-        return None
+    visit_item = visit_tuple
 
     @rule("EliminateCommonSubexpr", "equal")
     def share(self, value: Any, var: rx.Var) -> Any:
@@ -85,7 +87,7 @@ class _Sharing(Mutator):
         same_parts = self.seen.setdefault(_parts(value), [])
         for known, holder in same_parts:
             if _same_attributes(known, value):
-                self.removed += 1
+                self.found += 1
                 if isinstance(holder, rx.DataflowVar) and not isinstance(var, rx.DataflowVar):
                     same_parts.append((value, var))  # the one that is seen after the block
                 self._give_place(var, self.remap.get(holder, holder))
@@ -126,22 +128,3 @@ def _same_attributes(a: Any, b: Any) -> bool:
     if not isinstance(a, rx.Call):
         return True
     return structural_equal(a.attrs, b.attrs) and structural_equal(a.sinfo_args, b.sinfo_args)
-
-
-class EliminateCommonSubexpr(FunctionPass):
-    """Compute what is computed several times once; calls with effects stay.
-
-    Equal are calls of one operator with equal attributes on the same variables, and constants of
-    one dtype, shape and content. Nothing is refused.
-    """
-
-    #: leave tuples and their fields as they are
-    call_only: bool = False
-
-    def transform_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> rx.Function:
-        """See `eliminate_common_subexpr`."""
-        sharing = _Sharing(mod.functions, self.call_only)
-        made = sharing.rewrite(func)
-        if sharing.removed:
-            ctx.note(f"{plural(sharing.removed, 'value was', 'values were')} computed before")
-        return made

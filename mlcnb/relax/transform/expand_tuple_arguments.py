@@ -17,8 +17,7 @@ from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.variables import bound_vars
 from mlcnb.relax.emitter import Names
-from mlcnb.relax.infer import Functions
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.mutator import CallsOf
 from mlcnb.relax.struct_info import TupleStructInfo
 from mlcnb.relax.transform.canonicalize_bindings import canonicalize_bindings
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
@@ -80,17 +79,10 @@ def _expanded(func: rx.Function) -> rx.Function:
     return replace(func, params=tuple(params), body=rx.SeqExpr(blocks, func.body.body))
 
 
-class _Caller(Mutator):
-    def __init__(self, functions: Functions, wanted: dict[GlobalVar, list[Any]]) -> None:
-        super().__init__(functions)
-        self.wanted = wanted
-
-    def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
-        """The call with the fields of its tuples."""
-        infos = self.wanted.get(call.op) if isinstance(call.op, GlobalVar) else None
-        if infos is None:
-            return None
-        pairs = zip(call.args, infos, strict=True)
+class _Caller(CallsOf):
+    def called(self, call: rx.Call, told: list[Any], var: rx.Var) -> Any:
+        """The call with the fields of its tuples; told: what the parameters were."""
+        pairs = zip(call.args, told, strict=True)
         args = [leaf for arg, info in pairs for leaf in self.fields(arg, info)]
         return rx.Call(call.op, tuple(args), call.attrs, call.sinfo_args, None, call.span)
 

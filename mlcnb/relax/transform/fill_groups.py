@@ -19,10 +19,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.op.nn.conv import Conv2d
 from mlcnb.relax import op
 from mlcnb.relax.transform.convert_layout import groups_lie_in
-from mlcnb.relax.transform.written_out import (
-    CallPass,
-    Reader,
-)
+from mlcnb.relax.transform.written_out import CallPass, Reader, is_plain_float32
 from mlcnb.target import Target
 
 
@@ -57,7 +54,7 @@ class _Rewriter(Reader, of=FillGroups):
             return None
         x, weight = call.args
         shape = [as_int(d) for d in weight.struct_info.dims or ()]
-        if conv.groups == 1 or None in shape or not shape or not _is_plain(conv, x):
+        if conv.groups == 1 or None in shape or not shape or not is_plain_float32(conv, x):
             return None
         outer, inner, *window = shape
         assert outer is not None and inner is not None
@@ -92,8 +89,3 @@ def _filled(channels: int, block: int) -> int:
     if channels >= block:
         return -(-channels // block) * block
     return 1 << (channels - 1).bit_length()
-
-
-def _is_plain(conv: Any, x: Any) -> bool:
-    same = conv.out_dtype in (None, "float32") and x.struct_info.dtype == "float32"
-    return conv.is_plain and same and x.struct_info.dims is not None

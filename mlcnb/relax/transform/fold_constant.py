@@ -136,7 +136,8 @@ class _Folder(Mutator):
         try:
             result = run(call)
         except (MLCError, ArithmeticError, LookupError, ValueError, NotImplementedError) as error:
-            self.refused.append(f"{_name(call)}: {error}".splitlines()[0])
+            name = getattr(call.op, "name", "call").removeprefix("relax.")
+            self.refused.append(f"{name}: {error}".splitlines()[0])
             return None
         return None if result is None else self.count(_as_expr(result, call))
 
@@ -210,10 +211,6 @@ def _adopted(result: Any, span: Span | None) -> rx.Constant:
     array = aligned(np.asarray(result)).view()
     array.flags.writeable = False
     return rx.Constant(array, span)
-
-
-def _name(call: rx.Call) -> str:
-    return getattr(call.op, "name", "call").removeprefix("relax.")
 
 
 class FoldConstant(FunctionPass):

@@ -22,8 +22,8 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import merge
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis.calls import is_open
-from mlcnb.relax.analysis.struct_info import same_dims
+from mlcnb.relax.analysis.calls import callee_of, is_open
+from mlcnb.relax.analysis.struct_info import of_one_shape
 from mlcnb.relax.analysis.variables import leaves, with_nested
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
 from mlcnb.relax.function_table import FunctionTable
@@ -115,13 +115,11 @@ class _Fuser:
     def pattern(self, binding: rx.Binding) -> OpPatternKind:
         """The kind of a bound value: that of the loop function called; opaque for all else."""
         call = binding.value
-        if type(binding) is not rx.VarBinding or not _is_call_tir(call):
-            return OpPatternKind.OPAQUE
-        if not isinstance(call.sinfo_args[0], TensorStructInfo):
+        func = callee_of(call, self.table.functions) if type(binding) is rx.VarBinding else None
+        if func is None or not isinstance(call.sinfo_args[0], TensorStructInfo):
             return OpPatternKind.OPAQUE
         if any(isinstance(a.struct_info, PrimStructInfo) for a in call.args[1].fields):
             return OpPatternKind.OPAQUE  # a number among the tensors
-        func: Any = self.table.functions[call.args[0]]
         if not is_declared(func) and is_open(binding.value, func):
             return OpPatternKind.OPAQUE  # what has to be equal is checked where it is called
         return OpPatternKind(func.attrs.get("op_pattern", OpPatternKind.OPAQUE))
@@ -136,21 +134,11 @@ class _Fuser:
         return rx.VarBinding(result, call)
 
 
-def _is_call_tir(value: Any) -> bool:
-    return (
-        isinstance(value, rx.Call)
-        and isinstance(value.op, rx.Op)
-        and value.op.name == "relax.call_tir"
-    )
-
-
 def _use(pattern: OpPatternKind, used: Any, user: rx.Var) -> OpPatternKind:
     """The kind of one use: elementwise only where the shape is that of the result."""
     if pattern > OpPatternKind.BROADCAST:
         return pattern
-    a, b = getattr(used.struct_info, "dims", None), getattr(user.struct_info, "dims", None)
-    same = a is not None and b is not None and same_dims(a, b)
-    return OpPatternKind.ELEM_WISE if same else OpPatternKind.BROADCAST
+    return OpPatternKind.ELEM_WISE if of_one_shape(used, user) else OpPatternKind.BROADCAST
 
 
 def _name(bindings: list[rx.Binding], short: bool) -> str:

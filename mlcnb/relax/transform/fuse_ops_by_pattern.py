@@ -163,7 +163,8 @@ class _Partition:
         """The function with the match at a variable outlined; itself where there is none."""
         block = func.body.blocks[number]
         value = next((b.value for b in block.bindings if b.var is root), None)
-        if not isinstance(value, rx.Call | rx.TupleGetItem) or _is_partition(value):
+        made_before = isinstance(getattr(value, "op", None), GlobalVar)
+        if not isinstance(value, rx.Call | rx.TupleGetItem) or made_before:
             return func
         values = {b.var: b.value for b in bindings_of(func)}
         for memo in Matcher(values).ways(self.pattern.pattern, root, {}):
@@ -218,7 +219,8 @@ class _Partition:
             attrs.update(self.pattern.attrs_getter(self.named(parts)))
         outline = Outline(inside, outputs, self.options.bind_constants, attrs)
         key = self.added(outline.func, _name(inside))
-        made = group_calls(key, outline, outputs, merge(*(_span(b) for b in inside)), self.names)
+        span = merge(*(getattr(b.value, "span", None) for b in inside))
+        made = group_calls(key, outline, outputs, span, self.names)
         rest = [b for b in bindings if b.var not in group or b.var is root]
         place = next(i for i, b in enumerate(rest) if b.var is root)
         new = ordered([*rest[:place], *made, *rest[place + 1 :]])
@@ -231,14 +233,6 @@ class _Partition:
         if not self.options.annotate_codegen:
             return self.table.add_shared(func, name)
         return add_wrapped(self.table, func, name, self.pattern.name.partition(".")[0])
-
-
-def _is_partition(value: Any) -> bool:
-    return isinstance(value, rx.Call) and isinstance(value.op, GlobalVar)
-
-
-def _span(binding: rx.Binding) -> Any:
-    return getattr(binding.value, "span", None)
 
 
 def _name(bindings: list[rx.Binding]) -> str:

@@ -29,7 +29,7 @@ from mlcnb.relax.analysis.calls import callee_of, is_open
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, TupleGetItem, Var, call_tir
 from mlcnb.relax.function_table import FunctionTable
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.mutator import CallsOf
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
 from mlcnb.tir.analysis.made import is_declared, is_made, note_declared, note_made
@@ -52,7 +52,8 @@ class FuseTIR(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Fused functions first, then the calls of them."""
-        fused = {k: f for k, f in mod.of_kind(Function).items() if _is_primitive(f)}
+        marked = {k: f for k, f in mod.of_kind(Function).items() if f.attrs.get("Primitive")}
+        fused = {k: f for k, f in marked.items() if "Codegen" not in f.attrs}
         if not fused:
             return mod
         table = FunctionTable(mod.functions)
@@ -60,47 +61,33 @@ class FuseTIR(ModulePass):
         table.remove(fused)
         for key, group in fused.items():
             renamed[key] = table.add_shared(fuse_tir(group, mod), key.name_hint)
-        caller = _Caller(mod, fused, renamed)
+        caller = _Caller(mod.functions, {k: (fused[k], new) for k, new in renamed.items()})
         table.rewrite(caller.rewrite)
         made = len(set(renamed.values()))
         ctx.note(f"{plural(len(fused), 'group')} became {plural(made, 'loop function')}")
         return remove_unused_functions(table.module(mod))
 
 
-def _is_primitive(func: Function) -> bool:
-    return bool(func.attrs.get("Primitive")) and "Codegen" not in func.attrs
+class _Caller(CallsOf):
+    """Turns calls of fused functions into call_tir; told: such a function, and the loops' name."""
 
-
-class _Caller(Mutator):
-    """Turns calls of fused functions into call_tir."""
-
-    def __init__(
-        self,
-        mod: IRModule,
-        fused: dict[GlobalVar, Any],
-        renamed: dict[GlobalVar, GlobalVar],
-    ) -> None:
-        super().__init__(mod.functions)
-        self.fused, self.renamed = fused, renamed
-
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def called(self, call: Call, told: tuple[Function, GlobalVar], var: Var) -> Any:
         """`cls.fused(x, R.shape([n]))` -> `R.call_tir(cls.fused, (x,), tir_vars=R.shape([n]))`."""
-        if not isinstance(call.op, GlobalVar) or call.op not in self.fused:
-            return None
+        func, key = told
         tensors: list[Any] = []
         scalars: list[Any] = []
-        for prm, arg in zip(self.fused[call.op].params, call.args, strict=True):
+        for prm, arg in zip(func.params, call.args, strict=True):
             info = arg.struct_info
             if isinstance(info, ShapeStructInfo):
                 scalars += arg.values if isinstance(arg, ShapeExpr) else info.values or ()
             elif isinstance(prm.struct_info, TupleStructInfo):
-                tensors += [self.field(arg, i) for i in fields_read(self.fused[call.op], prm)]
+                tensors += [self.field(arg, i) for i in fields_read(func, prm)]
             else:
                 tensors.append(arg)
         out = call.struct_info
         infos: Any = list(out.fields) if isinstance(out, TupleStructInfo) else out
         shape = ShapeExpr(tuple(scalars)) if scalars else None
-        made = call_tir(self.renamed[call.op], Tuple(tuple(tensors)), infos, shape)
+        made = call_tir(key, Tuple(tuple(tensors)), infos, shape)
         return replace(made, span=call.span)
 
     def field(self, whole: Any, index: int) -> Any:

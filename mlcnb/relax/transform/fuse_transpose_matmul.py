@@ -26,7 +26,7 @@ from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.permute import PermuteDims
 from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dims
-from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, call_tir
+from mlcnb.relax.expr import Call, Function
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.te_call import te_call
 from mlcnb.relax.transform.written_out import CallPass, Reader, order_of
@@ -73,9 +73,7 @@ class _Fuser(Reader):
             return None
         kind = call.struct_info.dtype
         made = te_call(_nt_matmul, (x, moved.args[0], kind), {})
-        key = self.table.add_shared(made.func.without_attr("global_symbol"), "NT_matmul")
-        scalars = ShapeExpr(made.tir_vars) if made.tir_vars else None
-        return call_tir(key, Tuple(made.args), made.out_sinfo, scalars)
+        return made.by(self.table.add_shared(made.func.without_attr("global_symbol"), "NT_matmul"))
 
     def column(self, call: Any, attrs: Any) -> Any:
         """A transposed matrix times a column as a row times the matrix."""

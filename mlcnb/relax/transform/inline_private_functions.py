@@ -26,8 +26,7 @@ from mlcnb.relax.analysis.variables import (
     topological_functions,
 )
 from mlcnb.relax.expr import Call, DataflowVar, Function, SeqExpr, Var
-from mlcnb.relax.infer import Functions
-from mlcnb.relax.mutator import Mutator, Renamer
+from mlcnb.relax.mutator import CallsOf, Renamer
 from mlcnb.relax.transform.bind_symbolic_vars import bind_symbolic_vars
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
 from mlcnb.relax.transform.remove_unused_parameters import only_called
@@ -54,7 +53,8 @@ class InlinePrivateFunctions(ModulePass):
             return mod
         functions: dict[GlobalVar, Any] = dict(mod.functions)
         for key in topological_functions(mod):
-            functions[key] = _Inliner(functions, private).rewrite(functions[key])
+            callees = {k: functions[k] for k in private}
+            functions[key] = _Inliner(functions, callees).rewrite(functions[key])
         ctx.note(f"inlined {len(private)} functions")
         made = mod.with_functions({k: functions[k] for k in mod if k not in private})
         return remove_unused_functions(made.without_functions(private))
@@ -67,11 +67,10 @@ def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Fu
         PassError: those call each other in a circle.
     """
     functions = {GlobalVar(getattr(k, "name_hint", k)): f for k, f in function_map.items()}
-    names = set(functions)
-    for _ in range(len(names) + 1):
-        if not names.intersection(all_global_vars(func)):
+    for _ in range(len(functions) + 1):
+        if functions.keys().isdisjoint(all_global_vars(func)):
             return func
-        func = _Inliner(functions, names).rewrite(func)
+        func = _Inliner(functions, functions).rewrite(func)
     raise PassError(
         "inline_functions: " + ", ".join(g.name_hint for g in functions) + " call each other",
         hint="leave out one that calls itself",
@@ -82,20 +81,13 @@ def _is_private(func: Function) -> bool:
     return not func.attrs.keys() & {"global_symbol", "Primitive", "Codegen", "Composite"}
 
 
-class _Inliner(Mutator):
-    def __init__(self, functions: Functions, private: set[GlobalVar]) -> None:
-        super().__init__(functions)
-        self.private = private
-
-    def visit_call(self, call: Call, var: Var) -> Any:
+class _Inliner(CallsOf):
+    def called(self, call: Call, told: Function, var: Var) -> Any:
         """The body, over new variables, with the arguments in place of the parameters."""
-        if not isinstance(call.op, GlobalVar) or call.op not in self.private:
-            return None
-        callee: Any = self.functions[call.op]
         symbols: dict[PrimVar, Any] = {}
-        for param, arg in zip(callee.params, call.args, strict=True):
+        for param, arg in zip(told.params, call.args, strict=True):
             match_vars(param.struct_info, arg.struct_info, symbols)
-        body = _copied(bind_symbolic_vars(callee, symbols), call.args, self.emitter.dataflow)
+        body = _copied(bind_symbolic_vars(told, symbols), call.args, self.emitter.dataflow)
         for binding in body.bindings:
             name = self.emitter.names.fresh(binding.var.name_hint)
             new = type(binding.var)(name, binding.var.struct_info, binding.var.span)

@@ -19,10 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
-from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.binary import Add
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.permute import PermuteDims
@@ -33,12 +31,17 @@ from mlcnb.op.quantize import Dequantize, Quantize
 from mlcnb.op.reduction import Mean
 from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Constant, Function, Tuple, Var, const
-from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, called
-from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
+from mlcnb.relax.transform.written_out import CallPass, Reader
 
 
-class IntegerOps(FunctionPass):
+class IntegerOps(
+    CallPass,
+    says="operators work on integers",
+    says_one="operator works on integers",
+    quiet=True,
+    prunes=True,
+):
     """Turn operators on dequantized tensors, whose results are quantized, into integer ones.
 
     Results have dtype int8 or uint8, sums int32; scales and zero points have to be constants,
@@ -48,14 +51,8 @@ class IntegerOps(FunctionPass):
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with integer operators; itself where nothing is quantized."""
-        if not any(called(b.value) is Quantize for b in func.body.bindings):
-            return func
-        integers = _Integers(mod.functions)
-        made = integers.rewrite(func)
-        if made is func:
-            return func
-        ctx.note(f"{plural(integers.count, 'operator works', 'operators work')} on integers")
-        return remove_unused_bindings(made, mod.functions)
+        has_some = any(called(b.value) is Quantize for b in func.body.bindings)
+        return super().transform_function(func, mod, ctx) if has_some else func
 
 
 class Table(NamedTuple):
@@ -87,9 +84,7 @@ class Table(NamedTuple):
         return (self.values.astype(np.float64) - zero) * scale
 
 
-class _Integers(Mutator):
-    count = 0
-
+class _Integers(Reader, of=IntegerOps):
     def visit_call(self, call: Call, var: Var) -> Any:
         """A quantize, with what stands before it."""
         if called(call) is not Quantize:
@@ -102,7 +97,7 @@ class _Integers(Mutator):
         made = self.integers(source, result)
         if made is None:
             return None
-        self.count += 1
+        self.found += 1
         return self.clamped(made, call, low, high)
 
     def integers(self, x: Any, result: build.Scale) -> Any:
@@ -146,7 +141,7 @@ class _Integers(Mutator):
 
     # constants -----------------------------------------------------------------------------------
 
-    def table(self, x: Any) -> Table | None:
+    def table_of(self, x: Any) -> Table | None:
         """The quantised constant that x is, perhaps transposed or reshaped."""
         value = self.value_of(x)
         operator = called(value)
@@ -162,7 +157,7 @@ class _Integers(Mutator):
         return None
 
     def transposed(self, value: Any) -> Table | None:
-        found = self.table(value.args[0])
+        found = self.table_of(value.args[0])
         if found is None:
             return None
         order = attrs_of(value).order(found.values.ndim)  # type: ignore[attr-defined]
@@ -171,7 +166,7 @@ class _Integers(Mutator):
 
     def reshaped(self, value: Any) -> Table | None:
         """Of a line, such as a bias."""
-        found = self.table(value.args[0])
+        found = self.table_of(value.args[0])
         shape = [as_int(d) for d in value.struct_info.dims or ()]
         if found is None or None in shape or found.values.ndim != 1:
             return None
@@ -189,7 +184,7 @@ class _Integers(Mutator):
     def bias(self, x: Any, unit: np.ndarray) -> np.ndarray | None:
         """A constant line of channels in steps of `unit`, int32; None where it is none."""
         value = self.value_of(x)
-        found = self.table(x)
+        found = self.table_of(x)
         if found is None and not isinstance(value, Constant):
             return None
         if found is not None and found.is_in_steps_of(unit):
@@ -232,7 +227,7 @@ def _ends_of(value: Any) -> tuple[float, float] | None:
 def _convolution(m: _Integers, value: Any, result: build.Scale, bias: Any = None) -> Any:
     """A convolution of bytes with int32 sums, scaled to the result's bytes."""
     conv: Any = attrs_of(value)
-    data, table = m.tensor(value.args[0]), m.table(value.args[1])
+    data, table = m.tensor(value.args[0]), m.table_of(value.args[1])
     weight = None if table is None else table.weight(0)
     if data is None or weight is None or not conv.is_plain:
         return None
@@ -247,7 +242,7 @@ def _convolution(m: _Integers, value: Any, result: build.Scale, bias: Any = None
 @rule("IntegerOps")
 def _product(m: _Integers, value: Any, result: build.Scale, bias: Any = None) -> Any:
     """A product of bytes with int32 sums, scaled to the result's bytes."""
-    data, table = m.tensor(value.args[0]), m.table(value.args[1])
+    data, table = m.tensor(value.args[0]), m.table_of(value.args[1])
     if data is None or table is None or table.values.ndim != 2:
         return None
     weight = table.weight(1)

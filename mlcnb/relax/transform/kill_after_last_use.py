@@ -85,7 +85,7 @@ def _last_uses(func: Function) -> dict[int, list[tuple[Var, type[OpDecl]]]]:
             owners[var] = {var, *owners[var]}
         if called(value) in _KILLS.values():
             killed.add(value.args[0])
-    returned = {o for leaf in leaves(func.body.body) for o in owners.get(leaf, ())}
+    returned = _held_by(func.body.body, owners)
     dying: dict[int, list[tuple[Var, type[OpDecl]]]] = {}
     for var, kill in reversed(kills.items()):
         if var not in returned | killed:

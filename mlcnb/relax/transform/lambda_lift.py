@@ -40,16 +40,12 @@ class LambdaLift(ModulePass):
         """All graph functions; a lifted one is named by where it stood, `main_inner`."""
         table = FunctionTable(mod.functions)
         for key, func in mod.of_kind(Function).items():
-            if _has_local(func):
+            if any(isinstance(b.value, Function) for b in bindings_of(func)):
                 table.set(key, _Lifter(table, key.name_hint).rewrite(func))
         made = len(table.functions) - len(mod)
         if made:
             ctx.note(f"{made} local functions lifted")
         return table.module(mod)
-
-
-def _has_local(func: Function) -> bool:
-    return any(isinstance(b.value, Function) for b in bindings_of(func))
 
 
 class _Lifter(Mutator):

@@ -22,15 +22,12 @@ from mlcnb.relax.expr import Call, Constant, Var, const
 from mlcnb.relax.operator import attrs_of, call_arguments
 from mlcnb.relax.transform.narrow_products import PAIR
 from mlcnb.relax.transform.pack_quantized import (
+    DOT,
     pack_depthwise,
     pack_kernel,
     signed_share,
-    unsigned,
     unsigned_point,
 )
-
-#: values whose products one instruction sums
-DOT = 4
 
 Rule = Callable[[Any, Var, Call], Call | None]
 
@@ -49,7 +46,7 @@ def qconv2d(c: Any, var: Var, call: Call) -> Call | None:
     share = None
     x = _input(c, data, kernel.shape[1], depthwise)
     if data.struct_info.dtype == "int8":
-        x, point = c.emitter.emit(unsigned(x)), unsigned_point(point)
+        x, point = c.emitter.emit(op.qnn.unsigned(x)), unsigned_point(point)
         share = signed_share(kernel)
     c.blocked += 1
     window = {"strides": conv.strides, "padding": conv.padding}

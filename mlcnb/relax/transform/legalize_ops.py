@@ -41,7 +41,7 @@ from mlcnb.relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from mlcnb.relax.te_call import TeInputs, finish, te_call
+from mlcnb.relax.te_call import TeCall, TeInputs, call_te, finish
 from mlcnb.relax.traits import Measured
 from mlcnb.te.prim_func import operations
 from mlcnb.tir.analysis.made import note_declared
@@ -160,7 +160,8 @@ class _Legalizer(Mutator):
 
     def legalize(self, call: rx.Call, decl: type[OpDecl]) -> rx.Call:
         """The declaration's loops, made or found, and their call."""
-        args = [self.opened(arg, kind) for arg, kind in _arguments(call, decl)]
+        pairs = zip(call_arguments(call), decl.arguments.values(), strict=True)
+        args = [self.opened(arg, kind) for arg, kind in pairs]
         if decl.takes_scalars:
             args = _with_number(args)
         key = _static_key(call, args)
@@ -169,16 +170,11 @@ class _Legalizer(Mutator):
             name, read = found
             given = [e for arg in args for e in _tensors(arg)]
             return _call(name, call, [given[i] for i in read], ())
-        inputs = TeInputs()
-        pairs = zip(args, decl.arguments.items(), strict=True)
-        values = [_te_value(inputs, arg, name, kind) for arg, (name, kind) in pairs]
+        inputs, values = _te_values(args, decl)
         result = attrs_of(call).compute(*values)
         outputs = list(result) if isinstance(result, tuple | list) else [result]
         read = _read(inputs, outputs)
-        made = finish(inputs, outputs, self.index_dtype)
-        note_declared(made.func.body)
-        func = replace(made.func.without_attr("global_symbol"), span=call.span)
-        name = self.table.add_shared(func, _name_of(decl))
+        name, made = self.loops(_name_of(decl), call, inputs, outputs)
         if key is not None:
             self.known[key] = name, read
         return _call(name, call, list(made.args), made.tir_vars)
@@ -193,10 +189,7 @@ class _Legalizer(Mutator):
                                    lv3 = R.call_tir(cls.nonzero, (x,), R.Tensor((2, s), "int64"))
         """
         attrs: Any = attrs_of(call)
-        args = _arguments(call, decl)
-        names = list(decl.arguments)
-        inputs = TeInputs()
-        values = [_te_value(inputs, a, n, k) for (a, k), n in zip(args, names, strict=True)]
+        inputs, values = _te_values(call_arguments(call), decl)
         measured = list(attrs.measure(*values))
         made = self.called(f"{_name_of(decl)}_shape_func", call, inputs, measured)
         found = self.emit(made)
@@ -206,8 +199,7 @@ class _Legalizer(Mutator):
         read = self.emit(make_call(TensorToShape, parts[-1]))
         sizes = tuple(Var("s", dtype("int64")) for _ in range(int(measured[-1].shape[0])))
         self.match_cast(read, ShapeStructInfo(sizes, len(sizes)))
-        inputs = TeInputs()
-        values = [_te_value(inputs, a, n, k) for (a, k), n in zip(args, names, strict=True)]
+        inputs, values = _te_values(call_arguments(call), decl)
         given = [inputs.tensor(part) for part in parts[:-1]]
         result = attrs.fill([inputs.scalar(v) for v in sizes], given, *values)
         outputs = list(result) if isinstance(result, tuple | list) else [result]
@@ -216,13 +208,17 @@ class _Legalizer(Mutator):
     def called(self, name: str, call: rx.Call, inputs: TeInputs, outputs: list[Any]) -> rx.Call:
         """The call_tir of a function, kept in the table, that makes `outputs`."""
         _read(inputs, outputs)
+        key, made = self.loops(name, call, inputs, outputs)
+        return replace(made.by(key), span=call.span)
+
+    def loops(
+        self, name: str, call: rx.Call, inputs: TeInputs, outputs: list[Any]
+    ) -> tuple[GlobalVar, TeCall]:
+        """A function that makes `outputs`, kept in the table: its name there, and its call."""
         made = finish(inputs, outputs, self.index_dtype)
         note_declared(made.func.body)
         func = replace(made.func.without_attr("global_symbol"), span=call.span)
-        scalars = rx.ShapeExpr(made.tir_vars) if made.tir_vars else None
-        key = self.table.add_shared(func, name)
-        made_call = rx.call_tir(key, rx.Tuple(made.args), made.out_sinfo, scalars)
-        return replace(made_call, span=call.span)
+        return self.table.add_shared(func, name), made
 
     def opened(self, arg: Any, kind: str) -> Any:
         """An argument with its tuple opened: fields that are not named yet are bound."""
@@ -234,19 +230,9 @@ class _Legalizer(Mutator):
         info: Any = arg.struct_info
         return rx.Tuple(tuple(self.emit(rx.TupleGetItem(arg, i)) for i in range(len(info.fields))))
 
-    def call_te(
-        self,
-        func: Callable[..., Any],
-        *args: Any,
-        primfunc_name_hint: str | None = None,
-        **kwargs: Any,
-    ) -> rx.Call:
+    def call_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> rx.Call:
         """As BlockBuilder.call_te."""
-        made = te_call(func, args, kwargs)
-        name = primfunc_name_hint or getattr(func, "__name__", "te_func").strip("<>")
-        key = self.table.add_shared(made.func.without_attr("global_symbol"), name)
-        scalars = rx.ShapeExpr(made.tir_vars) if made.tir_vars else None
-        return rx.call_tir(key, rx.Tuple(made.args), made.out_sinfo, scalars)
+        return call_te(self.emitter, self.table, func, args, kwargs)
 
     def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> rx.Var:
         """As BlockBuilder.emit_te."""
@@ -290,10 +276,6 @@ def _narrow_dtype(infos: tuple[Any, ...]) -> DType | None:
         if kind and (kind.is_float and kind.bits < 16 or kind.is_integer and kind.bits < 8):
             return kind
     return None
-
-
-def _arguments(call: rx.Call, decl: type[OpDecl]) -> list[tuple[Any, str]]:
-    return list(zip(call_arguments(call), decl.arguments.values(), strict=True))
 
 
 def _name_of(decl: type[OpDecl]) -> str:
@@ -366,6 +348,13 @@ def _is_static(info: Any) -> bool:
     return not isinstance(info, TensorStructInfo) or static_shape(info) is not None
 
 
+def _te_values(args: Sequence[Any], decl: type[OpDecl]) -> tuple[TeInputs, list[Any]]:
+    """Arguments as `compute` takes them, and what they became."""
+    inputs = TeInputs()
+    pairs = zip(args, decl.arguments.items(), strict=True)
+    return inputs, [_te_value(inputs, arg, name, kind) for arg, (name, kind) in pairs]
+
+
 def _te_value(inputs: TeInputs, arg: Any, name: str, kind: str) -> Any:
     """One argument as `compute` takes it."""
     if arg is None:
@@ -378,16 +367,14 @@ def _te_value(inputs: TeInputs, arg: Any, name: str, kind: str) -> Any:
     if kind == "Tensors":
         return tuple(inputs.tensor(f, f"{name}{i}") for i, f in enumerate(arg.fields))
     if kind.endswith("Shape"):
-        return tuple(_dim(inputs, d) for d in _shape_values(arg))
+        return tuple(
+            d.value if isinstance(d, IntImm) else inputs.scalar(d) for d in _shape_values(arg)
+        )
     if kind == "Scalar" and isinstance(arg, rx.PrimValue):
         return inputs.scalar(arg.value)
     if kind in ("String", "Dtype"):
         return arg.value
     raise CodegenError(f"argument {name!r} is known only at run time")
-
-
-def _dim(inputs: TeInputs, dim: Any) -> Any:
-    return dim.value if isinstance(dim, IntImm) else inputs.scalar(dim)
 
 
 def _shape_values(arg: Any) -> Any:

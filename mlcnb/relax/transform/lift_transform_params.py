@@ -15,7 +15,6 @@ in order. `R.builtin.stop_lift_params(x)` marks a value behind which nothing is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import PassError
@@ -37,7 +36,7 @@ from mlcnb.relax.analysis.struct_info import (
 from mlcnb.relax.analysis.variables import bindings_of, leaves, value_uses
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow
 from mlcnb.relax.infer import Functions, infer, is_pure_call
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.mutator import Mutator, Renamer
 from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
 
@@ -114,16 +113,17 @@ class _Plan:
         if not isinstance(binding, rx.VarBinding) or not _may_move(value, functions):
             return
         used = [v for v in value_uses(value) if isinstance(v, rx.Var)]
-        if all(v in self.known for v in used) and self._symbols_of(binding) <= self.symbols:
+        if all(v in self.known for v in used) and self._symbols_of(binding).keys() <= self.symbols:
             self.known[binding.var] = any(self.known[v] for v in used)
             self.lifted.append(binding)
 
     @staticmethod
-    def _symbols_of(binding: rx.Binding) -> set[Any]:
-        found = set(symbolic_vars(binding.var.struct_info))
+    def _symbols_of(binding: rx.Binding) -> dict[Any, None]:
+        """The sizes that a binding mentions, in order."""
+        found = dict.fromkeys(symbolic_vars(binding.var.struct_info))
         for leaf in leaves(binding.value):
             if isinstance(leaf, rx.ShapeExpr | rx.PrimValue):
-                found.update(symbolic_vars(leaf))
+                found.update(dict.fromkeys(symbolic_vars(leaf)))
         return found
 
     def moves(self, var: rx.Var) -> bool:
@@ -155,10 +155,7 @@ class _Plan:
         defined = {v for i in infos for v in definable_vars(i)}
         found: dict[Any, None] = {}
         for binding in self.remaining():
-            found.update(dict.fromkeys(symbolic_vars(binding.var.struct_info)))
-            for leaf in leaves(binding.value):
-                if isinstance(leaf, rx.ShapeExpr | rx.PrimValue):
-                    found.update(dict.fromkeys(symbolic_vars(leaf)))
+            found.update(self._symbols_of(binding))
         return [v for v in found if v in self.symbols and v not in defined]
 
     def outputs(self, needed: set[Any] | None = None) -> list[Any]:
@@ -203,11 +200,9 @@ def _transform_function(
             for used in value_uses(binding.value):
                 if used in places:
                     read(used)
-            value = _Renaming(renamed).substitute(binding.value)
+            value = Renamer(renamed).substitute(binding.value)
             renamed[binding.var] = emitter.emit(value, binding.var.name_hint)
-        fields = [
-            m if isinstance(m, rx.ShapeExpr) else _read(m, places, read, renamed) for m in made
-        ]
+        fields = [m if isinstance(m, rx.ShapeExpr) else read(m) for m in made]
         result = emitter.emit(rx.Tuple(tuple(fields)), "gv", output=True)
     ret = return_info((params,), result.struct_info)
     body = rx.SeqExpr((rx.DataflowBlock(tuple(bindings)),), result)
@@ -219,10 +214,6 @@ def _with_own_sizes(func: rx.Function) -> rx.Function:
     """The function with symbolic sizes of its own: no two functions name the same."""
     own = {v: PrimVar(v.name, v.dtype) for v in walk(func) if isinstance(v, PrimVar)}
     return rewrite(func, lambda n: own.get(n) if isinstance(n, PrimVar) else None)
-
-
-def _read(var: Any, places: dict[Any, int], read: Any, renamed: dict[Any, Any]) -> Any:
-    return read(var) if var in places else renamed[var]
 
 
 def _given_up(params: rx.Var, place: int) -> rx.Call:
@@ -240,12 +231,6 @@ def _closure(plan: _Plan, made: list[Any]) -> set[Any]:
     return needed
 
 
-class _Renaming(Mutator):
-    def __init__(self, renamed: dict[Any, Any]) -> None:
-        super().__init__()
-        self.remap.update(renamed)
-
-
 class _Runtime(Mutator):
     """The function without what was lifted; its variables stand for parameters now."""
 
@@ -253,7 +238,6 @@ class _Runtime(Mutator):
         super().__init__(functions)
         self.remap.update(new)
         self.kept = kept
-        self.depth = 0
 
     def _binding(self, binding: rx.Binding) -> None:
         if binding.var not in self.kept:
@@ -283,18 +267,12 @@ def _runtime_function(plan: _Plan, made: list[Any], functions: Functions) -> rx.
 # one transform for several functions ------------------------------------------------------------
 
 
-@dataclass
-class _Common:
-    """Lifted values by what they compute, whatever the function calls them."""
-
-    keys: dict[rx.Var, Any]
-
-    @staticmethod
-    def of(plan: _Plan) -> _Common:
-        keys: dict[rx.Var, Any] = {w: ("weight", i) for i, w in enumerate(plan.weights)}
-        for binding in plan.lifted:
-            keys[binding.var] = _meaning(binding.value, keys)
-        return _Common(keys)
+def _meanings(plan: _Plan) -> dict[rx.Var, Any]:
+    """What weights and lifted values are, whatever the function calls them."""
+    keys: dict[rx.Var, Any] = {w: ("weight", i) for i, w in enumerate(plan.weights)}
+    for binding in plan.lifted:
+        keys[binding.var] = _meaning(binding.value, keys)
+    return keys
 
 
 def _meaning(value: Any, keys: dict[rx.Var, Any]) -> Any:
@@ -318,15 +296,15 @@ def _shared(
     common.
     """
     _check_alike(plans)
-    common = {key: _Common.of(plan) for key, plan in plans.items()}
-    shared = set.intersection(*(set(c.keys.values()) for c in common.values()))
+    common = {key: _meanings(plan) for key, plan in plans.items()}
+    shared = set.intersection(*(set(c.values()) for c in common.values()))
     for key, plan in plans.items():
-        plan.keep_only({v for v, k in common[key].keys.items() if k in shared})
-    wanted = {common[k].keys[v] for k, p in plans.items() for v in p.needed() if p.moves(v)}
+        plan.keep_only({v for v, k in common[key].items() if k in shared})
+    wanted = {common[k][v] for k, p in plans.items() for v in p.needed() if p.moves(v)}
     changed: dict[Any, rx.Function] = {}
     for key, plan in plans.items():
         first: dict[Any, Any] = {}
-        for var, meaning in common[key].keys.items():
+        for var, meaning in common[key].items():
             if meaning in wanted and var in plan.known:
                 first.setdefault(meaning, var)
         made = plan.outputs(set(first.values()))

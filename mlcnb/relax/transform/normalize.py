@@ -15,12 +15,8 @@ from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.expr import (
     Binding,
     BindingBlock,
-    Call,
     Function,
-    If,
     SeqExpr,
-    Tuple,
-    TupleGetItem,
     Var,
 )
 from mlcnb.relax.infer import Functions
@@ -39,21 +35,11 @@ def normalize(func: Function, functions: Functions | None = None) -> Function:
 class _Normalizer(Mutator):
     """Hands every value to the emitter, which normalizes it."""
 
-    def visit_call(self, call: Call, var: Var) -> Any:
-        """The call itself: the emitter makes it flat and infers its struct info."""
+    def visit_call(self, call: Any, var: Var) -> Any:
+        """The value itself: the emitter makes it flat and infers its struct info."""
         return call
 
-    def visit_tuple(self, value: Tuple, var: Var) -> Any:
-        """The tuple itself."""
-        return value
-
-    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
-        """The field itself."""
-        return item
-
-    def visit_if(self, choice: If, var: Var) -> Any:
-        """The If itself."""
-        return choice
+    visit_tuple = visit_item = visit_if = visit_call
 
     def _sequence(self, seq: Any) -> SeqExpr:
         made = super()._sequence(flat(seq) if isinstance(seq, SeqExpr) else seq)

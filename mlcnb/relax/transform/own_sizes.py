@@ -22,14 +22,12 @@ from mlcnb.ir.expr import Add, Cast, GlobalVar, IntImm, Mul, PrimExpr, SizeVar, 
 from mlcnb.ir.expr import Call as PrimCall
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.calls import LOOPS
 from mlcnb.relax.analysis.variables import bindings_of, uses
 from mlcnb.relax.expr import Call, Function, Op, ShapeExpr
 from mlcnb.tir.analysis.access import complete_regions
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block
-
-#: operators whose first argument is a loop function, and whose third are its scalars
-CALLS = ("relax.call_tir", "relax.call_tir_inplace")
 
 
 class OwnSizes(ModulePass):
@@ -162,7 +160,7 @@ def _called(mod: IRModule) -> set[GlobalVar]:
 
 
 def _is_call(n: Any) -> bool:
-    return isinstance(n, Call) and isinstance(n.op, Op) and n.op.name in CALLS
+    return isinstance(n, Call) and isinstance(n.op, Op) and n.op.name in LOOPS
 
 
 def _kept(func: PrimFunc, own: PrimFunc) -> list[int]:

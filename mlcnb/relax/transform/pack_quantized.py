@@ -15,9 +15,10 @@ import numpy as np
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op.qnn.matmul import QuantizedMatmul
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Constant, const
+from mlcnb.relax.expr import Constant, const
 from mlcnb.relax.transform.written_out import CallPass, Reader
 
+#: values whose products one instruction sums
 DOT = 4
 
 
@@ -45,7 +46,7 @@ def _matrix(r: Reader, call: Any, _attrs: Any) -> Any:
         return None
     share = None
     if info.dtype == "int8":
-        x, share = r.emit(unsigned(x)), signed_share(matrix.T)
+        x, share = r.emit(op.qnn.unsigned(x)), signed_share(matrix.T)
     # a row alone (a batch of unknown size is taken for one) is read with four vectors at once
     rows = [as_int(d) for d in info.dims[:-1]]
     block = r.lanes("int32") * (4 if all(d in (1, None) for d in rows) else 2)
@@ -80,13 +81,8 @@ def pack_depthwise(kernel: np.ndarray, block: int) -> np.ndarray:
     return np.ascontiguousarray(cut.transpose(0, 2, 3, 1, 4))
 
 
-def unsigned(x: Any) -> Call:
-    """int8 as uint8, 128 added to each value: the sign bit turned over."""
-    return op.qnn.unsigned(x)
-
-
 def unsigned_point(point: Any) -> Constant:
-    """A constant zero point of int8 as one of what `unsigned` makes."""
+    """A constant zero point of int8 as one of what `qnn.unsigned` makes."""
     return const(np.array(int(point.data) + 128, np.uint8))
 
 

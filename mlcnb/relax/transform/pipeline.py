@@ -249,13 +249,11 @@ def get_default_pipeline(target: Any) -> Sequential:
 _OF_TARGET = {"llvm": "cpu_generic", "interp": "cpu_generic", "cuda": "cuda"}
 
 
-def lower_passes(target: Any = None) -> list[Pass]:
-    """From call_tir to calls on memory that is allocated, shared and given back."""
+@register_pipeline("lower")
+def lower_pipeline(target: Any = None) -> list[Pass]:
+    """Explicit memory, as a virtual machine runs it: allocated, shared and given back."""
     return [
-        RewriteDataflowReshape(),
-        ToNonDataflow(),
-        RemovePurityChecking(),
-        CallTIRRewrite(),
+        *dataflow_lower_passes(target),
         StaticPlanBlockMemory(),
         KillAfterLastUse(),
         AttachGlobalSymbol(),
@@ -298,12 +296,6 @@ def cpu_pipeline(
 ) -> list[Pass]:
     """The default pipeline for a CPU."""
     return default_pipeline(target or Target("llvm"), precision, convolution)
-
-
-@register_pipeline("lower")
-def lower_pipeline(target: Any = None) -> list[Pass]:
-    """Explicit memory, as a virtual machine runs it."""
-    return lower_passes(target)
 
 
 @register_pipeline("default_build")

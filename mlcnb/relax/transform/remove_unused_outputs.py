@@ -19,7 +19,7 @@ from mlcnb.relax.analysis.variables import bindings_of, result_of, value_uses
 from mlcnb.relax.emitter import Emitter, Names
 from mlcnb.relax.expr import BindingBlock, Call, Function, SeqExpr, Tuple, TupleGetItem, Var
 from mlcnb.relax.infer import Functions
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.mutator import CallsOf
 from mlcnb.relax.struct_info import TupleStructInfo
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 from mlcnb.relax.transform.remove_unused_parameters import only_called
@@ -101,19 +101,15 @@ def _narrowed(func: Function, places: list[int], functions: Functions) -> Functi
     return remove_unused_bindings(made, functions)
 
 
-class _Caller(Mutator):
+class _Caller(CallsOf):
     def __init__(self, functions: Functions, kept: dict[GlobalVar, list[int]]) -> None:
-        super().__init__(functions)
-        self.kept = kept
+        super().__init__(functions, kept)
         #: variables of calls that give less now -> the fields that are left
         self.results: dict[Any, list[int]] = {}
 
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def called(self, call: Call, told: list[int], var: Var) -> Any:
         """The call with its struct info to be inferred again."""
-        places = self.kept.get(call.op) if isinstance(call.op, GlobalVar) else None
-        if places is None:
-            return None
-        self.results[var] = places
+        self.results[var] = told
         return replace(call, struct_info=None)
 
     def _variable(self, var: Var, value: Any) -> Var:

@@ -16,8 +16,7 @@ from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.analysis.variables import all_global_vars, bindings_of, use_counts
 from mlcnb.relax.expr import Call, Function, Var
-from mlcnb.relax.infer import Functions
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.mutator import CallsOf
 
 
 class RemoveUnusedParameters(ModulePass):
@@ -46,17 +45,12 @@ class RemoveUnusedParameters(ModulePass):
         return mod.with_functions(functions)
 
 
-class _Caller(Mutator):
-    def __init__(self, functions: Functions, kept: dict[GlobalVar, list[int]]) -> None:
-        super().__init__(functions)
-        self.kept = kept
-
-    def visit_call(self, call: Call, var: Var) -> Any:
+class _Caller(CallsOf):
+    def called(self, call: Call, told: list[int], var: Var) -> Any:
         """The arguments that are still taken."""
-        places = self.kept.get(call.op) if isinstance(call.op, GlobalVar) else None
-        if places is None or len(call.args) == len(places):
+        if len(call.args) == len(told):
             return None
-        return replace(call, args=tuple(call.args[i] for i in places))
+        return replace(call, args=tuple(call.args[i] for i in told))
 
 
 def _needed(func: Function) -> list[int]:

@@ -228,9 +228,9 @@ class _Storages:
         for scope in sorted({_scope(b) for found in chosen for b in found}):
             merged += self.merge([[b for b in f if _scope(b) == scope] for f in chosen], merged)
         if merged:
-            made = _lifted(merged, [b.var for b in merged])
-            self.function = table.add(made.func, "cuda_graph_alloc")
-            self.info = made.func.ret_struct_info
+            func, _ = _lifted(merged, [b.var for b in merged])
+            self.function = table.add(func, "cuda_graph_alloc")
+            self.info = func.ret_struct_info
 
     def merge(self, found: list[list[rx.Binding]], before: list[rx.Binding]) -> list[rx.Binding]:
         """One storage for the largest of each function, one for the second, …"""
@@ -252,15 +252,10 @@ def _size(binding: rx.Binding) -> int:
     return int(binding.value.args[0].values[0].value)
 
 
-class _Lifted:
-    """A function of bindings, impure for what it does to memory, and its arguments."""
-
-    def __init__(self, func: rx.Function, args: list[Any]) -> None:
-        self.func, self.args = func, args
-
-
-def _lifted(bindings: list[rx.Binding], outputs: list[rx.Var]) -> _Lifted:
-    """Bindings as a function that returns a tuple of some of their variables."""
+def _lifted(bindings: list[rx.Binding], outputs: list[rx.Var]) -> tuple[rx.Function, list[Any]]:
+    """Bindings as a function that returns a tuple of some of their variables, impure for what it
+    does to memory; and its arguments.
+    """
     every = [b.var for b in bindings]
     made = Outline(bindings, every, bind_constants=True, attrs={})
     copies: Any = made.func.body.blocks[0].bindings
@@ -268,9 +263,7 @@ def _lifted(bindings: list[rx.Binding], outputs: list[rx.Var]) -> _Lifted:
     result = rx.Var(made.names.fresh("gv"), results.struct_info)
     body = rx.SeqExpr((rx.BindingBlock((*copies, rx.VarBinding(result, results))),), result)
     attrs = FrozenDict({"relax.force_pure": True})
-    return _Lifted(
-        rx.Function(made.func.params, body, results.struct_info, True, attrs), list(made.args)
-    )
+    return rx.Function(made.func.params, body, results.struct_info, True, attrs), made.args
 
 
 class _Rewriter:
@@ -329,16 +322,19 @@ class _Rewriter:
     def launch(self, region: _Region) -> None:
         """The call of the function that the region became."""
         if region is self.plan.storages:
-            call = self.builtin(_ALLOC, (self.storages.function, _zero()), self.storages.info)
+            zero = rx.PrimValue(const(0, "int64"))
+            call = self.builtin(_ALLOC, (self.storages.function, zero), self.storages.info)
             places = {v: self.storages.place[v] for v in region.outputs}
         else:
-            made = _lifted(region.bindings, region.outputs)
-            key = self.table.add(made.func, f"{self.key.name_hint}_cuda_graph_capture")
-            args = rx.Tuple(tuple(map(self.current, made.args)))
-            sizes = tuple(a for a in made.args if not isinstance(a, rx.Var))
+            func, given = _lifted(region.bindings, region.outputs)
+            key = self.table.add(func, f"{self.key.name_hint}_cuda_graph_capture")
+            args = rx.Tuple(tuple(map(self.current, given)))
+            sizes = tuple(a for a in given if not isinstance(a, rx.Var))
             index = rx.PrimValue(const(self.number, "int64"))
             self.number += 1
-            outside = TupleStructInfo(tuple(_info(v) for v in region.outputs))
+            outside = TupleStructInfo(
+                tuple(v.struct_info or ObjectStructInfo() for v in region.outputs)
+            )
             call = self.builtin(_RUN, (key, args, index, *sizes), outside)
             places = {v: i for i, v in enumerate(region.outputs)}
         whole = self.emitter.emit(call)
@@ -348,11 +344,3 @@ class _Rewriter:
         """A call of a builtin that knows the machine it runs in."""
         given: tuple[Any, ...] = (rx.ExternFunc(name), rx.Tuple(args))
         return rx.Call(rx.Op("relax.call_builtin_with_ctx"), given, None, (info,), info)
-
-
-def _zero() -> rx.PrimValue:
-    return rx.PrimValue(const(0, "int64"))
-
-
-def _info(var: rx.Var) -> Any:
-    return var.struct_info or ObjectStructInfo()

@@ -67,9 +67,7 @@ class RoundProducts(FunctionPass):
                 f"RoundProducts: no dtype {self.dtype!r} with out_dtype {self.out_dtype!r}",
                 hint="dtype: float16 or bfloat16; out_dtype: float32, or the same",
             )
-        mixer = _Mixer(mod.functions)
-        mixer.kind, mixer.out, mixer.batched = self.dtype, self.out_dtype, self.batched
-        mixer.wanted = wanted_in_half(func, self.batched)
+        mixer = _Mixer(mod.functions, self, wanted_in_half(func, self.batched))
         made = mixer.rewrite(narrow_parameters(func, self.fp16_input_names, self.dtype))
         ctx.note(f"{plural(mixer.products, 'product')} in {self.dtype}")
         return func if made is func else remove_unused_bindings(made, mod.functions)
@@ -110,19 +108,16 @@ def _kind(x: Any) -> Any:
 
 
 class _Mixer(Mutator):
-    kind = "float16"
-    out = "float32"
-    batched = False
-    wanted: set[rx.Var]
     products = 0
 
-    def __init__(self, functions: Any) -> None:
+    def __init__(self, functions: Any, options: RoundProducts, wanted: set[rx.Var]) -> None:
         super().__init__(functions)
+        self.options, self.kind, self.wanted = options, options.dtype, wanted
         #: variable -> the one that holds its values rounded
         self.low: dict[rx.Var, Any] = {}
 
     def visit_call(self, call: rx.Call, var: rx.Var) -> Any:
-        if is_product(call, self.batched):
+        if is_product(call, self.options.batched):
             self.products += 1
             return self.rounded_once(var, self.product(call))
         if var in self.wanted and _is_move(call):
@@ -136,7 +131,9 @@ class _Mixer(Mutator):
         args = tuple(a if a is None else self.half(a) for a in call.args)
         attrs: Any = attrs_of(call)
         if hasattr(attrs, "out_dtype"):
-            return rx.Call(call.op, args, dataclasses.replace(attrs, out_dtype=self.out))
+            return rx.Call(
+                call.op, args, dataclasses.replace(attrs, out_dtype=self.options.out_dtype)
+            )
         return rx.Call(call.op, args, attrs)
 
     @rule("RoundProducts")
@@ -152,19 +149,19 @@ class _Mixer(Mutator):
             return self.kept(var, value)
         if var not in self.wanted:
             return value if isinstance(var, rx.DataflowVar) else call
-        return self.kept(var, self.emit(_astype(value, self.kind)))
+        return self.kept(var, self.emit(op.astype(value, self.kind)))
 
     def kept(self, var: rx.Var, low: Any) -> rx.Call:
         """float32 for readers of `var`; a product that reads it takes `low`."""
         if isinstance(var, rx.DataflowVar):
             self.low[var] = low
-        return _astype(low, "float32")
+        return op.astype(low, "float32")
 
     def half(self, x: Any) -> Any:
         """An operand in half precision."""
         if isinstance(x, rx.Constant):
             return rx.Constant(convert(x.data, self.kind), x.span)
-        return self.low.get(x) or self.emit(_astype(x, self.kind))
+        return self.low.get(x) or self.emit(op.astype(x, self.kind))
 
 
 def narrow_parameters(func: rx.Function, names: tuple[str, ...], kind: str) -> rx.Function:
@@ -172,7 +169,7 @@ def narrow_parameters(func: rx.Function, names: tuple[str, ...], kind: str) -> r
     new = narrowed(func, names, kind, "RoundProducts")
     if not new:
         return func
-    wide = {p: replace(_astype(q, "float32"), struct_info=p.struct_info) for p, q in new.items()}
+    wide = {p: replace(op.astype(q, "float32"), struct_info=p.struct_info) for p, q in new.items()}
     first = rx.BindingBlock(tuple(rx.VarBinding(p, value) for p, value in wide.items()))
     body = rx.SeqExpr((first, *func.body.blocks), func.body.body)
     return replace(func, params=tuple(new.get(p, p) for p in func.params), body=body)
@@ -197,7 +194,3 @@ def narrowed(
         )
     narrow = [replace(info, dtype=make_dtype(kind)) for info in infos]
     return {p: rx.Var(p.name_hint, info, p.span) for p, info in zip(chosen, narrow, strict=True)}
-
-
-def _astype(x: Any, kind: str) -> rx.Call:
-    return op.astype(x, kind)

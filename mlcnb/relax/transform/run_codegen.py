@@ -21,9 +21,9 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.external import EXTERNAL_MODULES, ExternalModule
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.analysis.variables import bindings_of, uses
+from mlcnb.relax.analysis.variables import all_global_vars, bindings_of, reached, uses
 from mlcnb.relax.expr import Call, Constant, Function, Tuple, Var, call_dps_packed
-from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.mutator import CallsOf
 from mlcnb.relax.struct_info import TupleStructInfo
 
 
@@ -53,7 +53,7 @@ class RunCodegen(ModulePass):
         for library, functions in given.items():
             made += _made(library, functions, options.get(library, {}), mod)
         gone = {g: symbol_of(g, mod) for fs in given.values() for g in fs}
-        caller = _Caller(mod, gone)
+        caller = _Caller(mod.functions, gone)
         kept = {k: f for k, f in mod.items() if k not in gone}
         changed = {k: caller.rewrite(f) if isinstance(f, Function) else f for k, f in kept.items()}
         ctx.note(", ".join(f"{len(fs)} functions of {name}" for name, fs in given.items()))
@@ -67,15 +67,9 @@ class RunCodegen(ModulePass):
         """The functions that the entry functions mention; all where none are named."""
         if self.entry_functions is None:
             return set(mod)
-        reached: set[Any] = set()
-        stack = [mod.get_global_var(name) for name in self.entry_functions]
-        while stack:
-            key = stack.pop()
-            func = mod.functions.get(key)
-            if key not in reached and isinstance(func, Function):
-                reached.add(key)
-                stack += [n for n in uses(func) if isinstance(n, GlobalVar)]
-        return reached
+        graph = mod.of_kind(Function)
+        starts = [mod.get_global_var(name) for name in self.entry_functions]
+        return reached(starts, lambda k: all_global_vars(graph[k]) if k in graph else ())
 
 
 def symbol_of(key: GlobalVar, mod: IRModule) -> str:
@@ -144,18 +138,12 @@ def _constants(functions: list[Any]) -> dict[Constant, str]:
     return found
 
 
-class _Caller(Mutator):
+class _Caller(CallsOf):
     """Turns calls of libraries' functions into call_dps_packed."""
 
-    def __init__(self, mod: IRModule, symbols: dict[GlobalVar, str]) -> None:
-        super().__init__(mod.functions)
-        self.symbols = symbols
-
-    def visit_call(self, call: Call, var: Var) -> Any:
+    def called(self, call: Call, told: str, var: Var) -> Any:
         """`cls.fused(x)` -> `R.call_dps_packed("fused", (x,), out_sinfo=…)`."""
-        if not isinstance(call.op, GlobalVar) or call.op not in self.symbols:
-            return None
         out: Any = call.struct_info
         infos = list(out.fields) if isinstance(out, TupleStructInfo) else out
-        made = call_dps_packed(self.symbols[call.op], Tuple(call.args), infos)
+        made = call_dps_packed(told, Tuple(call.args), infos)
         return replace(made, span=call.span)

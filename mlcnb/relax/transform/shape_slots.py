@@ -11,15 +11,10 @@ from typing import Any
 from mlcnb.ir.expr import FloatImm, IntImm, PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.structural import structural_equal
-from mlcnb.relax.analysis.struct_info import symbolic_vars
+from mlcnb.relax.analysis.struct_info import symbolic_vars, values_of
 from mlcnb.relax.analysis.variables import bindings_of, leaves
 from mlcnb.relax.expr import Function, MatchCast, PrimValue, ShapeExpr
-from mlcnb.relax.struct_info import (
-    PrimStructInfo,
-    ShapeStructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
+from mlcnb.relax.struct_info import TupleStructInfo
 
 
 @dataclass(eq=False)
@@ -56,15 +51,9 @@ class Slots:
 
     def add(self, info: Any) -> None:
         """Places for the sizes of a struct info."""
-        if isinstance(info, TensorStructInfo):
-            self.add_dims(info.dims or ())
-        elif isinstance(info, ShapeStructInfo):
-            self.add_dims(info.values or ())
-        elif isinstance(info, PrimStructInfo) and info.value is not None:
-            self.add_dims((info.value,))
-        elif isinstance(info, TupleStructInfo):
-            for field in info.fields:
-                self.add(field)
+        for field in info.fields if isinstance(info, TupleStructInfo) else ():
+            self.add(field)
+        self.add_dims(values_of(info))
 
     def add_dims(self, dims: Any) -> None:
         """A place for each that is no number."""

@@ -22,7 +22,7 @@ from mlcnb.ir.rules import rule
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.relax import op
-from mlcnb.relax.analysis.struct_info import same_dim, same_dims
+from mlcnb.relax.analysis.struct_info import of_one_shape, same_dim
 from mlcnb.relax.expr import Call, Constant, Var, const
 from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import TensorStructInfo
@@ -71,7 +71,7 @@ class _Sinker(Reader, of=SinkReshape):
     def reshaped(self, x: Any) -> Any:
         """The product of which `x` is a reshape that nobody else uses; else None."""
         made = self.value_of(x)
-        if not isinstance(x, Var) or not _is_reshape(made) or self.use_count(x) != 1:
+        if not isinstance(x, Var) or called(made) is not Reshape or self.use_count(x) != 1:
             return None
         return made.args[0] if made.args[0] in self.products else None
 
@@ -79,19 +79,19 @@ class _Sinker(Reader, of=SinkReshape):
         """The other operand in the shape of the product; None where that cannot be."""
         x, other = call.args[place], call.args[1 - place]
         product = self.reshaped(x)
-        if product is None or not _same_dims(var, x):
+        if product is None or not of_one_shape(var, x):
             return None
         dims = product.struct_info.dims
         if isinstance(other, Constant):
             return _constant_in_shape(other, x.struct_info.dims, dims)
         if 0 <= other.struct_info.ndim <= _kept_axes(x.struct_info.dims, dims):
             return other
-        if not _same_dims(other, x) or other.struct_info.dtype != x.struct_info.dtype:
+        if not of_one_shape(other, x) or other.struct_info.dtype != x.struct_info.dtype:
             return None
         made = self.value_of(other)
-        if _is_reshape(made) and _same_dims(made.args[0], product):
+        if called(made) is Reshape and of_one_shape(made.args[0], product):
             return made.args[0]
-        return self.emit(_reshape(other, dims))
+        return self.emit(op.reshape(other, list(dims)))
 
     def sunk(self, call: Call, place: int, others: tuple[Any, ...]) -> Call:
         """The operator on the product, and then the reshape."""
@@ -104,20 +104,7 @@ class _Sinker(Reader, of=SinkReshape):
         result = self.emit(replace(call, args=tuple(args), struct_info=None))
         self.products.add(result)
         self.found += 1
-        return _reshape(result, x.struct_info.dims)
-
-
-def _is_reshape(value: Any) -> bool:
-    return called(value) is Reshape
-
-
-def _reshape(x: Any, dims: Any) -> Call:
-    return op.reshape(x, list(dims))
-
-
-def _same_dims(x: Any, y: Any) -> bool:
-    a, b = (getattr(v.struct_info, "dims", None) for v in (x, y))
-    return a is not None and b is not None and same_dims(a, b)
+        return op.reshape(result, list(x.struct_info.dims))
 
 
 def _kept_axes(a: Any, b: Any) -> int:

@@ -20,6 +20,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.calls import LOOPS
 from mlcnb.relax.analysis.variables import bindings_of, uses
 from mlcnb.relax.expr import Call, Function, Op, Tuple
 from mlcnb.relax.function_table import FunctionTable
@@ -30,9 +31,6 @@ from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.renew import renew_defs
-
-#: operators that call a loop function with tensors, its results after them
-CALLS = ("relax.call_tir", "relax.call_tir_inplace")
 
 
 class SpecializePrimFuncBasedOnCallSite(ModulePass):
@@ -70,7 +68,7 @@ class SpecializePrimFuncBasedOnCallSite(ModulePass):
 
 def _is_call(n: Any, functions: Any) -> bool:
     """Whether it calls a loop function of the module, with tensors that are told one by one."""
-    if not isinstance(n, Call) or not isinstance(n.op, Op) or n.op.name not in CALLS:
+    if not isinstance(n, Call) or not isinstance(n.op, Op) or n.op.name not in LOOPS:
         return False
     key: Any = n.args[0]
     func = functions.get(key) if isinstance(key, GlobalVar) else None

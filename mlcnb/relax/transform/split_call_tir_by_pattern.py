@@ -18,19 +18,16 @@ from typing import Any
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import FrozenDict, replace, rewrite, walk
 from mlcnb.ir.expr import GlobalVar, PrimExpr, Var
-from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_equal
-from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.calls import callee_of
 from mlcnb.relax.expr import Call, ExternFunc, Tuple, call_dps_packed, tensor_info
 from mlcnb.relax.expr import Var as GraphVar
-from mlcnb.relax.function_table import FunctionTable
-from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import TupleStructInfo
+from mlcnb.relax.transform.written_out import Reader, TablePass
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.renew import renew_defs
-from mlcnb.tir.stmt import BlockRealize, SeqStmt, Stmt
+from mlcnb.tir.stmt import BlockRealize, SeqStmt, Stmt, seq
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class MatchResult:
 Codegen = Callable[[Sequence[MatchResult]], Sequence[Any]]
 
 
-class SplitCallTIRByPattern(ModulePass):
+class SplitCallTIRByPattern(TablePass, says="calls begin in a library", quiet=True):
     """Call a library for the first part of loop functions, and the loops for the rest.
 
     Shapes and dtypes fit where one choice of the pattern's sizes makes them equal.
@@ -66,15 +63,6 @@ class SplitCallTIRByPattern(ModulePass):
 
     patterns: Sequence[PrimFunc]
     fcodegen: Codegen
-
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Every call_tir of a function that begins with a pattern that `fcodegen` takes."""
-        table = FunctionTable(mod.functions)
-        splitter = _Splitter(table, self.patterns, self.fcodegen)
-        table.rewrite(splitter.rewrite)
-        if splitter.count:
-            ctx.note(f"{splitter.count} calls begin in a library")
-        return table.module(mod)
 
 
 @dataclass(frozen=True)
@@ -93,14 +81,10 @@ class _Split:
     places: tuple[int, ...]
 
 
-class _Splitter(Mutator):
-    def __init__(
-        self, table: FunctionTable, patterns: Sequence[PrimFunc], fcodegen: Codegen
-    ) -> None:
-        super().__init__(table.functions)
-        self.table, self.patterns, self.fcodegen = table, patterns, fcodegen
+class _Splitter(Reader, of=SplitCallTIRByPattern):
+    def __init__(self, functions: Any, options: Any) -> None:
+        super().__init__(functions, options)
         self.splits: dict[GlobalVar, _Split | None] = {}
-        self.count = 0
 
     def visit_call(self, call: Call, var: GraphVar) -> Any:
         """The library's call, and that of the loops that are left."""
@@ -113,7 +97,7 @@ class _Splitter(Mutator):
         found = self.splits[key]
         if found is None:
             return None
-        self.count += 1
+        self.found += 1
         inputs: Any = call.args[1].fields  # type: ignore[attr-defined]
         info = call.sinfo_args[0]
         if found.rest is not None:
@@ -138,7 +122,7 @@ class _Splitter(Mutator):
                 break
             matches.append(found[0])
             used.append(found[1])
-        taken = self.fcodegen(matches) if matches else ()
+        taken = self.options.fcodegen(matches) if matches else ()
         if not taken:
             return None
         source, count, buffers = taken
@@ -146,7 +130,7 @@ class _Splitter(Mutator):
 
     def fitting(self, body: Sequence[Stmt], start: int) -> tuple[MatchResult, int] | None:
         """The first pattern that fits the statements from `start` on, and how many it has."""
-        for pattern in self.patterns:
+        for pattern in self.options.patterns:
             wanted = _statements(pattern)
             part = body[start : start + len(wanted)]
             found = _match(pattern, wanted, part) if len(part) == len(wanted) else None
@@ -188,9 +172,8 @@ class _Splitter(Mutator):
         first = Var(f"var_{result.name}", func.params[0].dtype)
         params = (first, *(func.params[i] for i in places))
         known = {p: func.buffer_map[p] for p in (*params[1:], func.params[-1])}
-        left = rest[0] if len(rest) == 1 else SeqStmt(tuple(rest))
         root = _root(func)
-        block = replace(root.block, body=left, alloc_buffers=tuple(kept), reads=(), writes=())
+        block = replace(root.block, body=seq(*rest), alloc_buffers=tuple(kept), reads=(), writes=())
         epilogue = PrimFunc(
             (*params, func.params[-1]),
             replace(root, block=block),

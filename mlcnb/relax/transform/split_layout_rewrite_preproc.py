@@ -31,7 +31,7 @@ from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.renew import Renewer
-from mlcnb.tir.stmt import Block, BlockRealize, SeqStmt, Stmt
+from mlcnb.tir.stmt import Block, BlockRealize, SeqStmt, Stmt, seq
 
 #: the annotation of a block that changes a layout
 PREPROC = "meta_schedule.layout_rewrite_preproc"
@@ -52,17 +52,14 @@ class SplitLayoutRewritePreproc(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every call_tir of such a function becomes two."""
         table = FunctionTable(mod.functions)
-        parts = {k: _Parts(f) for k, f in mod.of_kind(PrimFunc).items() if _asks(f)}
+        loops = mod.of_kind(PrimFunc)
+        parts = {k: _Parts(f) for k, f in loops.items() if any(map(_is_preproc, walk(f.body)))}
         if not parts:
             return mod
         splitter = _Splitter(table, parts)
         table.rewrite(splitter.rewrite)
         ctx.note(f"{splitter.count} calls with their weights packed before")
         return remove_unused_functions(table.module(mod))
-
-
-def _asks(func: PrimFunc) -> bool:
-    return any(_is_preproc(n) for n in walk(func.body))
 
 
 def _is_preproc(n: Any) -> bool:
@@ -120,8 +117,7 @@ class _Parts:
         self, root: BlockRealize, body: list[Stmt], buffers: list[Any], allocated: list[Buffer]
     ) -> PrimFunc:
         """A function of statements over buffers; a parameter without one is a scalar."""
-        whole = body[0] if len(body) == 1 else SeqStmt(tuple(body))
-        plain: Any = rewrite(whole, _unmarked)
+        plain: Any = rewrite(seq(*body), _unmarked)
         block = replace(root.block, body=plain, alloc_buffers=tuple(allocated), reads=(), writes=())
         params = [
             self.func.params[i] if b is None else Var(f"var_{b.name}", dtype("handle"))

@@ -138,19 +138,12 @@ class _Mixer(Mutator):
         args = tuple(map(_as_was, call.args, self.old.args))
         return None if args == call.args else replace(call, args=args, struct_info=None)
 
-    def visit_tuple(self, value: rx.Tuple, var: rx.Var) -> Any:
-        return self.output(value, var)
-
-    def visit_item(self, item: rx.TupleGetItem, var: rx.Var) -> Any:
-        return self.output(item, var)
-
     def visit_leaf(self, leaf: Any, var: rx.Var) -> Any:
-        return self.output(leaf, var)
-
-    def output(self, value: Any, var: rx.Var) -> Any:
         """A value that leaves the block has the dtypes that it had."""
-        made = value if isinstance(var, rx.DataflowVar) else _as_was(value, var)
-        return None if made is value else made
+        made = leaf if isinstance(var, rx.DataflowVar) else _as_was(leaf, var)
+        return None if made is leaf else made
+
+    visit_tuple = visit_item = visit_leaf
 
     def visit_match_cast(self, binding: Any) -> Any:
         value = _as_was(binding.value, self.old)

@@ -17,7 +17,7 @@ from mlcnb.core.node import replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
-from mlcnb.relax.analysis.variables import leaves, value_uses
+from mlcnb.relax.analysis.variables import leaves, reached, value_uses
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
 from mlcnb.relax.expr import Binding, BindingBlock, Function, MatchCast, Var
 
@@ -139,21 +139,12 @@ class _Graph:
         """
         done: dict[Any, Binding] = {}
         starts = [v for v in dict.fromkeys(wanted) if v in self.by_var]
-        useful = self._closure(starts)
+        useful = reached(starts, self.needs.__getitem__)
         for var in starts if order == "depth-first" else self._levels(starts):
             self._emit(var, done, useful)
         for var in self.by_var:
             self._emit(var, done, useful)
         return list(done.values())
-
-    def _closure(self, starts: list[Any]) -> set[Any]:
-        found, stack = set(), list(starts)
-        while stack:
-            var = stack.pop()
-            if var not in found:
-                found.add(var)
-                stack.extend(self.needs[var])
-        return found
 
     def _levels(self, starts: list[Any]) -> list[Any]:
         """Those farthest from the outputs first."""

@@ -63,9 +63,9 @@ class UpdateVDevice(FunctionPass):
 
 
 def _placed(info: Any, device: Any) -> Any:
-    """A struct info with all its tensors on a device."""
+    """A struct info with all its tensors on a device; itself where that is not known."""
     if isinstance(info, TensorStructInfo):
-        return info if info.vdevice == device else replace(info, vdevice=device)
+        return info if device in (None, info.vdevice) else replace(info, vdevice=device)
     if isinstance(info, TupleStructInfo):
         return replace(info, fields=tuple(_placed(f, device) for f in info.fields))
     return info
@@ -128,11 +128,7 @@ class RealizeVDevice(FunctionPass):
         places = _Places(func, mod)
         places.spread()
         made = _Realizer(places).rewrite(func)
-        return _with_infos(made, lambda v: _placed_where(v.struct_info, places.device(v)))
-
-
-def _placed_where(info: Any, device: Any) -> Any:
-    return info if device is None else _placed(info, device)
+        return _with_infos(made, lambda v: _placed(v.struct_info, places.where.get(v)))
 
 
 class _Places:
@@ -154,10 +150,6 @@ class _Places:
                 self._say_parts(field, inner)
         else:
             self._say(value, _device_of(info))
-
-    def device(self, var: Var) -> VDevice | None:
-        """The device of a variable, where it is known."""
-        return self.where.get(var)
 
     def wish(self, call: Call) -> VDevice:
         """The module's device that a hint names."""
@@ -227,7 +219,7 @@ class _Realizer(Renamer):
             return
         source = self.substitute(binding.value.args[0])
         wanted = self.places.where[binding.var]
-        if self.places.device(source) == wanted:
+        if self.places.where.get(source) == wanted:
             self.emitter.bindings.append(replace(binding, value=source))
             return
         move = op.to_vdevice(source, dst_vdevice=wanted)

@@ -46,7 +46,7 @@ from mlcnb.relax.transform.shape_slots import Slots
 from mlcnb.runtime.shape_builtin import MakeShapeCode, MatchShapeCode
 from mlcnb.tir.buffer import BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import BufferStore, SeqStmt
+from mlcnb.tir.stmt import BufferStore, seq
 
 _NOTHING = TupleStructInfo(())
 
@@ -265,9 +265,8 @@ class _Lowerer(Mutator):
             slot.is_known = True
             found = p.cast("int64", rewrite(slot.expr, read))  # type: ignore[arg-type]
             stores.append(BufferStore(buffer, found, (_place(slot),)))
-        body = stores[0] if len(stores) == 1 else SeqStmt(tuple(stores))
         attrs = FrozenDict({"tir.is_host_func": True})
-        func = PrimFunc((heap,), body, buffer_map=FrozenDict({heap: buffer}), attrs=attrs)
+        func = PrimFunc((heap,), seq(*stores), buffer_map=FrozenDict({heap: buffer}), attrs=attrs)
         self.emit(rx.Call(self.table.add(func, "shape_func"), (self.heap,)), "_")
 
     def made_code(self, dim: PrimExpr) -> tuple[int, int]:

@@ -26,6 +26,7 @@ from mlcnb.op.binary import Divide, Multiply, Power
 from mlcnb.relax.analysis.compile_time import computable_at_compile_time
 from mlcnb.relax.analysis.struct_info import same_dims
 from mlcnb.relax.expr import Call, Constant, Function, Var
+from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, called
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
@@ -97,19 +98,44 @@ class CallPass(FunctionPass):
     def rewritten(self, func: Function, reader: Reader, ctx: PassContext) -> Function:
         """`func` as the reader makes it; tells the context what was done."""
         made = reader.rewrite(func)
-        if self.says and (reader.found or not self.quiet):
-            says = (reader.found == 1 and self.says_one) or self.says
-            ctx.note(f"{reader.found} {says}")
+        self.tell(reader.found, ctx)
         if made is func or not self.prunes:
             return made
         return remove_unused_bindings(made, reader.functions)
 
+    def tell(self, found: int, ctx: PassContext) -> None:
+        """Note what was done so often."""
+        if self.says and (found or not self.quiet):
+            ctx.note(f"{found} {(found == 1 and self.says_one) or self.says}")
+
+
+class TablePass(CallPass):
+    """Base of passes whose new calls are of functions that they make: `reader.table` takes these.
+
+    One reader goes through all graph functions, of any shapes and dtypes; nothing is refused.
+    """
+
+    #: attributes of functions that stay as they are
+    but: ClassVar[tuple[str, ...]] = ()
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """All graph functions, with one table of loop functions."""
+        table = FunctionTable(mod.functions)
+        reader = self.reader(table.functions, self)
+        reader.table = table
+        table.rewrite(reader.rewrite, *self.but)
+        self.tell(reader.found, ctx)
+        return table.module(mod)
+
 
 class Reader(Mutator):
-    """What a rule sees of a function. found: how often a rule applied; var: what is bound."""
+    """What a rule sees of a function. found: how often a rule applied; var: what is bound; table:
+    of a TablePass.
+    """
 
     found = 0
     var: Var
+    table: FunctionTable
 
     def __init__(self, functions: Any, options: Any = None) -> None:
         super().__init__(functions)
@@ -209,6 +235,12 @@ def same_shape(a: Any, b: Any) -> bool:
     if shape_of(a) is None or shape_of(b) is None:
         return False
     return same_dims(a.struct_info.dims, b.struct_info.dims)
+
+
+def is_plain_float32(conv: Any, x: Any) -> bool:
+    """Whether a convolution has plain layouts, and float32 data of known rank and results."""
+    same = conv.out_dtype in (None, "float32") and x.struct_info.dtype == "float32"
+    return conv.is_plain and same and x.struct_info.dims is not None
 
 
 def order_of(call: Call) -> tuple[int, ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mlcnb.core.registry import register_func
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.backend.cuda.arrays import made_by
 from mlcnb.relax.backend.pattern_registry import partition, register_patterns
-from mlcnb.relax.backend.patterns import make_matmul_pattern
+from mlcnb.relax.backend.patterns import matmul_patterns
 from mlcnb.relax.backend.utils import dtype_of, has_leaking_intermediate_variables
 from mlcnb.relax.transform.fuse_ops_by_pattern import PatternCheckContext
 
@@ -38,16 +38,7 @@ def cublas(functions: Any, options: Mapping[str, Any], constants: Any) -> Any:
     )
 
 
-def _patterns() -> Iterator[tuple[Any, ...]]:
-    for transposed in (False, True):
-        for bias, activation in ((False, None), (True, None), (True, "relu"), (True, "gelu")):
-            name = "cublas.matmul" + "_transposed" * transposed + "_bias" * bias
-            name += f"_{activation}" if activation else ""
-            op = f"relax.nn.{activation}" if activation else None
-            yield name, *make_matmul_pattern(bias, op, transposed), _is_supported
-
-
-register_patterns(_patterns())
+register_patterns(matmul_patterns("cublas", _is_supported))
 
 
 def partition_for_cublas(mod: IRModule, bind_constants: bool = False) -> IRModule:

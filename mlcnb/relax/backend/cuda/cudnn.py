@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mlcnb.core.errors import MissingDependencyError
@@ -10,7 +10,7 @@ from mlcnb.core.registry import register_func
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.backend.cuda.arrays import made_by
 from mlcnb.relax.backend.pattern_registry import partition, register_patterns
-from mlcnb.relax.backend.patterns import make_conv2d_pattern
+from mlcnb.relax.backend.patterns import make_conv2d_pattern, with_endings
 from mlcnb.relax.backend.utils import dtype_of, has_leaking_intermediate_variables
 from mlcnb.relax.operator import attrs_of
 from mlcnb.relax.transform.fuse_ops_by_pattern import PatternCheckContext
@@ -68,13 +68,7 @@ def _calls(cp: Any) -> dict[str, Any]:
     return {"relax.nn.conv2d": conv2d}
 
 
-def _patterns() -> Iterator[tuple[Any, ...]]:
-    for bias, activation in ((False, None), (True, None), (True, "relax.nn.relu")):
-        name = "cudnn.conv2d" + "_bias" * bias + ("_relu" if activation else "")
-        yield name, *make_conv2d_pattern(bias, activation), _is_supported
-
-
-register_patterns(_patterns())
+register_patterns(with_endings("cudnn.conv2d", make_conv2d_pattern, _is_supported, "relu"))
 
 
 def partition_for_cudnn(mod: IRModule) -> IRModule:

@@ -87,7 +87,7 @@ class Module(SubroutineMixin, display.Shown):
 
     def to(self, dtype: str | None = None) -> None:
         """Change the dtype of every parameter below; none may have numbers yet."""
-        for part in self.__dict__.values():
+        for _, part in parts_of(self):
             if isinstance(part, Module | Parameter | Effect):
                 part.to(dtype=dtype)
         if dtype is not None and isinstance(getattr(self, "dtype", None), str):
@@ -199,11 +199,6 @@ class ModuleList(Module):
         """Put a module at the end."""
         self.modules.append(module)
 
-    def to(self, dtype: str | None = None) -> None:
-        """Change the dtype of every parameter below."""
-        for module in self.modules:
-            module.to(dtype=dtype)
-
     def forward(self, x: Any) -> Any:
         """x through all modules, one after another."""
         for module in self.modules:
@@ -275,11 +270,6 @@ class ModuleDict(Module):
     def clear(self) -> None:
         """Take all modules out."""
         self.modules.clear()
-
-    def to(self, dtype: str | None = None) -> None:
-        """Change the dtype of every parameter below."""
-        for module in self.modules.values():
-            module.to(dtype=dtype)
 
 
 class ParameterList(ModuleList):

@@ -22,7 +22,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.op.onnx import spelling
 from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.expr import Tuple, Var, tensor_info
+from mlcnb.relax.expr import Tuple, Var
 from mlcnb.relax.frontend.onnx import control, functions
 from mlcnb.relax.frontend.onnx.choices import Choices
 from mlcnb.relax.frontend.onnx.diagnose import type_of
@@ -34,7 +34,7 @@ from mlcnb.relax.frontend.onnx.spell import apply, guarded
 from mlcnb.relax.frontend.onnx.tensors import dtype_of, to_array, to_dense
 from mlcnb.relax.frontend.shared.fold import constant
 from mlcnb.relax.frontend.shared.limits import MAX_FUNCTION_DEPTH, MAX_NODES
-from mlcnb.relax.frontend.shared.names import Scope, plain
+from mlcnb.relax.frontend.shared.names import Scope
 from mlcnb.relax.frontend.shared.values import Values, sequence
 from mlcnb.relax.operator import NULL, declaration, make_call
 
@@ -167,13 +167,7 @@ class Importer:
 
     def stored(self, name: str, data: Any, keep: bool) -> Any:
         """What an initializer stands for."""
-        span = Span("onnx", name, kind="initializer")
-        if not keep:
-            return constant(data, span)
-        info = tensor_info(data.shape, data.dtype.name)
-        var = Var(self.emitter.names.fresh(plain(name)), info, span)
-        self.values.stored[var] = data
-        return var
+        return self.values.brought(name, data, Span("onnx", name, kind="initializer"), keep)
 
     def graph(self, graph: Any, frame: Frame) -> list[Any]:
         """The outputs of a graph inside of a node; its inputs are in the frame's scope."""

@@ -11,7 +11,8 @@ from mlcnb.core.errors import ModelError, UnsupportedOpError
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.span import Span
-from mlcnb.relax.expr import Expr, MatchCast, ShapeExpr, Var
+from mlcnb.relax.emitter import size_check
+from mlcnb.relax.expr import Expr, Var
 from mlcnb.relax.frontend.onnx.load import Source
 from mlcnb.relax.frontend.onnx.protos import node_name, operator_text, plain_domain
 from mlcnb.relax.frontend.onnx.tensors import to_array, to_dense
@@ -19,7 +20,6 @@ from mlcnb.relax.frontend.shared.errors import UnknownValueError
 from mlcnb.relax.frontend.shared.limits import MAX_NDIM
 from mlcnb.relax.frontend.shared.node import GraphNode
 from mlcnb.relax.frontend.shared.values import Values
-from mlcnb.relax.struct_info import ShapeStructInfo
 
 
 class Node(GraphNode):
@@ -119,11 +119,9 @@ class Node(GraphNode):
     def assume(self, condition: Any, holds: bool) -> None:
         """Check, as the model runs, that a condition on sizes holds, or that it does not."""
         one, zero = (p.const(n, "int64") for n in (1, 0))
-        info = ShapeStructInfo((one if holds else zero,), 1)
-        emitter = self.values.emitter
-        var = Var(emitter.names.fresh("condition"), info, self.span)
-        value = ShapeExpr((p.select(condition, one, zero),))
-        emitter.bindings.append(MatchCast(var, value, info))
+        given, emitter = p.select(condition, one, zero), self.values.emitter
+        name = emitter.names.fresh("condition")
+        emitter.bindings.append(size_check(given, one if holds else zero, name, self.span))
 
     def sizes(self, x: Expr | None) -> np.ndarray | None:
         """As `known`, with floats that are computed from sizes: casts, or quotients of casts."""

@@ -17,12 +17,14 @@ from mlcnb.core.node import FrozenDict, replace
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import SizeVar
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import return_info
 from mlcnb.relax.analysis.variables import bindings_of, leaves, use_counts, value_uses
 from mlcnb.relax.emitter import Emitter, Names
 from mlcnb.relax.frontend.shared.fold import Folder, constant, is_operator
 from mlcnb.relax.frontend.shared.limits import least_bytes, max_tensor_bytes, size_text
+from mlcnb.relax.frontend.shared.names import plain
 from mlcnb.relax.frontend.shared.symbols import Symbols
 from mlcnb.relax.infer import Inference, is_pure_call
 from mlcnb.relax.operand_infos import operand_infos
@@ -78,6 +80,15 @@ class Values:
         made = rx.Function(tuple(params), seq, info, True, FrozenDict({**attrs, **(more or {})}))
         names = numbered(made, self.emitter.bindings)
         return convert_to_dataflow(made, min_size=1, names=names)
+
+    def brought(self, name: str, data: np.ndarray, span: Span, keep: bool) -> Any:
+        """What stands for a tensor that the model brings: a constant, or a parameter to be kept."""
+        if not keep:
+            return constant(data, span)
+        info = rx.tensor_info(data.shape, data.dtype.name)
+        var = rx.Var(self.emitter.names.fresh(plain(name)), info, span)
+        self.stored[var] = data
+        return var
 
     def emit(self, value: Any) -> Any:
         """A leaf that has the value: bound to a variable, or a constant where that is known.

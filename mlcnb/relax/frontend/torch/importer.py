@@ -25,8 +25,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_expr, const
 from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
-from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.frontend.shared.fold import constant
+from mlcnb.relax.emitter import Emitter, Names, size_check
 from mlcnb.relax.frontend.shared.names import plain
 from mlcnb.relax.frontend.shared.values import Values, sequence
 from mlcnb.relax.frontend.torch import guards
@@ -37,7 +36,7 @@ from mlcnb.relax.frontend.torch.prepare import is_control, is_dropped, is_operat
 from mlcnb.relax.frontend.torch.spell import apply
 from mlcnb.relax.frontend.torch.stand_ins import REFUSED, Input, Missing, Refused
 from mlcnb.relax.frontend.torch.symbols import Symbols, symbol_name
-from mlcnb.relax.struct_info import PrimStructInfo, ShapeStructInfo
+from mlcnb.relax.struct_info import PrimStructInfo
 
 #: operators that read a number out of a tensor
 ITEMS = ("aten.item.default", "aten._local_scalar_dense.default")
@@ -132,13 +131,9 @@ class Importer:
             place = self.place_of(var)
             if place is not None:
                 param, axis = place
-                info = ShapeStructInfo((inside,), 1)
                 name = self.emitter.names.fresh(f"{param.name_hint}_dim{axis}")
-                shape = rx.ShapeExpr((var,))
                 told = f"dimension {axis} of {param.name_hint}: {told}"
-                made.append(
-                    rx.MatchCast(rx.Var(name, info, Span("torch", told, kind="range")), shape, info)
-                )
+                made.append(size_check(var, inside, name, Span("torch", told, kind="range")))
         return made
 
     def guard_checks(self) -> list[rx.Binding]:
@@ -149,11 +144,8 @@ class Importer:
         made: list[rx.Binding] = []
         for text in self.assumed:
             for value, wanted in guards.pairs(text, given, self.source):
-                info = ShapeStructInfo((wanted,), 1)
-                var = rx.Var(
-                    self.emitter.names.fresh("guard"), info, Span("torch", text, kind="if")
-                )
-                made.append(rx.MatchCast(var, rx.ShapeExpr((value,)), info))
+                name = self.emitter.names.fresh("guard")
+                made.append(size_check(value, wanted, name, Span("torch", text, kind="if")))
         return made
 
     def place_of(self, var: Any) -> tuple[rx.Var, int] | None:
@@ -213,12 +205,7 @@ class Importer:
     def stored(self, given: Input, span: Span) -> Any:
         """What a value of the model stands for."""
         assert given.data is not None
-        if not self.keep_params:
-            return constant(given.data, span)
-        info = rx.tensor_info(given.data.shape, given.data.dtype.name)
-        var = rx.Var(self.emitter.names.fresh(plain(given.name)), info, span)
-        self.values.stored[var] = given.data
-        return var
+        return self.values.brought(given.name, given.data, span, self.keep_params)
 
     def attribute(self, fx_node: Any) -> None:
         """A tensor that stands in the graph's module; graphs are walked where they are called."""
