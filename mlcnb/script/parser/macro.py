@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError, MLCError, ParseError
+from mlcnb.script.parser.decorators import captured
 from mlcnb.script.parser.scope import Scope
 from mlcnb.script.parser.source import Source, source_of_definition
 
@@ -98,7 +99,7 @@ def macro(*given: Callable, hygienic: bool = True) -> Any:
         raise ArgumentError("T.macro takes its options by name", hint="@T.macro(hygienic=False)")
 
     def decorate(func: Callable) -> Macro:
-        snapshot = {**_seen(func), **frame.f_locals, **_captured(func)}
+        snapshot = {**_seen(func), **frame.f_locals, **captured(func)}
         return _read(func, frame, (lambda: snapshot) if hygienic else None, inline=False)
 
     return decorate(given[0]) if given else decorate
@@ -110,7 +111,7 @@ def inline(*given: Callable) -> Any:
     around = frame.f_locals
 
     def decorate(func: Callable) -> Macro:
-        names: Names = lambda: {**_seen(func), **around, **_captured(func)}  # noqa: E731
+        names: Names = lambda: {**_seen(func), **around, **captured(func)}  # noqa: E731
         return _read(func, frame, names, inline=True)
 
     return decorate(given[0]) if given else decorate
@@ -124,17 +125,6 @@ def _read(func: Any, frame: FrameType, names: Names | None, inline: bool) -> Mac
 
 def _seen(func: Any) -> dict[str, Any]:
     return dict(func.__globals__)
-
-
-def _captured(func: Any) -> dict[str, Any]:
-    """What the closure of a function holds now."""
-    found = {}
-    for name, cell in zip(func.__code__.co_freevars, func.__closure__ or (), strict=True):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-    return found
 
 
 def bound_names(ev: Any, macro: Macro, args: Any, kwargs: Any, call: ast.Call) -> dict[str, Any]:
