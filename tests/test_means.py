@@ -21,7 +21,7 @@ from mlcnb.cli import main
 from mlcnb.core.errors import MLCError, ModelError, ScheduleError
 from mlcnb.core.files import replacing
 from mlcnb.ir.memory import aligned_empty, mapped_empty
-from mlcnb.meta_schedule.cost_model.ridge_model import RidgeModel
+from mlcnb.meta_schedule.cost_model import RidgeModel
 from mlcnb.meta_schedule.tape import read_tape
 from mlcnb.testing.gallery.programs import matmul
 from mlcnb.tir.schedule import Schedule

@@ -28,8 +28,7 @@ from weakref import WeakKeyDictionary
 from mlcnb.arith.isl import library
 from mlcnb.codegen.alike import decides, leaves_the_same
 from mlcnb.codegen.arrivals import Arrivals
-from mlcnb.codegen.interp.launching import on_threads, runs_on_threads
-from mlcnb.codegen.interp.racing import on_racing_threads
+from mlcnb.codegen.interp.launching import on_racing_threads, on_threads, runs_on_threads
 from mlcnb.codegen.interp.told import race_error, remedy, text_of
 from mlcnb.core import display
 from mlcnb.core.errors import DataRaceError, PassError

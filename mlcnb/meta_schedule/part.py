@@ -84,10 +84,10 @@ def _below(cls: type[Part]) -> list[type[Part]]:
 
 def found(folder: dict[str, Any]) -> Callable[[str], Any]:
     """Put the ready parts that lie in a folder into its names; gives its `__getattr__`."""
-    owner, ready = folder["__name__"], {}
+    owner, places = folder["__name__"], [folder]
     for file in iter_modules(folder["__path__"]):
-        module = import_module(f"{owner}.{file.name}")
-        ready.update({k: v for k, v in vars(module).items() if getattr(v, "kind", "")})
+        places.append(vars(import_module(f"{owner}.{file.name}")))
+    ready = {k: v for names in places for k, v in names.items() if getattr(v, "kind", "")}
     folder.update(ready)
     folder["__all__"] += sorted(ready)
 

@@ -267,8 +267,10 @@ def of_block(program: Placed, accesses: Stream, block: str) -> Stream:
     return Stream(accesses.addresses[kept], accesses.sites[kept])
 
 
-def function_of(program: Any) -> PrimFunc:
+def function_of(program: Any, who: str = "accesses") -> PrimFunc:
     """The one loop function of a PrimFunc, a module, a schedule or a compiled kernel (scheduled).
+
+    who: asks for it, which its error says.
 
     Raises:
         MLCError: there is none, or more than one.
@@ -280,9 +282,7 @@ def function_of(program: Any) -> PrimFunc:
     functions = [] if mod is None else list(mod.functions.values())
     if len(functions) == 1 and isinstance(functions[0], PrimFunc):
         return functions[0]
-    raise MLCError(
-        f"accesses: {kind_of(program)} is no single loop program", hint="pass a PrimFunc"
-    )
+    raise MLCError(f"{who}: {kind_of(program)} is no single loop program", hint="pass a PrimFunc")
 
 
 def words_of(site: Site) -> str:

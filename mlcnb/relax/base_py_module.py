@@ -34,7 +34,7 @@ from mlcnb.relax.analysis.struct_info import symbolic_vars
 from mlcnb.relax.expr import Function
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime.device import Device, cpu
-from mlcnb.runtime.shapes import evaluate, match_shape
+from mlcnb.runtime.shapes import evaluate, match_shapes
 from mlcnb.runtime.tensor import Tensor, aligned_empty, as_array, as_tensors, is_torch, like_input
 from mlcnb.script.frames import DimString
 from mlcnb.target import Target
@@ -304,8 +304,8 @@ def _plain(value: Any) -> Any:
 def _sizes(func: PrimFunc, arrays: Sequence[np.ndarray], name: str) -> dict[Var, int]:
     """What the symbolic sizes of a loop function are with these arguments."""
     dims: dict[Var, int] = {}
-    for i, (buffer, array) in enumerate(zip(func.buffers, arrays, strict=False)):
-        match_shape(array.shape, buffer.shape, dims, f"argument {i} of {name}")
+    pairs = enumerate(zip(func.buffers, arrays, strict=False))
+    match_shapes(((a.shape, b.shape, f"argument {i} of {name}") for i, (b, a) in pairs), dims)
     return dims
 
 

@@ -160,10 +160,6 @@ def _rows_extend(rows: Rows, room: np.ndarray, turn: np.ndarray) -> Rows:
     return rows.extend(as_array(room, "rows"), int(turn))
 
 
-def _rows_stack(rows: Rows) -> np.ndarray:
-    return rows.stack()
-
-
 def _create(rows: np.ndarray, shape: tuple[int, ...], filled: int) -> RowCache:
     return RowCache(np.asarray(rows).reshape(shape), int(filled))
 
@@ -171,10 +167,6 @@ def _create(rows: np.ndarray, shape: tuple[int, ...], filled: int) -> RowCache:
 def _append(cache: RowCache, rows: np.ndarray) -> RowCache:
     cache.append(np.asarray(rows))
     return cache
-
-
-def _view(cache: RowCache, shape: tuple[int, ...]) -> np.ndarray:
-    return cache.view(shape)
 
 
 def _invoke(io: Any, name: str, line: str, *args: Any) -> Any:
@@ -215,13 +207,13 @@ def _alloc_tensor(storage: Any, offset: int, shape: tuple[int, ...], kind: Any) 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "attention_kv_cache_create": _create,
     "attention_kv_cache_append": _append,
-    "attention_kv_cache_view": _view,
+    "attention_kv_cache_view": RowCache.view,
     "rows": _rows,
     "rows_append": _rows_append,
     "rows_room": _rows_room,
     "rows_put": _rows_put,
     "rows_extend": _rows_extend,
-    "rows_stack": _rows_stack,
+    "rows_stack": Rows.stack,
     "invoke_debug_func": _invoke,
     "debug_print": _print,
     **shape_builtin.FUNCTIONS,

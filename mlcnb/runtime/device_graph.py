@@ -32,6 +32,7 @@ from mlcnb.runtime.graph_call import KEPT
 from mlcnb.runtime.graph_plan import KernelCall, Layout, Place, Storage, plan
 from mlcnb.runtime.kernel_call import is_on_gpu
 from mlcnb.runtime.shapes import Dims
+from mlcnb.runtime.tensor import parts_of
 from mlcnb.runtime.whole import is_straight
 from mlcnb.tir.buffer import Buffer
 
@@ -172,7 +173,7 @@ class DevicePlans:
         with self._lock:
             if self._memory is None:
                 self._memory = _Memory(self.device(), self.kernels)
-        inputs = list(_leaves(values))
+        inputs = [x for x in parts_of(values) if hasattr(x, "dtype")]
         with found.lock:
             if found.bound is None:
                 kind = _Replayed if self.replays and not found.reporting(self.kernels) else _Bound
@@ -334,12 +335,3 @@ class _Replayed(_Bound):
 
     def _is_new(self, form: Place) -> bool:
         return False
-
-
-def _leaves(values: Sequence[Any]) -> Any:
-    """Arrays of nested tuples, in order."""
-    for value in values:
-        if isinstance(value, tuple | list):
-            yield from _leaves(value)
-        elif hasattr(value, "dtype"):
-            yield value

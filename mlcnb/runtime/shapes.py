@@ -138,81 +138,122 @@ class DeferredScalar:
             raise RuntimeInputError(f"{self.name} is {self.got}, expected {of}{wanted}")
 
 
+def match(value: Any, info: StructInfo | None, dims: Dims, name: str) -> None:
+    """Check a value against its struct info, binding symbolic dimensions that are still free.
+
+    Raises:
+        RuntimeInputError: wrong kind, dtype, rank or length, naming the value and what is expected.
+    """
+    match_all([(value, info, name)], dims)
+
+
 def match_all(values: Iterable[tuple[Any, StructInfo | None, str]], dims: Dims) -> None:
     """`match` for several (value, struct info, name): sizes that one binds are checked in all.
 
     Raises:
         RuntimeInputError: as `match`.
     """
-    later: list[Deferred | DeferredScalar] = []
+    matching = _Matching(dims)
     for value, info, name in values:
-        match(value, info, dims, name, later)
-    for deferred in later:
-        deferred.check(dims)
+        matching.value(value, info, name)
+    matching.finish()
 
 
 def match_shapes(
     shapes: Iterable[tuple[tuple[int, ...], tuple[PrimExpr, ...], str]], dims: Dims
 ) -> None:
-    """`match_shape` for several (shape, dimensions, name): what one binds is checked in all."""
-    later: list[Deferred | DeferredScalar] = []
+    """`match_all` for several (shape, dimensions, name)."""
+    matching = _Matching(dims)
     for shape, wanted, name in shapes:
-        match_shape(shape, wanted, dims, name, later)
-    for deferred in later:
-        deferred.check(dims)
+        matching.shape(shape, wanted, name)
+    matching.finish()
 
 
-def match(
-    value: Any,
-    info: StructInfo | None,
-    dims: Dims,
-    name: str,
-    later: list[Deferred | DeferredScalar] | None = None,
-) -> None:
-    """Check a value against its struct info, binding symbolic dimensions that are still free.
+class _Matching:
+    """Values against what is said of them: a size that is still free is bound by the first one."""
 
-    `later` receives the lengths that cannot be checked before other values bind their sizes.
+    def __init__(self, dims: Dims) -> None:
+        self.dims = dims
+        #: what cannot be checked before other values bind the sizes that it is made of
+        self.later: list[Deferred | DeferredScalar] = []
 
-    Raises:
-        RuntimeInputError: wrong kind, dtype, rank or length, naming the value and what is expected.
-    """
-    if isinstance(info, TensorStructInfo):
-        _match_tensor(value, info, dims, name, later)
-    elif isinstance(info, TupleStructInfo):
-        if not isinstance(value, tuple | list) or len(value) != len(info.fields):
-            raise RuntimeInputError(f"{name}: expected a tuple of {len(info.fields)} values")
-        for i, (item, field) in enumerate(zip(value, info.fields, strict=True)):
-            match(item, field, dims, f"{name}[{i}]", later)
-    elif isinstance(info, ShapeStructInfo) and info.values is not None:
-        match_shape(tuple(value), info.values, dims, name, later)
-    elif isinstance(info, PrimStructInfo):
-        _match_scalar(value, info, dims, name, later)
+    def finish(self) -> None:
+        """Check what had to wait."""
+        for deferred in self.later:
+            deferred.check(self.dims)
 
+    def value(self, value: Any, info: StructInfo | None, name: str) -> None:
+        """Check a value of any kind."""
+        if isinstance(info, TensorStructInfo):
+            self._tensor(value, info, name)
+        elif isinstance(info, TupleStructInfo):
+            if not isinstance(value, tuple | list) or len(value) != len(info.fields):
+                raise RuntimeInputError(f"{name}: expected a tuple of {len(info.fields)} values")
+            for i, (item, field) in enumerate(zip(value, info.fields, strict=True)):
+                self.value(item, field, f"{name}[{i}]")
+        elif isinstance(info, ShapeStructInfo) and info.values is not None:
+            self.shape(tuple(value), info.values, name)
+        elif isinstance(info, PrimStructInfo):
+            self._scalar(value, info, name)
 
-def _match_scalar(
-    value: Any,
-    info: PrimStructInfo,
-    dims: Dims,
-    name: str,
-    later: list[Deferred | DeferredScalar] | None,
-) -> None:
-    """A number of the dtype, and the value that the struct info says; a free variable is bound."""
-    kind = info.dtype
-    if not is_number_of(value, kind):
-        raise RuntimeInputError(f"{name}: expected a number of {kind}, got {_kind_of(value)}")
-    found = value[()] if isinstance(value, np.ndarray) else value
-    expected = info.value
-    if expected is None:
-        return
-    if isinstance(expected, e.Var) and expected not in dims:
-        if not kind.is_float:
-            dims[expected] = int(found)
-        return
-    deferred = DeferredScalar(found, expected, name)
-    if later is not None and _free(expected, dims):
-        later.append(deferred)
-    else:
-        deferred.check(dims)
+    def _tensor(self, value: Any, info: TensorStructInfo, name: str) -> None:
+        if not isinstance(value, np.ndarray) and not hasattr(value, "__cuda_array_interface__"):
+            raise RuntimeInputError(f"{name}: expected a tensor, got {type(value).__name__}")
+        if info.dtype is not None and value.dtype != info.dtype.numpy:
+            raise RuntimeInputError(
+                f"{name}: expected dtype {info.dtype}, got {value.dtype}",
+                hint=f"convert it first: x.astype({str(info.dtype)!r})",
+            )
+        if info.dims is not None:
+            self.shape(value.shape, info.dims, name)
+        elif info.ndim >= 0 and value.ndim != info.ndim:
+            raise RuntimeInputError(
+                f"{name}: expected {info.ndim} dimensions, got shape {value.shape}"
+            )
+
+    def shape(self, shape: tuple[int, ...], wanted: tuple[PrimExpr, ...], name: str) -> None:
+        """Check the lengths of a shape against dimensions."""
+        if len(shape) != len(wanted):
+            raise RuntimeInputError(
+                f"{name}: expected {len(wanted)} dimensions {_text(wanted)}, "
+                f"got shape {tuple(shape)}"
+            )
+        for axis, (got, expected) in enumerate(zip(shape, wanted, strict=True)):
+            if got < 0:
+                raise RuntimeInputError(f"{name}: dimension {axis} of a shape would be {got}")
+            if isinstance(expected, e.Var) and self.dims.get(expected) == got:
+                continue
+            if isinstance(expected, e.Var) and expected not in self.dims:
+                if not expected.dtype.holds(got):
+                    raise RuntimeInputError(
+                        f"{name}: dimension {axis} is {got}, which {expected.name!r}, an "
+                        f"{expected.dtype}, cannot hold (shape {tuple(shape)})",
+                        hint="declare the size as T.int64()",
+                    )
+                self.dims[expected] = int(got)
+                continue
+            if isinstance(expected, e.IntImm) and expected.value == got:
+                continue
+            self._check(Deferred(got, expected, axis, tuple(shape), wanted, name))
+
+    def _scalar(self, value: Any, info: PrimStructInfo, name: str) -> None:
+        """A number of the dtype, and the value that the struct info says."""
+        kind, expected = info.dtype, info.value
+        if not is_number_of(value, kind):
+            raise RuntimeInputError(f"{name}: expected a number of {kind}, got {_kind_of(value)}")
+        found = value[()] if isinstance(value, np.ndarray) else value
+        if isinstance(expected, e.Var) and expected not in self.dims:
+            if not kind.is_float:
+                self.dims[expected] = int(found)
+        elif expected is not None:
+            self._check(DeferredScalar(found, expected, name))
+
+    def _check(self, deferred: Deferred | DeferredScalar) -> None:
+        """Check it now, or when the sizes that it is made of are bound."""
+        if _free(deferred.expected, self.dims):
+            self.later.append(deferred)
+        else:
+            deferred.check(self.dims)
 
 
 def is_number_of(value: Any, kind: DType) -> bool:
@@ -231,61 +272,6 @@ def _kind_of(value: Any) -> str:
     if shape:
         return f"a tensor of shape {tuple(shape)}"
     return str(value) if isinstance(value, Real | np.generic) else kind_of(value)
-
-
-def _match_tensor(
-    value: Any,
-    info: TensorStructInfo,
-    dims: Dims,
-    name: str,
-    later: list[Deferred | DeferredScalar] | None,
-) -> None:
-    if not isinstance(value, np.ndarray) and not hasattr(value, "__cuda_array_interface__"):
-        raise RuntimeInputError(f"{name}: expected a tensor, got {type(value).__name__}")
-    if info.dtype is not None and value.dtype != info.dtype.numpy:
-        raise RuntimeInputError(
-            f"{name}: expected dtype {info.dtype}, got {value.dtype}",
-            hint=f"convert it first: x.astype({str(info.dtype)!r})",
-        )
-    if info.dims is not None:
-        match_shape(value.shape, info.dims, dims, name, later)
-    elif info.ndim >= 0 and value.ndim != info.ndim:
-        raise RuntimeInputError(f"{name}: expected {info.ndim} dimensions, got shape {value.shape}")
-
-
-def match_shape(
-    shape: tuple[int, ...],
-    wanted: tuple[PrimExpr, ...],
-    dims: Dims,
-    name: str,
-    later: list[Deferred | DeferredScalar] | None = None,
-) -> None:
-    """Check the lengths of a shape against dimensions, binding those that are free variables."""
-    if len(shape) != len(wanted):
-        raise RuntimeInputError(
-            f"{name}: expected {len(wanted)} dimensions {_text(wanted)}, got shape {tuple(shape)}"
-        )
-    for axis, (got, expected) in enumerate(zip(shape, wanted, strict=True)):
-        if got < 0:
-            raise RuntimeInputError(f"{name}: dimension {axis} of a shape would be {got}")
-        if isinstance(expected, e.Var) and dims.get(expected) == got:
-            continue
-        if isinstance(expected, e.Var) and expected not in dims:
-            if not expected.dtype.holds(got):
-                raise RuntimeInputError(
-                    f"{name}: dimension {axis} is {got}, which {expected.name!r}, an "
-                    f"{expected.dtype}, cannot hold (shape {tuple(shape)})",
-                    hint="declare the size as T.int64()",
-                )
-            dims[expected] = int(got)
-            continue
-        if isinstance(expected, e.IntImm) and expected.value == got:
-            continue
-        deferred = Deferred(got, expected, axis, tuple(shape), wanted, name)
-        if later is not None and _free(expected, dims):
-            later.append(deferred)
-        else:
-            deferred.check(dims)
 
 
 def is_size_check(binding: rx.MatchCast, known: Collection[e.Var]) -> bool:

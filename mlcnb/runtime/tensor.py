@@ -344,7 +344,7 @@ def like_input(result: Any, args: Sequence[Any]) -> Any:
 
     torch where torch came in, Tensors where a Tensor did, else NumPy.
     """
-    given = _parts(args)
+    given = parts_of(args)
     if any(map(is_torch, given)):
         return _each_array(result, _as_torch, _as_torch_on_a_gpu)
     there = [a.device for a in given if isinstance(a, Tensor) and a.device.kind != "cpu"]
@@ -353,7 +353,7 @@ def like_input(result: Any, args: Sequence[Any]) -> Any:
 
 def like_input_of_machine(result: Any, args: Sequence[Any]) -> Any:
     """As `like_input`, and Tensors where no array came in: a machine's way, which is TVM's."""
-    given = _parts(args)
+    given = parts_of(args)
     if any(isinstance(a, np.ndarray | Tensor) or is_torch(a) for a in given):
         return like_input(result, args)
     return as_tensors(result)
@@ -378,14 +378,14 @@ def arrays_of(args: Sequence[Any]) -> Sequence[Any]:
 
 def has_tensor(args: Sequence[Any]) -> bool:
     """Whether one of the arguments of a call, or of their fields, is a Tensor."""
-    return any(isinstance(a, Tensor) for a in _parts(args))
+    return any(isinstance(a, Tensor) for a in parts_of(args))
 
 
-def _parts(values: Any) -> list[Any]:
+def parts_of(values: Any) -> list[Any]:
     """Arguments, the fields of tuples among them one by one."""
     flat: list[Any] = []
     for value in values:
-        flat.extend(_parts(value) if isinstance(value, tuple | list) else (value,))
+        flat.extend(parts_of(value) if isinstance(value, tuple | list) else (value,))
     return flat
 
 

@@ -29,7 +29,7 @@ def as_expr(value: Any, int_dtype: str = "int32") -> PrimExpr:
         return lift()
     if isinstance(value, int) and not isinstance(value, bool):
         kind = dtype(int_dtype)
-        return p.const(value, kind if kind.min_value <= value <= kind.max_value else "int64")
+        return p.const(value, kind if kind.holds(value) else "int64")
     return p.const(value)
 
 
@@ -117,13 +117,9 @@ def _check_range(value: Any, kind: DType) -> None:
     if isinstance(value, float) and element.is_float:
         too_big = math.isfinite(value) and abs(value) > 100 and abs(value) > _largest(element)
     else:
-        too_big = isinstance(value, int) and element.is_integer and not _fits(value, element)
+        too_big = isinstance(value, int) and element.is_integer and not element.holds(value)
     if too_big:
         raise MLCError(f"{value!r} is no {element}")
-
-
-def _fits(value: int, kind: DType) -> bool:
-    return kind.min_value <= value <= kind.max_value
 
 
 def _largest(kind: DType) -> float:

@@ -19,8 +19,7 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.testing.compare": "CompareBeforeAfter",
         "mlcnb.testing.constraints": (
-            "check_bool_expr_is_true check_int_constraints_trans_consistency"
+            "assert_prim_expr_equal check_bool_expr_is_true check_int_constraints_trans_consistency"
         ),
-        "mlcnb.testing.fixtures": "assert_prim_expr_equal",
     },
 )

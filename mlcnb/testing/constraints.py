@@ -1,5 +1,6 @@
-"""Conditions and systems of them, tried at points.
+"""Conditions and systems of them, tried at points; two expressions, proved equal.
 
+assert_prim_expr_equal(x * 4 // 4, x)                         for all values of the variables
 check_bool_expr_is_true(x % 4 < 4, {x: Range(0, 100)})        everywhere in the ranges
 check_int_constraints_trans_consistency(solved)              a system and its solution say the same
 """
@@ -23,6 +24,17 @@ _TRIED = 200
 _AROUND = range(-8, 9)
 
 Point = Mapping[Var, int]
+
+
+def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
+    """Two expressions have the same value for all values of their variables.
+
+    Raises:
+        AssertionError: that cannot be proved.
+    """
+    a, b = p.match_dtypes(p.as_expr(lhs), rhs)
+    if not Analyzer().can_prove(p.equal(a, b)):
+        raise AssertionError(f"{a} and {b} are not known to be equal")
 
 
 def check_bool_expr_is_true(bool_expr: Any, vranges: Mapping[Var, Range], cond: Any = None) -> None:

@@ -21,10 +21,9 @@ from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import replace, rewrite
-from mlcnb.core.text import kind_of
 from mlcnb.ir.expr import Var
-from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.observe.access import function_of
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.function import PrimFunc
@@ -92,7 +91,7 @@ def order(program: Any) -> Order:
     Raises:
         MLCError: no loops, a program that cannot be run, or one too large to be drawn.
     """
-    func = program if isinstance(program, PrimFunc) else _function(program)
+    func = function_of(program, "order")
     found = Order(func)
     if not found.grids:
         args = _arguments(func)
@@ -104,14 +103,6 @@ def order(program: Any) -> Order:
             hint="make it smaller: the order of loops is the same",
         )
     return found
-
-
-def _function(program: Any) -> PrimFunc:
-    mod = program if isinstance(program, IRModule) else getattr(program, "mod", None)
-    functions = [] if mod is None else list(mod.functions.values())
-    if len(functions) == 1 and isinstance(functions[0], PrimFunc):
-        return functions[0]
-    raise MLCError(f"order: {kind_of(program)} is no single loop program", hint="pass a PrimFunc")
 
 
 def grids(func: PrimFunc) -> list[Grid] | None:

@@ -19,8 +19,7 @@ from mlcnb.codegen.llvm import engine, half
 from mlcnb.codegen.llvm.cache import Store
 from mlcnb.codegen.llvm.engine import Options, compile_ir, compile_many
 from mlcnb.codegen.llvm.library import link
-from mlcnb.codegen.llvm.names import symbol_of
-from mlcnb.codegen.llvm.symbols import code_sizes, defines, libc_address, needs
+from mlcnb.codegen.llvm.symbols import code_sizes, defines, libc_address, needs, symbol_of
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core.errors import CodegenError
 from mlcnb.runtime.tensor import tensor

@@ -11,7 +11,7 @@ from mlcnb.codegen.llvm.inspect import strip
 from mlcnb.codegen.llvm.library import link
 from mlcnb.codegen.llvm.linked import MACHINES, Linked
 from mlcnb.codegen.llvm.listing import assembly_listing, ir_listing
-from mlcnb.codegen.llvm.names import PREFIX
+from mlcnb.codegen.llvm.symbols import PREFIX
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import walk

@@ -16,7 +16,7 @@ from mlcnb.relax.struct_info import (
     ShapeStructInfo,
     TupleStructInfo,
 )
-from mlcnb.runtime.shapes import evaluate, match, match_all, match_shape, shape_of
+from mlcnb.runtime.shapes import evaluate, match, match_all, match_shapes, shape_of
 from mlcnb.tir import FloatImm, Var
 from tests.runtime.programs import HEAD, random
 
@@ -129,7 +129,7 @@ def test_what_does_not_match(value, info, message):
 def test_sizes_that_are_bound_later_are_checked_then():
     """n * 2 alone does not say what n is."""
     dims = {}
-    match_shape((6,), (N * 2,), dims, "x")
+    match_shapes([((6,), (N * 2,), "x")], dims)
     assert dims == {}
     match_all([(np.zeros(6, "f"), tensor(N * 2), "x"), (np.zeros(3, "f"), tensor(N), "y")], dims)
     assert dims == {N: 3}

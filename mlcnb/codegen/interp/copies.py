@@ -12,12 +12,12 @@ from itertools import product
 from typing import Any
 
 from mlcnb.codegen.interp.agents import Agent
+from mlcnb.codegen.interp.blocks import WatchingCompiler
 from mlcnb.codegen.interp.expressions import Closure, Frame
 from mlcnb.codegen.interp.meeting import Arrival
 from mlcnb.codegen.interp.memory import View, typed
 from mlcnb.codegen.interp.phases import Carrier, Flight, barrier_of, create, init
 from mlcnb.codegen.interp.statements import Code
-from mlcnb.codegen.interp.watching import WatchingCompiler
 from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir import expr as e
 from mlcnb.tir.analysis import bulk, kernels

@@ -155,22 +155,6 @@ def _clz(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     return lambda x: bits - (x & mask).bit_length()
 
 
-def _isnan(kind: DType, operands: tuple[DType, ...]) -> Scalar:
-    return lambda x: x != x
-
-
-def _isinf(kind: DType, operands: tuple[DType, ...]) -> Scalar:
-    return lambda x: x in (math.inf, -math.inf)
-
-
-def _isfinite(kind: DType, operands: tuple[DType, ...]) -> Scalar:
-    return math.isfinite
-
-
-def _same(kind: DType, operands: tuple[DType, ...]) -> Scalar:
-    return lambda x: x
-
-
 def _nextafter(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     if kind not in ("float32", "float64", "float16"):
         raise UnsupportedOpError(f"tir.nextafter of {kind}")
@@ -178,15 +162,13 @@ def _nextafter(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     return lambda x, y: float(np.nextafter(numpy(x), numpy(y)))
 
 
-def _minnum(kind: DType, operands: tuple[DType, ...]) -> Scalar:
-    return lambda a, b: b if a != a else a if b != b else smaller(a, b)
+def _or_the_number(fn: Scalar) -> Scalar:
+    """An extreme of two floats; of NaN and a number, the number."""
+    return lambda a, b: b if a != a else a if b != b else fn(a, b)
 
 
-def _maxnum(kind: DType, operands: tuple[DType, ...]) -> Scalar:
-    return lambda a, b: b if a != a else a if b != b else larger(a, b)
-
-
-def _extreme(fn: Scalar) -> Callable[[DType, tuple], Scalar]:
+def _always(fn: Scalar) -> Callable[[DType, tuple], Scalar]:
+    """The same function for all dtypes."""
     return lambda kind, operands: fn
 
 
@@ -207,18 +189,10 @@ def _undefined(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     return lambda *args: value
 
 
-def _is_null(kind: DType, operands: tuple[DType, ...]) -> Scalar:
-    return lambda pointer: pointer is None
-
-
 def _large_integer(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     """An integer of 64 bits, from its low and its high half."""
     fit = wrapper(kind)
     return lambda low, high: fit((high << 32) | (low & 0xFFFFFFFF))
-
-
-def _nothing(kind: DType, operands: tuple[DType, ...]) -> Scalar:
-    return lambda *args: 0
 
 
 _SPECIAL: dict[str, Callable[[DType, tuple[DType, ...]], Scalar]] = {
@@ -230,20 +204,20 @@ _SPECIAL: dict[str, Callable[[DType, tuple[DType, ...]], Scalar]] = {
     "shift_right": _shift(lambda a, b: a >> b, signed=True),
     "popcount": _popcount,
     "clz": _clz,
-    "isnan": _isnan,
-    "isinf": _isinf,
-    "isfinite": _isfinite,
-    "likely": _same,
+    "isnan": _always(lambda x: x != x),
+    "isinf": _always(lambda x: x in (math.inf, -math.inf)),
+    "isfinite": _always(math.isfinite),
+    "likely": _always(lambda x: x),
     "nextafter": _nextafter,
-    "minnum": _minnum,
-    "maxnum": _maxnum,
-    "minimum": _extreme(smaller),
-    "maximum": _extreme(larger),
-    "prefetch": _nothing,
-    "type_annotation": _nothing,
+    "minnum": _always(_or_the_number(smaller)),
+    "maxnum": _always(_or_the_number(larger)),
+    "minimum": _always(smaller),
+    "maximum": _always(larger),
+    "prefetch": _always(lambda *args: 0),
+    "type_annotation": _always(lambda *args: 0),
     "assume": _assume,
     "undef": _undefined,
-    "isnullptr": _is_null,
+    "isnullptr": _always(lambda pointer: pointer is None),
     "large_uint_imm": _large_integer,
 }
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeGuard
 
 from mlcnb.codegen.interp.agents import Round, ThreadBlock
+from mlcnb.codegen.interp.blocks import WatchingCompiler
 from mlcnb.codegen.interp.expressions import Frame
 from mlcnb.codegen.interp.statements import Code
-from mlcnb.codegen.interp.watching import WatchingCompiler
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s

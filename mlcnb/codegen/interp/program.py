@@ -22,11 +22,15 @@ from mlcnb.arith import Analyzer
 from mlcnb.codegen.interp.blocks import BlockCompiler
 from mlcnb.codegen.interp.expressions import Frame, Returned
 from mlcnb.codegen.interp.kernel import KernelCompiler
-from mlcnb.codegen.interp.launching import launcher, on_threads, runs_on_threads
+from mlcnb.codegen.interp.launching import (
+    launcher,
+    on_racing_threads,
+    on_threads,
+    runs_on_threads,
+)
 from mlcnb.codegen.interp.memory import View, compact_strides, element_shape, flat_argument
 from mlcnb.codegen.interp.numerics import to_dtype
 from mlcnb.codegen.interp.parallel import ParallelCompiler, may_race
-from mlcnb.codegen.interp.racing import on_racing_threads
 from mlcnb.core.errors import DataRaceError, ExecutionError, MLCError, RuntimeInputError
 from mlcnb.core.recursion import deep, with_room
 from mlcnb.ir.expr import PrimExpr, Var

@@ -27,7 +27,7 @@ from mlcnb.codegen.llvm.emit.debug import Located, emit_located, lowered_page
 from mlcnb.codegen.llvm.engine import Options, read
 from mlcnb.codegen.llvm.inspect import MachineCode, facts_of_text
 from mlcnb.codegen.llvm.listing import Listing, assembly_listing, ir_listing
-from mlcnb.codegen.llvm.names import symbol_of
+from mlcnb.codegen.llvm.symbols import symbol_of
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core import display
 from mlcnb.core.doc import Page

@@ -18,7 +18,7 @@ from mlcnb.codegen.kernel import scheduled_by
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.emit import emit_kernel
 from mlcnb.codegen.llvm.engine import Compiled, Options, compile_many
-from mlcnb.codegen.llvm.names import PREFIX, symbol_of
+from mlcnb.codegen.llvm.symbols import PREFIX, symbol_of
 from mlcnb.codegen.llvm.target_machine import cpu_of
 from mlcnb.codegen.llvm.workers import WORTHWHILE, WORTHWHILE_SIMULATED, Task, Work, Workers
 from mlcnb.core.errors import MLCError

@@ -1,4 +1,4 @@
-"""What an object file defines and what it needs from outside.
+"""Symbols: those of kernels, and what an object file defines and what it needs from outside.
 
     >>> needs(object_bytes)
     ('expf', 'mlcnb_parallel_for')
@@ -13,6 +13,8 @@ Mach-O with 64 bits are read; the two tables look like this:
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import re
 import struct
 import sys
 from collections.abc import Iterator
@@ -20,10 +22,29 @@ from functools import cache
 
 from mlcnb.core.errors import CodegenError
 
+#: before the name of a kernel: one called "exp" or "memcpy" must not stand for the C library's
+PREFIX = "kernel."
+#: characters of a name that LLVM's text or a file's name cannot hold, and how long a symbol may be
+_NO_SYMBOL, _LONGEST = re.compile(r"[^\w.]|[^\x00-\x7f]"), 150
 _ELF_SYMTAB = 2
 _ELF_FUNCTION = 2
 _MACHO_SYMTAB = 2
 _MACHO_EXTERNAL = 0x01
+
+
+def symbol_of(name: str) -> str:
+    """The symbol of a kernel: what LLVM and a file's name cannot hold is spelled in hexadecimal.
+
+    One name, one symbol: `a$b` becomes `kernel.a$24b`.
+    """
+    spelled = _NO_SYMBOL.sub(lambda m: "".join(f"${b:02x}" for b in _bytes(m[0])), name)
+    if len(spelled) > _LONGEST:
+        spelled = f"{spelled[:40]}$${hashlib.sha256(_bytes(name)).hexdigest()}"
+    return PREFIX + spelled
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
 
 
 def defines(obj: bytes) -> tuple[str, ...]:

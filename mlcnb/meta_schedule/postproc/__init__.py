@@ -1,4 +1,4 @@
-"""Postprocessors: what is done to a schedule when its draws are known; each file here is one.
+"""Postprocessors: what is done to a schedule when its draws are known.
 
 postproc.apply(sch) -> bool      False: the candidate is given up"""
 

@@ -1,4 +1,4 @@
-"""Schedule rules: one step of making a space of schedules; each file here is a rule.
+"""Schedule rules: one step of making a space of schedules.
 
     rule.apply(sch, block) -> schedules      [sch] where it does not fit the block
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.looking import extent, is_root, kinds
-from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule
+from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule, tried
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import ForKind
 
@@ -37,12 +37,7 @@ class AutoBind(ScheduleRule):
             return [sch]
         most = self.max_threads_per_block
         extents = [x for x in self.thread_extents if most < 0 or x <= most]
-        made = sch.copy()
-        try:
-            bind_block(made, block, self.max_threadblocks, extents)
-        except ScheduleError:
-            return [sch]
-        return [made]
+        return [tried(sch, lambda s: bind_block(s, block, self.max_threadblocks, extents)) or sch]
 
 
 def bind_block(sch: Schedule, block: Any, blocks: int, extents: Sequence[int]) -> bool:

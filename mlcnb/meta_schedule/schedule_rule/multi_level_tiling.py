@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.dlight.looking import is_spatial, kinds, reuses
+from mlcnb.dlight.gpu.tensor_cores import SMALL, Tile, tensor_cores
+from mlcnb.dlight.looking import is_reduction, is_spatial, is_there, kinds, note, reuses
+from mlcnb.dlight.survey import Survey
+from mlcnb.meta_schedule.auto_tensorize import TENSORIZE, tile_with_intrin
 from mlcnb.meta_schedule.schedule_rule.rule import ReuseType, ScheduleRule, tried
 from mlcnb.tir.schedule import Schedule
 
@@ -151,3 +154,72 @@ class MultiLevelTiling(ScheduleRule):
         if lens:
             length = sch.sample_categorical(lens, [1 / len(lens)] * len(lens))
             sch.annotate(copy, COOPERATIVE, length)
+
+
+class MultiLevelTilingWithIntrin(MultiLevelTiling):
+    """Blocks that compute what an intrinsic does: tiles around a tile of one instruction.
+
+        for i, j, k in T.grid(…):         for i0, j0, k0, … in T.grid(…):
+            C[i, j] += A[i, k] * …   ->       with T.block("C_o"):     meta_schedule.auto_tensorize
+                                                  for j1, k1 in T.grid(16, 4): C[…] += …
+
+    The block is matched by what its iterators index (`auto_tensorize`), padded where it must be.
+
+    Args:
+        structure, tile_binds, …: see `MultiLevelTiling`.
+        intrin_name: of a registered `TensorIntrin`.
+    """
+
+    kind = "multi-level-tiling-with-intrin"
+    intrin_name: str = "dot_16x4_vnni"
+
+    def apply(self, sch: Schedule, block: Any) -> list[Schedule]:
+        """The schedules with tiles around the intrinsic; `[sch]` where it does not match."""
+        if note(sch, block, TENSORIZE) is not None:
+            return [sch]
+        made = sch.copy()
+        try:
+            outer = tile_with_intrin(made, block, self.intrin_name, allow_padding=True)
+        except ScheduleError:
+            return [sch]
+        if outer is None:
+            return [sch]
+        rest = MultiLevelTiling(
+            self.structure, self.tile_binds, self.max_innermost_factor, self.vector_load_lens,
+            self.reuse_read, self.reuse_write, lambda _sch, _block: True,
+        )  # fmt: skip
+        rest.context = self.context
+        found = rest.apply(made, outer)
+        return found if found != [made] else [sch]
+
+
+class MultiLevelTilingTensorCore(ScheduleRule):
+    """Products of halves or bytes in tiles of warps, by `mma.sync`: a product (or convolution) of
+    float16 or bfloat16 that is summed in float32, or of int8 that is summed in int32.
+
+    The steps are those of `dlight.gpu.tensor_cores`; how many fragments a warp holds, and how many
+    steps of k are fetched together, are draws.
+
+    Args:
+        tiles: the tiles of a block of threads that are tried.
+        tf32: products of float32, too, of which tensor cores keep 11 bits of each operand.
+    """
+
+    kind = "multi-level-tiling-tensor-core"
+    tiles: tuple[Tile, ...] = (Tile(), SMALL, Tile(rows=2), Tile(columns=2))
+    tf32: bool = False
+
+    def apply(self, sch: Schedule, block: Any) -> list[Schedule]:
+        """A schedule for each tile; `[sch]` where tensor cores do not take the block."""
+        if not is_there(sch, block) or not is_reduction(sch, block):
+            return [sch]
+        found = [made for tile in self.tiles if (made := self._tiled(sch, tile)) is not None]
+        return found or [sch]
+
+    def _tiled(self, sch: Schedule, tile: Tile) -> Schedule | None:
+        made = sch.copy()
+        try:
+            took = tensor_cores(made, Survey.of(made), self.target, tile, self.tf32)
+            return made if took else None
+        except ScheduleError:
+            return None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.looking import is_root, note, tree
 from mlcnb.meta_schedule.schedule_rule.multi_level_tiling import STRUCTURE
-from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule
+from mlcnb.meta_schedule.schedule_rule.rule import ScheduleRule, tried
 from mlcnb.tir.schedule import Schedule
 
 #: what marks a block whose producer is moved as well
@@ -25,15 +24,14 @@ class RandomComputeLocation(ScheduleRule):
         marked = not is_root(sch, block) and note(sch, block, PRODUCER) is not None
         if not moves and not marked:
             return [sch]
-        made = sch.copy()
-        try:
+
+        def step(s: Schedule) -> None:
             if marked:
-                made.unannotate(block, PRODUCER)
+                s.unannotate(block, PRODUCER)
             if moves:
-                made.compute_at(block, made.sample_compute_location(block), True)
-        except ScheduleError:
-            return [sch]
-        return [made]
+                s.compute_at(block, s.sample_compute_location(block), True)
+
+        return [tried(sch, step) or sch]
 
     def _moves(self, sch: Schedule, block: Any) -> bool:
         if is_root(sch, block) or note(sch, block, STRUCTURE) is not None:

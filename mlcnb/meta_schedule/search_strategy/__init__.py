@@ -1,4 +1,4 @@
-"""Search strategies: which candidates are measured next; each file here is one."""
+"""Search strategies: which candidates are measured next."""
 
 from __future__ import annotations
 

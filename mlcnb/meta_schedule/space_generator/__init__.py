@@ -1,4 +1,4 @@
-"""Space generators: the schedules of a program whose draws are open; each file here is one."""
+"""Space generators: the schedules of a program whose draws are open."""
 
 from __future__ import annotations
 

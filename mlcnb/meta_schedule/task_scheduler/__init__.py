@@ -1,4 +1,4 @@
-"""Task schedulers: which program is tuned next; each file here is one."""
+"""Task schedulers: which program is tuned next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TaskScheduler: the loop of a search over one program or several.
+"""TaskScheduler: the loop of a search over one program or several; the orders that are ready.
 
 for each turn:   a task -> its candidates -> built -> run -> callbacks
 """
@@ -6,9 +6,12 @@ for each turn:   a task -> its candidates -> built -> run -> callbacks
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from mlcnb.core.progress import progress_bar
 from mlcnb.dlight.cpu import schedule_cpu
@@ -191,6 +194,61 @@ class TaskScheduler(Part):
 
 
 PyTaskScheduler = TaskScheduler
+
+
+class RoundRobin(TaskScheduler):
+    """Each task in its turn, one after the other."""
+
+    kind = "round-robin"
+    _last: int = -1
+
+    def next_task_id(self) -> int:
+        """The next task that is not done; -1 where all are."""
+        for step in range(1, len(self.tasks_) + 1):
+            at = (self._last + step) % len(self.tasks_)
+            if not self.tasks_[at].is_terminated:
+                self._last = at
+                return at
+        return -1
+
+
+class GradientBased(TaskScheduler):
+    """The task with the most to gain has the next turn: each once, then by gain; a task of which
+    nothing ran counts as one with much to gain.
+
+        gain = weight x (alpha x what the last batches gained + (1 - alpha) x best / batches)
+
+    Args:
+        alpha: how much what was gained lately counts.
+        window_size: batches that are "lately".
+        seed: of the choice among equals; -1: 0.
+    """
+
+    kind = "gradient"
+    alpha: float = 0.2
+    window_size: int = 3
+    seed: int = -1
+
+    def __post_init__(self) -> None:
+        self._rng = np.random.default_rng(max(self.seed, 0))
+
+    def next_task_id(self) -> int:
+        """The task with the largest gain; -1 where all are done."""
+        open_ = [n for n, one in enumerate(self.tasks_) if not one.is_terminated]
+        fresh = [n for n in open_ if not self.tasks_[n].best]
+        if not open_ or fresh:
+            return fresh[0] if fresh else -1
+        gains = [self._gain(self.tasks_[n]) for n in open_]
+        most = [n for n, gain in zip(open_, gains, strict=True) if gain == max(gains)]
+        return int(self._rng.choice(most))
+
+    def _gain(self, one: TaskRecord) -> float:
+        count, last = len(one.best), one.best[-1]
+        if math.isinf(last):
+            return math.inf if count < self.window_size else 0.0
+        before = one.best[max(0, count - 1 - self.window_size)]
+        lately = 0.0 if math.isinf(before) else (before - last) / self.window_size
+        return one.task_weight * (self.alpha * lately + (1 - self.alpha) * last / count)
 
 
 def _default(context: Any) -> str | None:

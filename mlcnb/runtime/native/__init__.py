@@ -4,9 +4,10 @@ It is written as LLVM IR, compiled once and kept in the cache:
 
     pool.py      mlcnb_parallel_for and its workers
     walk.py      mlcnb_run_graph, and Ctrl-C
-    float_mode.py    denormal numbers are zero while a program runs
     placement.py workers wake up off the caller's core
-    system.py    mutex, condition variables and clock of each operating system
+    system.py    mutex, condition variables and clock of each operating system; denormal numbers
+                 are zero while a program runs
+    fields.py    names for the fields of what they read and write
 
 The flag `i32 mlcnb_cancel` is shared by all: where it is not 0, kernels and loops stop as soon as
 they can, with the status CANCELLED. In `i64 mlcnb_fault[2]` a kernel leaves the index and the
@@ -25,7 +26,7 @@ from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.engine import compile_ir
 from mlcnb.codegen.llvm.library import Library, link
 from mlcnb.codegen.llvm.target_machine import Cpu
-from mlcnb.runtime.native import float_mode, placement, pool, system, walk
+from mlcnb.runtime.native import placement, pool, system, walk
 
 #: the status of what was told to stop
 CANCELLED = 1
@@ -38,9 +39,8 @@ def source(arch: str, platform: str) -> str:
     return (
         pool.source(arch, CANCELLED)
         + walk.source(CANCELLED, guard=platform != "win32")
-        + system.source(platform)
+        + system.source(platform, arch)
         + placement.source(platform, pool.MAX_THREADS)
-        + float_mode.source(arch)
     )
 
 

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mlcnb.runtime.native.fields import expanded
+
 #: the words of a %Spec, an %Input and an %Output, in 8 bytes each
 SPEC = (
     "busy", "guarded", "frame", "fail", "form", "inputs", "input", "outputs", "output",
@@ -90,25 +92,19 @@ declare i32 @mlcnb_numpy_set_base(ptr, ptr)
 _CHECK = """
 define internal i1 @fits(ptr %array, ptr %input) alwaysinline {{
 entry:
-  %type.at = getelementptr i8, ptr %array, i64 {type}
-  %type = load ptr, ptr %type.at
+  %type = load ptr, i8 {type} of %array
   %is.array = icmp eq ptr %type, @mlcnb_ndarray
   br i1 %is.array, label %kind, label %no
 kind:
-  %descr.at = getelementptr i8, ptr %array, i64 {descr}
-  %descr = load ptr, ptr %descr.at
+  %descr = load ptr, i8 {descr} of %array
   %wanted = load ptr, ptr %input
   %same.kind = icmp eq ptr %descr, %wanted
-  %ndim.at = getelementptr i8, ptr %array, i64 {ndim}
-  %ndim32 = load i32, ptr %ndim.at
+  %ndim32 = load i32, i8 {ndim} of %array
   %ndim = sext i32 %ndim32 to i64
-  %rank.at = getelementptr %Input, ptr %input, i64 0, i32 1
-  %rank = load i64, ptr %rank.at
+  %rank = load i64, Input.ndim of %input
   %same.rank = icmp eq i64 %ndim, %rank
-  %flags.at = getelementptr i8, ptr %array, i64 {flags}
-  %flags = load i32, ptr %flags.at
-  %needs.at = getelementptr %Input, ptr %input, i64 0, i32 3
-  %needs64 = load i64, ptr %needs.at
+  %flags = load i32, i8 {flags} of %array
+  %needs64 = load i64, Input.flags of %input
   %needs = trunc i64 %needs64 to i32
   %mask = or i32 %needs, {warns}
   %has = and i32 %flags, %mask
@@ -117,20 +113,16 @@ kind:
   %all = and i1 %both, %same.flags
   br i1 %all, label %lengths, label %no
 lengths:
-  %shape.at = getelementptr i8, ptr %array, i64 {shape}
-  %shape = load ptr, ptr %shape.at
-  %sizes.at = getelementptr %Input, ptr %input, i64 0, i32 2
-  %sizes = load ptr, ptr %sizes.at
+  %shape = load ptr, i8 {shape} of %array
+  %sizes = load ptr, Input.shape of %input
   br label %axis
 axis:
   %k = phi i64 [ 0, %lengths ], [ %k.next, %length ]
   %more = icmp slt i64 %k, %rank
   br i1 %more, label %length, label %yes
 length:
-  %got.at = getelementptr i64, ptr %shape, i64 %k
-  %got = load i64, ptr %got.at
-  %size.at = getelementptr i64, ptr %sizes, i64 %k
-  %size = load i64, ptr %size.at
+  %got = load i64, i64 %k of %shape
+  %size = load i64, i64 %k of %sizes
   %k.next = add i64 %k, 1
   %same = icmp eq i64 %got, %size
   br i1 %same, label %axis, label %no
@@ -141,20 +133,16 @@ no:
 }}
 
 define internal ptr @data_of(ptr %array) alwaysinline {{
-  %at = getelementptr i8, ptr %array, i64 {data}
-  %data = load ptr, ptr %at
+  %data = load ptr, i8 {data} of %array
   ret ptr %data
 }}
 
 ; whether one of the pairs (argument that is written to, another one) shares memory
 define internal i1 @overlaps(ptr %spec, ptr %args) alwaysinline {{
 entry:
-  %pairs.at = getelementptr %Spec, ptr %spec, i64 0, i32 9
-  %pairs = load i64, ptr %pairs.at
-  %pair.at = getelementptr %Spec, ptr %spec, i64 0, i32 10
-  %pair = load ptr, ptr %pair.at
-  %input.at = getelementptr %Spec, ptr %spec, i64 0, i32 6
-  %input = load ptr, ptr %input.at
+  %pairs = load i64, Spec.pairs of %spec
+  %pair = load ptr, Spec.pair of %spec
+  %input = load ptr, Spec.input of %spec
   br label %loop
 loop:
   %k = phi i64 [ 0, %entry ], [ %k.next, %body ]
@@ -181,15 +169,13 @@ apart:
 }}
 
 define internal ptr @begin(ptr %args, i64 %i) alwaysinline {{
-  %at = getelementptr ptr, ptr %args, i64 %i
-  %array = load ptr, ptr %at
+  %array = load ptr, ptr %i of %args
   %data = call ptr @data_of(ptr %array)
   ret ptr %data
 }}
 
 define internal ptr @end(ptr %data, ptr %inputs, i64 %i) alwaysinline {{
-  %at = getelementptr %Input, ptr %inputs, i64 %i, i32 4
-  %nbytes = load i64, ptr %at
+  %nbytes = load i64, Input.nbytes of %inputs[%i]
   %end = getelementptr i8, ptr %data, i64 %nbytes
   ret ptr %end
 }}
@@ -205,8 +191,7 @@ loop:
   %more = icmp slt i64 %k, %slots
   br i1 %more, label %body, label %end
 body:
-  %at = getelementptr ptr, ptr %slot, i64 %k
-  %place = load ptr, ptr %at
+  %place = load ptr, ptr %k of %slot
   store ptr %data, ptr %place
   %k.next = add i64 %k, 1
   br label %loop
@@ -218,8 +203,7 @@ end:
 define internal ptr @make(ptr %output) {{
 entry:
   %length = alloca i64
-  %nbytes.at = getelementptr %Output, ptr %output, i64 0, i32 3
-  %nbytes = load i64, ptr %nbytes.at
+  %nbytes = load i64, Output.nbytes of %output
   %room = add i64 %nbytes, {alignment}
   store i64 %room, ptr %length
   call void @Py_IncRef(ptr @mlcnb_bytes)
@@ -234,11 +218,9 @@ view:
   %data = getelementptr i8, ptr %begin, i64 %gap
   %descr = load ptr, ptr %output
   call void @Py_IncRef(ptr %descr)
-  %ndim.at = getelementptr %Output, ptr %output, i64 0, i32 1
-  %ndim64 = load i64, ptr %ndim.at
+  %ndim64 = load i64, Output.ndim of %output
   %ndim = trunc i64 %ndim64 to i32
-  %shape.at = getelementptr %Output, ptr %output, i64 0, i32 2
-  %shape = load ptr, ptr %shape.at
+  %shape = load ptr, Output.shape of %output
   %made = call ptr @mlcnb_numpy_new(ptr @mlcnb_ndarray, ptr %descr, i32 %ndim, ptr %shape,
     ptr null, ptr %data, i32 {carray}, ptr null)
   %no.view = icmp eq ptr %made, null
@@ -254,13 +236,10 @@ undo:
   call void @Py_DecRef(ptr %made)
   ret ptr null
 done:
-  %slots.at = getelementptr %Output, ptr %output, i64 0, i32 4
-  %slots = load i64, ptr %slots.at
-  %slot.at = getelementptr %Output, ptr %output, i64 0, i32 5
-  %slot = load ptr, ptr %slot.at
+  %slots = load i64, Output.slots of %output
+  %slot = load ptr, Output.slot of %output
   call void @patch(ptr %data, i64 %slots, ptr %slot)
-  %made.at = getelementptr %Output, ptr %output, i64 0, i32 6
-  store ptr %made, ptr %made.at
+  store ptr %made, Output.made of %output
   ret ptr %made
 failed:
   ret ptr null
@@ -275,8 +254,7 @@ loop:
   %more = icmp slt i64 %k, %n
   br i1 %more, label %body, label %end
 body:
-  %made.at = getelementptr %Output, ptr %output, i64 %k, i32 6
-  %made = load ptr, ptr %made.at
+  %made = load ptr, Output.made of %output[%k]
   call void @Py_DecRef(ptr %made)
   %k.next = add i64 %k, 1
   br label %loop
@@ -288,10 +266,8 @@ end:
 _RUN = """
 define internal i32 @run(ptr %spec) alwaysinline {{
 entry:
-  %frame.at = getelementptr %Spec, ptr %spec, i64 0, i32 2
-  %frame = load ptr, ptr %frame.at
-  %guarded.at = getelementptr %Spec, ptr %spec, i64 0, i32 1
-  %guarded = load i64, ptr %guarded.at
+  %frame = load ptr, Spec.frame of %spec
+  %guarded = load i64, Spec.guarded of %spec
   %long = icmp ne i64 %guarded, 0
   br i1 %long, label %who, label %plain
 who:
@@ -314,15 +290,13 @@ plain:
 ; the answer to a call that went well, which takes the results; null with an error set
 define internal ptr @answer(ptr %spec, i64 %outputs, ptr %output) {{
 entry:
-  %form.at = getelementptr %Spec, ptr %spec, i64 0, i32 4
-  %form = load i64, ptr %form.at
+  %form = load i64, Spec.form of %spec
   switch i64 %form, label %nothing [ i64 {one}, label %only  i64 {tuple}, label %several ]
 nothing:
   call void @Py_IncRef(ptr @mlcnb_none)
   ret ptr @mlcnb_none
 only:
-  %made.at = getelementptr %Output, ptr %output, i64 0, i32 6
-  %made = load ptr, ptr %made.at
+  %made = load ptr, Output.made of %output
   ret ptr %made
 several:
   %tuple = call ptr @PyTuple_New(i64 %outputs)
@@ -333,8 +307,7 @@ loop:
   %more = icmp slt i64 %k, %outputs
   br i1 %more, label %body, label %end
 body:
-  %item.at = getelementptr %Output, ptr %output, i64 %k, i32 6
-  %item = load ptr, ptr %item.at
+  %item = load ptr, Output.made of %output[%k]
   %set = call i32 @PyTuple_SetItem(ptr %tuple, i64 %k, ptr %item)
   %k.next = add i64 %k, 1
   br label %loop
@@ -347,8 +320,7 @@ failed:
 
 ; what `fail(status)` gives
 define internal ptr @failure(ptr %spec, i32 %status) {{
-  %fail.at = getelementptr %Spec, ptr %spec, i64 0, i32 3
-  %fail = load ptr, ptr %fail.at
+  %fail = load ptr, Spec.fail of %spec
   %wide = sext i32 %status to i64
   %number = call ptr @PyLong_FromLong(i64 %wide)
   %none = icmp eq ptr %number, null
@@ -366,10 +338,8 @@ _ENTRY = """
 define ptr @mlcnb_entry(ptr %self, ptr %args, i64 %n) {{
 entry:
   %spec = call ptr @data_of(ptr %self)
-  %inputs.at = getelementptr %Spec, ptr %spec, i64 0, i32 5
-  %inputs = load i64, ptr %inputs.at
-  %input.at = getelementptr %Spec, ptr %spec, i64 0, i32 6
-  %input = load ptr, ptr %input.at
+  %inputs = load i64, Spec.inputs of %spec
+  %input = load ptr, Spec.input of %spec
   %as.many = icmp eq i64 %n, %inputs
   br i1 %as.many, label %check, label %miss
 check:
@@ -377,8 +347,7 @@ check:
   %more = icmp slt i64 %k, %n
   br i1 %more, label %check.one, label %apart
 check.one:
-  %arg.at = getelementptr ptr, ptr %args, i64 %k
-  %arg = load ptr, ptr %arg.at
+  %arg = load ptr, ptr %k of %args
   %wanted = getelementptr %Input, ptr %input, i64 %k
   %fits = call i1 @fits(ptr %arg, ptr %wanted)
   %k.next = add i64 %k, 1
@@ -403,18 +372,14 @@ fill:
   br i1 %more.args, label %fill.one, label %results
 fill.one:
   %data = call ptr @begin(ptr %args, i64 %i)
-  %slots.at = getelementptr %Input, ptr %input, i64 %i, i32 5
-  %slots = load i64, ptr %slots.at
-  %slot.at = getelementptr %Input, ptr %input, i64 %i, i32 6
-  %slot = load ptr, ptr %slot.at
+  %slots = load i64, Input.slots of %input[%i]
+  %slot = load ptr, Input.slot of %input[%i]
   call void @patch(ptr %data, i64 %slots, ptr %slot)
   %i.next = add i64 %i, 1
   br label %fill
 results:
-  %outputs.at = getelementptr %Spec, ptr %spec, i64 0, i32 7
-  %outputs = load i64, ptr %outputs.at
-  %output.at = getelementptr %Spec, ptr %spec, i64 0, i32 8
-  %output = load ptr, ptr %output.at
+  %outputs = load i64, Spec.outputs of %spec
+  %output = load ptr, Spec.output of %spec
   br label %result
 result:
   %o = phi i64 [ 0, %results ], [ %o.next, %result.one ]
@@ -462,4 +427,5 @@ def source(fields: Fields, guarded: str) -> str:
         "one": ONE,
         "tuple": TUPLE,
     }
-    return "".join(part.format(**known) for part in (_DECLARE, _CHECK, _PATCH, _RUN, _ENTRY))
+    text = "".join(part.format(**known) for part in (_DECLARE, _CHECK, _PATCH, _RUN, _ENTRY))
+    return expanded(text, {"Spec": SPEC, "Input": INPUT, "Output": OUTPUT})

@@ -28,6 +28,8 @@ for sleepers after that. All of these are sequentially consistent, so no wake-up
 
 from __future__ import annotations
 
+from mlcnb.runtime.native.fields import expanded
+
 #: a thread takes this part of what is left of its share at a time: the pieces get smaller and
 #: smaller, so that all threads end together
 PIECES = 4
@@ -191,12 +193,9 @@ end:
 
 define internal i32 @run_units(i64 %from, i64 %to) {{
   %fn = load ptr, ptr @job
-  %ctx.at = getelementptr %Job, ptr @job, i64 0, i32 1
-  %ctx = load ptr, ptr %ctx.at
-  %n.at = getelementptr %Job, ptr @job, i64 0, i32 2
-  %n = load i64, ptr %n.at
-  %units.at = getelementptr %Job, ptr @job, i64 0, i32 3
-  %units = load i64, ptr %units.at
+  %ctx = load ptr, Job.ctx of @job
+  %n = load i64, Job.n of @job
+  %units = load i64, Job.units of @job
   %begin = call i64 @first_of(i64 %n, i64 %units, i64 %from)
   %end = call i64 @first_of(i64 %n, i64 %units, i64 %to)
   %code = call i32 @run_chunk(ptr %fn, ptr %ctx, i64 %begin, i64 %end)
@@ -269,12 +268,9 @@ fork:
   %finest = mul i64 %all, {units}
   %units = call i64 @llvm.umin.i64(i64 %n, i64 %finest)
   store ptr %fn, ptr @job
-  %ctx.at = getelementptr %Job, ptr @job, i64 0, i32 1
-  store ptr %ctx, ptr %ctx.at
-  %n.at = getelementptr %Job, ptr @job, i64 0, i32 2
-  store i64 %n, ptr %n.at
-  %units.at = getelementptr %Job, ptr @job, i64 0, i32 3
-  store i64 %units, ptr %units.at
+  store ptr %ctx, Job.ctx of @job
+  store i64 %n, Job.n of @job
+  store i64 %units, Job.units of @job
   call void @share_out(i64 %units, i64 %all)
   store atomic i32 0, ptr @status monotonic, align 4
   %old = load atomic i64, ptr @state monotonic, align 8
@@ -456,4 +452,5 @@ def source(arch: str, cancelled: int) -> str:
         "low": (1 << 32) - 1,
         "one_epoch": 1 << 32,
     }
-    return "".join(part.format(**fields) for part in (_STATE, _PIECES, _FORK_JOIN, _WORKER))
+    text = "".join(part.format(**fields) for part in (_STATE, _PIECES, _FORK_JOIN, _WORKER))
+    return expanded(text, {"Job": ("fn", "ctx", "n", "units")})

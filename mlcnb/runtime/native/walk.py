@@ -18,6 +18,10 @@ is assumed; a process that ignores Ctrl-C, or dies of it, goes on doing so.
 
 from __future__ import annotations
 
+from mlcnb.runtime.native.fields import expanded
+
+_STRUCTS = {"Instruction": ("kernel", "argv"), "Frame": ("program", "n", "times", "index")}
+
 _GRAPH = """
 %Instruction = type {{ ptr, ptr }}
 %Frame = type {{ ptr, i64, ptr, i64 }}
@@ -25,10 +29,8 @@ _GRAPH = """
 define i32 @mlcnb_run_graph(ptr %program, i64 %n) {{
   %frame = alloca %Frame
   store ptr %program, ptr %frame
-  %n.at = getelementptr %Frame, ptr %frame, i64 0, i32 1
-  store i64 %n, ptr %n.at
-  %times.at = getelementptr %Frame, ptr %frame, i64 0, i32 2
-  store ptr null, ptr %times.at
+  store i64 %n, Frame.n of %frame
+  store ptr null, Frame.times of %frame
   %status = call i32 @mlcnb_run_frame(ptr %frame)
   ret i32 %status
 }}
@@ -44,10 +46,8 @@ fresh:
 begin:
   %mode = call i64 @flush_denormals()
   %program = load ptr, ptr %frame
-  %n.at = getelementptr %Frame, ptr %frame, i64 0, i32 1
-  %n = load i64, ptr %n.at
-  %times.at = getelementptr %Frame, ptr %frame, i64 0, i32 2
-  %times = load ptr, ptr %times.at
+  %n = load i64, Frame.n of %frame
+  %times = load ptr, Frame.times of %frame
   %timed = icmp ne ptr %times, null
   br i1 %timed, label %start, label %loop
 start:
@@ -65,14 +65,12 @@ check:
 call:
   %at = getelementptr %Instruction, ptr %program, i64 %i
   %kernel = load ptr, ptr %at
-  %argv.at = getelementptr %Instruction, ptr %at, i64 0, i32 1
-  %argv = load ptr, ptr %argv.at
+  %argv = load ptr, Instruction.argv of %at
   %after = add i64 %i, 1
   %is.jump = icmp eq ptr %kernel, null
   br i1 %is.jump, label %jump, label %work
 jump:
-  %to.at = getelementptr i64, ptr %argv, i64 1
-  %to = load i64, ptr %to.at
+  %to = load i64, i64 1 of %argv
   %condition = load ptr, ptr %argv
   %is.plain = icmp eq ptr %condition, null
   br i1 %is.plain, label %go.to, label %ask
@@ -89,8 +87,7 @@ work:
   br i1 %timed, label %stamp, label %test
 stamp:
   %t = call i64 @now()
-  %time.at = getelementptr i64, ptr %times, i64 %after
-  store i64 %t, ptr %time.at
+  store i64 %t, i64 %after of %times
   br label %test
 test:
   %good = icmp eq i32 %code, 0
@@ -99,8 +96,7 @@ next:
   br label %loop
 end:
   %status = phi i32 [ 0, %loop ], [ {cancelled}, %check ], [ %code, %test ]
-  %index.at = getelementptr %Frame, ptr %frame, i64 0, i32 3
-  store i64 %i, ptr %index.at
+  store i64 %i, Frame.index of %frame
   call void @restore_mode(i64 %mode)
   %others = atomicrmw sub ptr @mlcnb_active, i32 1 seq_cst
   %last = icmp eq i32 %others, 1
@@ -113,25 +109,19 @@ leave:
 }}
 
 define i32 @mlcnb_copy(ptr %argv) {{
-  %from.at = getelementptr i64, ptr %argv, i64 1
-  %bytes.at = getelementptr i64, ptr %argv, i64 2
   %to = load ptr, ptr %argv
-  %from = load ptr, ptr %from.at
-  %bytes = load i64, ptr %bytes.at
+  %from = load ptr, i64 1 of %argv
+  %bytes = load i64, i64 2 of %argv
   call void @llvm.memmove.p0.p0.i64(ptr %to, ptr %from, i64 %bytes, i1 false)
   ret i32 0
 }}
 
 define i32 @mlcnb_put(ptr %argv) {{
-  %from.at = getelementptr i64, ptr %argv, i64 1
-  %bytes.at = getelementptr i64, ptr %argv, i64 2
-  %n.at = getelementptr i64, ptr %argv, i64 3
-  %part.at = getelementptr i64, ptr %argv, i64 4
   %to = load ptr, ptr %argv
-  %from = load ptr, ptr %from.at
-  %bytes = load i64, ptr %bytes.at
-  %n = load i64, ptr %n.at
-  %part = load ptr, ptr %part.at
+  %from = load ptr, i64 1 of %argv
+  %bytes = load i64, i64 2 of %argv
+  %n = load i64, i64 3 of %argv
+  %part = load ptr, i64 4 of %argv
   %number = load i64, ptr %part
   %round = urem i64 %number, %n
   %skipped = mul i64 %round, %bytes
@@ -180,5 +170,5 @@ guard:
 
 def source(cancelled: int, guard: bool) -> str:
     """The IR; `cancelled` is the status of a run that was told to stop, `guard` needs sigaction."""
-    walk = _GRAPH.format(cancelled=cancelled)
+    walk = expanded(_GRAPH.format(cancelled=cancelled), _STRUCTS)
     return walk + _GUARD if guard else walk

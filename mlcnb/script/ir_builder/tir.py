@@ -12,16 +12,19 @@ from functools import wraps
 from typing import Any
 
 from mlcnb.core.errors import MLCError
+from mlcnb.core.node import FrozenDict
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.attrs import frozen
 from mlcnb.ir.dtype import dtype
 from mlcnb.script import frames as words
 from mlcnb.script import tir as script
-from mlcnb.script.ir_builder.builder import Frame, IRBuilder, Lines, find, lines
-from mlcnb.script.ir_builder.function import BlockFrame, InitFrame, PrimFuncFrame
+from mlcnb.script.dialect import known_key
+from mlcnb.script.ir_builder.builder import F, Frame, IRBuilder, Lines, find, lines
+from mlcnb.script.ir_builder.ir import finish_function
 from mlcnb.script.parser.tir_bind import renamed
-from mlcnb.script.parser.tir_block import as_region
+from mlcnb.script.parser.tir_block import OpenBlock, as_region
+from mlcnb.script.parser.tir_func import rooted
 from mlcnb.script.ranges import make_range
 from mlcnb.script.tir import statements
 from mlcnb.script.tir.dtypes import dtype_of
@@ -30,6 +33,33 @@ from mlcnb.script.words import Namespace
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer as BufferNode
 from mlcnb.tir.buffer import MatchBufferRegion
+from mlcnb.tir.function import PrimFunc
+
+
+class PrimFuncFrame(Lines):
+    """`with T.prim_func():`"""
+
+    title = "function"
+
+    def __init__(self, private: bool) -> None:
+        super().__init__()
+        self.private = private
+        self.name: str | None = None
+        self.params: list[e.Var] = []
+        self.buffer_map: dict[e.Var, BufferNode] = {}
+        self.attrs: dict[str, Any] = {}
+        self.ret_type: str | None = None
+        self.alloc_buffers: list[BufferNode] = []
+
+    def leave(self) -> None:
+        """The function; blocks get a root block, as in a text."""
+        named = self.name is not None and not self.private
+        attrs = {"global_symbol": self.name} if named else {}
+        attrs.update({known_key(k): v for k, v in self.attrs.items()})
+        body = IRBuilder.current().named(rooted(self.out.finish(), self.alloc_buffers))
+        buffers = FrozenDict(self.buffer_map)
+        made = PrimFunc(tuple(self.params), body, self.ret_type, buffers, frozen(attrs))
+        finish_function(made, self.name)
 
 
 def prim_func(private: bool = False, **_options: Any) -> PrimFuncFrame:
@@ -135,20 +165,22 @@ class ForFrame(Lines):
         lines("a loop").add(stmt)
 
 
-def _loop(word: Callable[..., Any]) -> Callable[..., ForFrame]:
+def _framed(word: Callable[..., Any], opens: Callable[[Any], F]) -> Callable[..., F]:
+    """A word of a text as one that opens a frame."""
+
     @wraps(word)
-    def frame(*args: Any, **options: Any) -> ForFrame:
-        return ForFrame(word(*args, **options))
+    def frame(*args: Any, **options: Any) -> F:
+        return opens(word(*args, **options))
 
     return frame
 
 
-grid = _loop(statements.grid)
-serial = _loop(statements.serial)
-parallel = _loop(statements.parallel)
-vectorized = _loop(statements.vectorized)
-unroll = _loop(statements.unroll)
-thread_binding = _loop(statements.thread_binding)
+grid = _framed(statements.grid, ForFrame)
+serial = _framed(statements.serial, ForFrame)
+parallel = _framed(statements.parallel, ForFrame)
+vectorized = _framed(statements.vectorized, ForFrame)
+unroll = _framed(statements.unroll, ForFrame)
+thread_binding = _framed(statements.thread_binding, ForFrame)
 
 
 class HoldFrame(Lines):
@@ -172,20 +204,16 @@ def While(condition: Any) -> HoldFrame:
     return HoldFrame(lambda body: s.While(test, body))
 
 
-def _holds(word: Callable[..., Any]) -> Callable[..., HoldFrame]:
-    @wraps(word)
-    def frame(*args: Any, **options: Any) -> HoldFrame:
-        var, wrap = held(word(*args, **options), None, p.as_expr)
-        return HoldFrame(wrap, var)
-
-    return frame
+def _held(said: words.Frame) -> HoldFrame:
+    var, wrap = held(said, None, p.as_expr)
+    return HoldFrame(wrap, var)
 
 
-LetStmt = _holds(statements.LetStmt)
-allocate = _holds(statements.allocate)
-allocate_const = _holds(statements.allocate_const)
-Assert = _holds(statements.Assert)
-attr = _holds(statements.attr)
+LetStmt = _framed(statements.LetStmt, _held)
+allocate = _framed(statements.allocate, _held)
+allocate_const = _framed(statements.allocate_const, _held)
+Assert = _framed(statements.Assert, _held)
+attr = _framed(statements.attr, _held)
 
 
 def decl_buffer(*args: Any, **options: Any) -> HoldFrame:
@@ -204,8 +232,7 @@ def env_thread(tag: str, dtype: str = "int32") -> words.EnvThread:
 def launch_thread(thread: str | words.EnvThread, extent: Any) -> HoldFrame:
     """`with T.launch_thread("threadIdx.x", 8) as tx:`, or of a `T.env_thread`."""
     kind = thread.var.dtype if isinstance(thread, words.EnvThread) else None
-    var, wrap = held(words.LaunchThread(thread, p.as_expr(extent, kind)), None, p.as_expr)
-    return HoldFrame(wrap, var)
+    return _held(words.LaunchThread(thread, p.as_expr(extent, kind)))
 
 
 class IfFrame(Frame):
@@ -265,6 +292,45 @@ def ret(value: Any) -> None:
 
 
 # blocks
+
+
+class BlockFrame(Lines, OpenBlock):
+    """`with T.block("C"):`"""
+
+    title = "block"
+
+    def __init__(self, name: str) -> None:
+        Lines.__init__(self)
+        OpenBlock.__init__(self, name)
+
+    def axis(self, kind: s.IterType, domain: Any, value: Any) -> e.Var:
+        """An axis, and what it takes."""
+        if not isinstance(domain, e.Range):
+            pair = domain if isinstance(domain, tuple | list) else (0, domain)
+            domain = make_range(*map(p.as_expr, pair))
+        var = e.Var("v", domain.extent.dtype)
+        self.iter_vars.append(s.IterVar(domain, var, kind))
+        self.values.append(p.as_expr(value, var.dtype))
+        return var
+
+    def leave(self) -> None:
+        """The block; regions that were not given are found in its body."""
+
+        def around() -> list[BufferNode]:
+            functions = (f for f in IRBuilder.current().frames if isinstance(f, PrimFuncFrame))
+            return [b for f in functions for b in f.buffer_map.values()]
+
+        lines("a block").add(self.realized(self.out.finish(), around))
+
+
+class InitFrame(Lines):
+    """`with T.init():`"""
+
+    title = "T.init"
+
+    def leave(self) -> None:
+        """What the block starts with."""
+        find(BlockFrame, "T.init").init = self.out.finish()
 
 
 def block(name: str = "", no_realize: bool = False) -> BlockFrame:

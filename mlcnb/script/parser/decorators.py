@@ -159,10 +159,16 @@ def _around(functions: list[Any], frame: FrameType) -> Mapping[str, Any]:
     """What a program sees of the Python around it: closure, then locals, then globals."""
     found: dict[str, Any] = {**frame.f_globals, **frame.f_locals}
     for func in functions:
-        names = func.__code__.co_freevars
-        for name, cell in zip(names, func.__closure__ or (), strict=True):
-            try:
-                found[name] = cell.cell_contents
-            except ValueError:  # not assigned yet
-                continue
+        found.update(captured(func))
+    return found
+
+
+def captured(func: Any) -> dict[str, Any]:
+    """What the closure of a function holds now."""
+    found = {}
+    for name, cell in zip(func.__code__.co_freevars, func.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
     return found

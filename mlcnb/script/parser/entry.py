@@ -24,10 +24,10 @@ from mlcnb.script import words
 from mlcnb.script.dialect import dialect as dialect_of
 from mlcnb.script.frames import DimString
 from mlcnb.script.parser.evaluate import Evaluator
+from mlcnb.script.parser.macro import read_macro
 from mlcnb.script.parser.module import FunctionReader, ModuleReader
 from mlcnb.script.parser.scope import Scope
 from mlcnb.script.parser.source import Source, SourceError, is_remark
-from mlcnb.script.parser.tir_macro import read_macro
 from mlcnb.tir.analysis.well_formed import verify_well_formed
 from mlcnb.tir.function import PrimFunc
 

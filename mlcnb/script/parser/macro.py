@@ -17,10 +17,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from types import FrameType
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError, MLCError, ParseError
+from mlcnb.script import words
+from mlcnb.script.parser.decorators import captured
 from mlcnb.script.parser.scope import Scope
 from mlcnb.script.parser.source import Source, source_of_definition
 
@@ -98,7 +101,7 @@ def macro(*given: Callable, hygienic: bool = True) -> Any:
         raise ArgumentError("T.macro takes its options by name", hint="@T.macro(hygienic=False)")
 
     def decorate(func: Callable) -> Macro:
-        snapshot = {**_seen(func), **frame.f_locals, **_captured(func)}
+        snapshot = {**_seen(func), **frame.f_locals, **captured(func)}
         return _read(func, frame, (lambda: snapshot) if hygienic else None, inline=False)
 
     return decorate(given[0]) if given else decorate
@@ -110,7 +113,7 @@ def inline(*given: Callable) -> Any:
     around = frame.f_locals
 
     def decorate(func: Callable) -> Macro:
-        names: Names = lambda: {**_seen(func), **around, **_captured(func)}  # noqa: E731
+        names: Names = lambda: {**_seen(func), **around, **captured(func)}  # noqa: E731
         return _read(func, frame, names, inline=True)
 
     return decorate(given[0]) if given else decorate
@@ -124,17 +127,6 @@ def _read(func: Any, frame: FrameType, names: Names | None, inline: bool) -> Mac
 
 def _seen(func: Any) -> dict[str, Any]:
     return dict(func.__globals__)
-
-
-def _captured(func: Any) -> dict[str, Any]:
-    """What the closure of a function holds now."""
-    found = {}
-    for name, cell in zip(func.__code__.co_freevars, func.__closure__ or (), strict=True):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-    return found
 
 
 def bound_names(ev: Any, macro: Macro, args: Any, kwargs: Any, call: ast.Call) -> dict[str, Any]:
@@ -183,3 +175,29 @@ def expand(body: Any, macro: Macro, args: Any, kwargs: Any, call: ast.Call) -> A
         value = None if returned is None else body.ev.value(returned)
     body.macros -= 1
     return value
+
+
+def read_macro(ev: Any, node: ast.FunctionDef) -> Macro | None:
+    """A definition in a text: the macro that it makes, or None where it is none."""
+    for decorator in node.decorator_list:
+        word = ev.value(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        name = getattr(word, "__name__", "")
+        if name not in ("macro", "inline") or not words.is_word(word):
+            continue
+        given = decorator.keywords if isinstance(decorator, ast.Call) else []
+        options = {k.arg: ev.value(k.value) for k in given}
+        if options.get("hygienic") is False:
+            return Macro(ev.source, node, None, ev.trusted)
+        live = name == "inline"
+        frames = [f if live else dict(f) for f in ev.scope.frames]
+        seen = partial(_together, [ev.scope.environment, *frames])
+        return Macro(ev.source, node, seen, ev.trusted, inline=live)
+    return None
+
+
+def _together(frames: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """The names of all scopes, inner ones over outer ones."""
+    found: dict[str, Any] = {}
+    for frame in frames:
+        found.update(frame)
+    return found

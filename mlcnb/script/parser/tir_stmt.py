@@ -1,4 +1,4 @@
-"""The lines of a loop program: loops, blocks, assignments, branches."""
+"""The lines of a loop program: loops, blocks, assignments, branches, macros."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from mlcnb.script.parser import operate
 from mlcnb.script.parser.advice import buffer_hint, title
 from mlcnb.script.parser.body import Body
 from mlcnb.script.parser.evaluate import Evaluator
+from mlcnb.script.parser.macro import MAX_DEPTH, Macro, bound_names, inside, read_macro
 from mlcnb.script.parser.source import is_remark
 from mlcnb.script.parser.tir_block import BlockParser
-from mlcnb.script.parser.tir_macro import MacroParser
+from mlcnb.script.parser.tir_loop import LoopParser
 from mlcnb.script.tir.dtypes import dtype_of
 from mlcnb.script.tir.holding import HOLDING, message_of
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.stmt import Stmt
 
+_MACRO = "@T.macro makes a macro of it; other functions belong outside of the program"
 
-class StmtParser(MacroParser):
+
+class StmtParser(LoopParser):
     """Reads blocks of lines into statements."""
 
     def lines(self, lines: list[ast.stmt]) -> Stmt:
@@ -69,6 +72,43 @@ class StmtParser(MacroParser):
         value = self.ev.as_expr(found, node.value)
         self.function.note_result(value.dtype)
         out.add(s.Evaluate(e.Call(value.dtype, "tir.ret", (value,))))
+
+    # macros --------------------------------------------------------------------------------------
+
+    def function_(self, node: ast.FunctionDef, out: Body) -> None:
+        """A function inside of a program: a macro, or an error."""
+        made = read_macro(self.ev, node)
+        if made is None:
+            raise self.ev.error(node, f"{node.name} is a function inside of a program", _MACRO)
+        self.ev.scope.define(node.name, made)
+
+    def macro_of(self, node: ast.expr) -> Macro | None:
+        """The macro that a line calls, if it calls one."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
+            return None
+        found = self.ev.value(node.func)
+        return found if isinstance(found, Macro) else None
+
+    def expand(self, macro: Macro, call: ast.Call, out: Body) -> None:
+        """Read the lines of a macro here."""
+        if len(self.expanding) >= MAX_DEPTH:
+            raise self.ev.error(call, f"macro {macro.__name__} calls itself without end")
+        args, kwargs = self.ev.arguments(call)
+        names = bound_names(self.ev, macro, args, kwargs, call)
+        count = self.expanding_count.get(macro, 0)
+        self.expanding_count[macro] = count + 1
+        self.expanding.append((macro, f"_{count}" if macro.inline and count else ""))
+        with inside(self.ev, macro, names):
+            for line in macro.node.body:
+                if isinstance(line, ast.Return):
+                    raise self.ev.error(line, "a macro has no value to return")
+                if not is_remark(line):
+                    self.line(line, out)
+        self.expanding.pop()
+
+    def block_suffix(self) -> str:
+        """What the names of blocks end with: a second call of a T.inline counts."""
+        return "".join(suffix for _, suffix in self.expanding)
 
     # lines with a value --------------------------------------------------------------------------
 

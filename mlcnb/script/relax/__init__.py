@@ -20,9 +20,8 @@ from mlcnb.ir.module import IRModule
 from mlcnb.script.frames import DataflowHead, FuncAttr
 from mlcnb.script.parser.decorators import function, module_in
 from mlcnb.script.parser.macro import macro
-from mlcnb.script.relax.calls import CALLS
+from mlcnb.script.relax.calls import CALLS, operators
 from mlcnb.script.relax.convert import const
-from mlcnb.script.relax.operators import operators
 from mlcnb.script.relax.struct_infos import TYPES
 
 __all__ = ["const", "dataflow", "emit", "func_attr", "function", "macro", "rewriter"]

@@ -1,22 +1,28 @@
-"""The calls of R that are no operators: across levels, of packed functions, of closures."""
+"""The calls of R that are no operators: across levels, of packed functions, of closures; and the
+operators, derived from their declarations: `R.add`, `R.nn.relu`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import FrozenDict
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.op import namespace
 from mlcnb.relax import expr as rx
 from mlcnb.relax.inplace import checked_inplace, inplace_places
 from mlcnb.relax.operator import attributes_of, declaration
 from mlcnb.relax.struct_info import StructInfo, told_by
 from mlcnb.script.frames import FromTe, Matched, Output
+from mlcnb.script.plain_calls import PLAIN_CALLS
 from mlcnb.script.relax.convert import as_relax
 from mlcnb.script.relax.struct_infos import dim, info
+from mlcnb.script.words import Namespace
 
 
 def _out(given: Any, new: Any, word: str) -> StructInfo:
@@ -357,3 +363,18 @@ CALLS: dict[str, Any] = {
 def call_named(name: str) -> Any:
     """The function of `CALLS`, or the plain call, of that name."""
     return CALLS.get(name) or plain_call(name)
+
+
+@cache
+def operators() -> dict[str, Any]:
+    """Name -> function or Namespace, for everything that follows `R.`"""
+    tree: dict[str, Any] = {}
+    for name in sorted({*PLAIN_CALLS, *namespace.names()}):
+        found = namespace.function(name) or plain_call(name)
+        *path, last = name.split(".")
+        table = tree
+        for i, part in enumerate(path):
+            inside = table.setdefault(part, Namespace("R." + ".".join(path[: i + 1]), {}))
+            table = inside.table
+        table[last] = found
+    return tree

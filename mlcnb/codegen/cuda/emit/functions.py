@@ -83,10 +83,6 @@ def _of_float(name: str, em: Emitter, x: e.Call) -> str:
     return f"{name}({value})" if wide else f"{name}(float({value}))"
 
 
-def _likely(em: Emitter, x: e.Call) -> str:
-    return em.operand(x.args[0])
-
-
 def _popcount(em: Emitter, x: e.Call) -> str:
     kind = x.args[0].dtype.element
     value = em.expr(x.args[0])
@@ -103,10 +99,6 @@ def _clz(em: Emitter, x: e.Call) -> str:
         return f"__clzll({value})"
     unsigned = ctype(dtype(f"uint{kind.bits}"))
     return f"(__clz(({unsigned})({value})) - {32 - kind.bits})"
-
-
-def _reinterpret(em: Emitter, x: e.Call) -> str:
-    return f"{em.helper('bits_as')}<{ctype(x.dtype)}>({em.expr(x.args[0])})"
 
 
 def _check_index(em: Emitter, x: e.Call) -> str:
@@ -131,14 +123,6 @@ def _extern(em: Emitter, x: e.Call) -> str:
     return f"{name.value}({', '.join(em.expr(a) for a in x.args[1:])})"
 
 
-def _address_of(em: Emitter, x: e.Call) -> str:
-    return f"(&{em.expr(x.args[0])})"
-
-
-def _access_pointer(em: Emitter, x: e.Call) -> str:
-    return f"({em.expr(x.args[1])} + {em.operand(x.args[2])})"
-
-
 def _shuffle(name: str) -> Callable[[Emitter, e.Call], str]:
     def rule(em: Emitter, x: e.Call) -> str:
         value, by, width = (em.expr(a) for a in x.args[1:4])
@@ -147,10 +131,6 @@ def _shuffle(name: str) -> Callable[[Emitter, e.Call], str]:
         return f"({ctype(x.dtype)}){text}" if x.dtype.bits < 16 else text
 
     return rule
-
-
-def _activemask(em: Emitter, x: e.Call) -> str:
-    return "__activemask()"
 
 
 def _barrier(em: Emitter, x: e.Call) -> str:
@@ -249,14 +229,6 @@ def _bulk_copy(em: Emitter, x: e.Call) -> str:
     return f"{name}({', '.join([*given, _barrier_of(em, x)])})"
 
 
-def _commit(em: Emitter, x: e.Call) -> str:
-    return f"{em.helper('cp_async_commit')}()"
-
-
-def _wait(em: Emitter, x: e.Call) -> str:
-    return f"{em.helper('cp_async_wait')}<{em.expr(x.args[0])}>()"
-
-
 #: dtypes that `atomicAdd` of CUDA knows, and those that it knows by another one's name
 _ATOMIC = {
     **dict.fromkeys(("int32", "uint32", "float32", "float64", "float16", "bfloat16"), ""),
@@ -284,21 +256,21 @@ def _refused(em: Emitter, x: e.Call) -> str:
 
 _SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
     **{name: partial(_of_float, name) for name in ("isnan", "isinf", "isfinite")},
-    "likely": _likely,
+    "likely": lambda em, x: em.operand(x.args[0]),
     "popcount": _popcount,
     "clz": _clz,
-    "reinterpret": _reinterpret,
+    "reinterpret": lambda em, x: f"{em.helper('bits_as')}<{ctype(x.dtype)}>({em.expr(x.args[0])})",
     "check_index": _check_index,
     "call_extern": _extern,
     "call_pure_extern": _extern,
     "call_llvm_intrin": _extern,
     "call_llvm_pure_intrin": _extern,
-    "address_of": _address_of,
-    "tvm_access_ptr": _access_pointer,
+    "address_of": lambda em, x: f"(&{em.expr(x.args[0])})",
+    "tvm_access_ptr": lambda em, x: f"({em.expr(x.args[1])} + {em.operand(x.args[2])})",
     "tvm_warp_shuffle": _shuffle("__shfl_sync"),
     "tvm_warp_shuffle_up": _shuffle("__shfl_up_sync"),
     "tvm_warp_shuffle_down": _shuffle("__shfl_down_sync"),
-    "tvm_warp_activemask": _activemask,
+    "tvm_warp_activemask": lambda em, x: "__activemask()",
     "tvm_storage_sync": _barrier,
     "atomic_add": _atomic_add,
     "ptx_mma": _mma,
@@ -312,8 +284,8 @@ _SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
     "ptx_arrive_barrier": _of_barrier("barrier_arrive"),
     "ptx_arrive_barrier_expect_tx": _of_barrier("barrier_arrive_expect"),
     "ptx_wait_barrier": _of_barrier("barrier_wait"),
-    "ptx_commit_group": _commit,
-    "ptx_wait_group": _wait,
+    "ptx_commit_group": lambda em, x: f"{em.helper('cp_async_commit')}()",
+    "ptx_wait_group": lambda em, x: f"{em.helper('cp_async_wait')}<{em.expr(x.args[0])}>()",
     "tvm_thread_allreduce": _left_over,
     "tvm_call_packed": _refused,
     "tvm_call_cpacked": _refused,

@@ -178,21 +178,17 @@ def _isnan(em: Emitter, value: str, kind: str, source: DType) -> str:
     return em.f.emit(f"fcmp uno {kind} {value}, {value}")
 
 
-def _magnitude(em: Emitter, value: str, kind: str, source: DType) -> tuple[str, str]:
-    fn = em.intrinsic(f"llvm.fabs.{t.intrinsic_suffix(source)}", kind, (kind,))
-    size = em.f.emit(f"call {kind} {fn}({kind} {value})")
-    infinity = t.float_literal(float("inf"), source)
-    return size, t.splat(t.scalar_type(source), infinity, source.lanes)
+def _beside_infinity(test: str) -> Callable[[Emitter, str, str, DType], str]:
+    """Whether the magnitude is infinite (`oeq`), or below that (`olt`)."""
 
+    def make(em: Emitter, value: str, kind: str, source: DType) -> str:
+        fn = em.intrinsic(f"llvm.fabs.{t.intrinsic_suffix(source)}", kind, (kind,))
+        size = em.f.emit(f"call {kind} {fn}({kind} {value})")
+        infinity = t.float_literal(float("inf"), source)
+        infinities = t.splat(t.scalar_type(source), infinity, source.lanes)
+        return em.f.emit(f"fcmp {test} {kind} {size}, {infinities}")
 
-def _isinf(em: Emitter, value: str, kind: str, source: DType) -> str:
-    size, infinity = _magnitude(em, value, kind, source)
-    return em.f.emit(f"fcmp oeq {kind} {size}, {infinity}")
-
-
-def _isfinite(em: Emitter, value: str, kind: str, source: DType) -> str:
-    size, infinity = _magnitude(em, value, kind, source)
-    return em.f.emit(f"fcmp olt {kind} {size}, {infinity}")
+    return make
 
 
 def _likely(em: Emitter, x: e.Call) -> str:
@@ -341,8 +337,8 @@ _SPECIAL: dict[str, Callable[[Any, e.Call], str]] = {
     "shift_left": _shift(left=True),
     "shift_right": _shift(left=False),
     "isnan": _float_test(_isnan),
-    "isinf": _float_test(_isinf),
-    "isfinite": _float_test(_isfinite),
+    "isinf": _float_test(_beside_infinity("oeq")),
+    "isfinite": _float_test(_beside_infinity("olt")),
     "if_then_else": if_then_else,
     "check_index": check_index,
     "likely": _likely,
