@@ -167,7 +167,6 @@ def texts(mods: list[Any], name: str) -> None:
         linear(f"parse {name}", mlc.script.from_source, scripts)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_all_that_walks_a_model_is_linear(name):
     protos = [FAMILIES[name](SMALL), FAMILIES[name](2 * SMALL)]

@@ -65,6 +65,8 @@ class _Folding(Mutator):
     def __init__(self) -> None:
         super().__init__()
         self.into_conv = self.alone = self.lines = 0
+        #: identity of a call -> the call, which keeps it, and its line
+        self.known: dict[int, tuple[Any, _Line | None]] = {}
 
     def fold(self, func: rx.Function) -> rx.Function:
         """Rewrite, and drop what is not used any more."""
@@ -150,7 +152,14 @@ class _Folding(Mutator):
         return op.add(made, rx.Constant(shift, call.span)) if sum_ else made
 
     def line(self, call: Any) -> _Line | None:
-        """What arithmetic with constants computes of the first operand that is none."""
+        """What arithmetic with constants computes of the first operand that is none; found once for
+        each call, since those of a chain ask along all of it."""
+        if id(call) not in self.known:
+            self.known[id(call)] = (call, self.found_line(call))
+        return self.known[id(call)][1]
+
+    def found_line(self, call: Any) -> _Line | None:
+        """The same, by its definition."""
         operator = called(call)
         if operator.line is None:
             return None
