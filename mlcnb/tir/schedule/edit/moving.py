@@ -176,12 +176,8 @@ def _bounded_axis(
 
 def refuse_neither(state: State, primitive: str, block: s.Block) -> None:
     """Refuse a block whose instances may not be run where something else stands."""
-    reason = why_neither(state.tree, block)
-    if reason:
-        raise state.refusal(
-            f"{primitive}: {name_of(block)} is neither complete nor a reduction block: {reason}",
-            block,
-        )
+    message = f"{primitive}: {name_of(block)} is neither complete nor a reduction block"
+    state.refuse_for(why_neither(state.tree, block), message, block)
 
 
 def nest_for(state: State, block: s.Block, loop: s.For, wanted: Sides, keep_units: bool) -> Nest:

@@ -259,6 +259,13 @@ def looped(block: s.Block, name: str = "ax", predicate: e.PrimExpr | None = None
     return body
 
 
+def innermost(nest: s.Stmt) -> s.Block:
+    """The block in a nest of loops."""
+    while isinstance(nest, s.For):
+        nest = nest.body
+    return nest.block  # type: ignore[attr-defined, no-any-return]
+
+
 def own_nest(tree: Tree, block: s.Block) -> s.Stmt | None:
     """The outermost of the loops that are the axes of a block, one for one, and hold nothing else.
 

@@ -176,8 +176,7 @@ def _refuse(
             f"{name}: {name_of(block)} writes {old.name} too", block, hint="cache_inplace"
         )
     ragged = promises.why_ragged(tree, block) or promises.why_offset(block)
-    if ragged:
-        raise state.refusal(f"{name}: {name_of(block)} cannot be copied for: {ragged}", block)
+    state.refuse_for(ragged, f"{name}: {name_of(block)} cannot be copied for", block)
     inner = {
         v.var: (of(v.dom.min), of(v.dom.min).plus(of(v.dom.extent)).shifted(-1))
         for v in block.iter_vars
@@ -196,8 +195,7 @@ def _refuse(
         if block.init is None and any(r.buffer is old for r in block.reads):
             reason = f"it updates what {old.name} held before"
         reason = reason or why_unwritten(block, old)
-        if reason:
-            raise state.refusal(f"{name}: {name_of(block)} cannot be cached: {reason}", block)
+        state.refuse_for(reason, f"{name}: {name_of(block)} cannot be cached", block)
         if not runs_everywhere(tree, block, block.iter_vars):
             raise state.refusal(
                 f"{name}: the predicate of {name_of(block)} keeps some of its instances from being "

@@ -106,8 +106,7 @@ def _consumers(state: State, block: Block, loop: For) -> list[Block]:
 def _refuse(state: State, block: Block) -> None:
     moving.refuse_neither(state, "compute_at", block)
     reason = why_inputs_change(state.tree, block) or why_readers_mind(state.tree, block)
-    if reason:
-        raise state.refusal(f"compute_at: {name_of(block)} cannot move: {reason}", block)
+    state.refuse_for(reason, f"compute_at: {name_of(block)} cannot move", block)
 
 
 def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> moving.Sides:

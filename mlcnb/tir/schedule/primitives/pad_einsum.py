@@ -124,8 +124,7 @@ def _refuse(state: State, block: Block, padding: list[int]) -> None:
             f"its predicate keeps elements of {block.writes[0].buffer.name} from being written, "
             "and the copy would write them"
         )
-    if reason:
-        raise state.refusal(f"pad_einsum: {name_of(block)} cannot be padded: {reason}", block)
+    state.refuse_for(reason, f"pad_einsum: {name_of(block)} cannot be padded", block)
 
 
 def _axes_of(region: BufferRegion, known: Mapping[e.Var, object]) -> list[e.Var] | None:

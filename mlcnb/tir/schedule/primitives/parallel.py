@@ -38,6 +38,5 @@ def refuse_carried(
 ) -> None:
     """Refuse a loop that carries a dependence; arguments as of `why_carried`."""
     reason = why_carried(state.tree, loop, private, threads) if state.checks else None
-    if reason:
-        hint = REDUCTION_HINT if "reduce axis" in reason else None
-        raise state.refusal(f"{primitive}: {name_of(loop)} is not parallel: {reason}", loop, hint)
+    hint = REDUCTION_HINT if "reduce axis" in (reason or "") else None
+    state.refuse_for(reason, f"{primitive}: {name_of(loop)} is not parallel", loop, hint)

@@ -134,8 +134,7 @@ def _producers(state: State, block: Block, loop: For) -> list[tuple[Block, Buffe
 def _refuse(state: State, block: Block) -> None:
     moving.refuse_neither(state, NAME, block)
     reason = why_readers_mind(state.tree, block) or why_inputs_change(state.tree, block)
-    if reason:
-        raise state.refusal(f"{NAME}: {name_of(block)} cannot move: {reason}", block)
+    state.refuse_for(reason, f"{NAME}: {name_of(block)} cannot move", block)
 
 
 def _made(state: State, block: Block, loop: For, writer: Block, buffer: Buffer) -> Box:
@@ -276,8 +275,7 @@ def _refuse_after(
     made = Tree(change.func)
     around = [arrived(change.forward, x) for x in (*state.tree.loops(loop), loop)]
     early = why_uncovered(made, block, known)
-    if early:
-        raise state.refusal(f"{NAME}: in {name_of(loop)}, {name_of(block)} is too early: {early}")
+    state.refuse_for(early, f"{NAME}: in {name_of(loop)}, {name_of(block)} is too early")
     if block.init is None:
         return
     reason = promises.why_late(made, block)
@@ -285,7 +283,4 @@ def _refuse_after(
     split_up = not promises.reduce_variables(made, block) <= inner
     if split_up:
         reason = reason or promises.why_not_affine(made, block)
-    if reason:
-        raise state.refusal(
-            f"{NAME}: the reduction {name_of(block)} would be torn apart: {reason}", block
-        )
+    state.refuse_for(reason, f"{NAME}: the reduction {name_of(block)} would be torn apart", block)

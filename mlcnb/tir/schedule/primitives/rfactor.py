@@ -136,8 +136,7 @@ def _parts(state: State, loop: s.For, factor_axis: int) -> _Parts:
     block = blocks[0]
     loops = tree.loops(block)
     reason = why_not_reduction(tree, block) or why_not_affine(tree, block)
-    if reason:
-        raise state.refusal(f"rfactor: {name_of(block)} is no reduction block: {reason}", block)
+    state.refuse_for(reason, f"rfactor: {name_of(block)} is no reduction block", block)
     _refuse_loops(state, block, loop, loops)
     step, starts = reduction_of(state, "rfactor", block)
     _refuse_swaps(state, block, loop, loops, step)

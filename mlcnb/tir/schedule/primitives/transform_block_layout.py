@@ -46,8 +46,7 @@ def transform_block_layout(state: State, block: Block, index_map: Any) -> Change
     """
     name = "transform_block_layout"
     reason = (why_neither(state.tree, block) if state.checks else None) or why_offset(block)
-    if reason:
-        raise state.refusal(f"{name}: {name_of(block)} cannot be reordered: {reason}", block)
+    state.refuse_for(reason, f"{name}: {name_of(block)} cannot be reordered", block)
     top = own_nest(state.tree, block)
     if top is None:
         raise state.refusal(

@@ -121,14 +121,12 @@ def _refuse(
                 loop,
                 hint=f"choose a loop outside of {name_of(running[0])}",
             )
-        parts = why_in_parts(tree, writer)
-        if parts:
-            raise state.refusal(
-                f"{NAME}: {name_of(writer)} has not finished {old.name} when the copy is made: "
-                f"{parts}",
-                writer,
-                hint=f"choose a loop outside of {name_of(tree.scope(writer))}",
-            )
+        state.refuse_for(
+            why_in_parts(tree, writer),
+            f"{NAME}: {name_of(writer)} has not finished {old.name} when the copy is made",
+            writer,
+            hint=f"choose a loop outside of {name_of(tree.scope(writer))}",
+        )
         refuse_gaps(state, NAME, writer, old)
     for reader in readers:
         if not is_covered(tree, reader, old, tree.blocks_under(loop)):

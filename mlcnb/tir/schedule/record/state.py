@@ -99,6 +99,13 @@ class State:
         """The error of an illegal step: raise it."""
         return ScheduleError(message, where=where, root=self.func, hint=hint)
 
+    def refuse_for(
+        self, reason: str | None, message: str, where: Node | None = None, hint: str | None = None
+    ) -> None:
+        """Refuse the step, `message: reason`, where there is a reason."""
+        if reason:
+            raise self.refusal(f"{message}: {reason}", where, hint)
+
     def edit(self) -> Edit:
         """A set of changes to the function."""
         return Edit(self.tree)
