@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from mlcnb.core.node import Node, children, map_children, nodes_in, replace, rewrite
+from mlcnb.core.node import FrozenDict, Node, children, map_children, nodes_in, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.folding import FOLDING, folded_choice
@@ -32,6 +32,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
 __all__ = ["PyStmtExprMutator", "PyStmtExprVisitor", "mutator", "substitute", "visitor"]
 
 N = TypeVar("N", bound=Node)
+M = TypeVar("M", s.For, s.Block)
 
 
 #: statements that do nothing but run what stands in them, once and in order
@@ -64,6 +65,12 @@ def bound(n: Node) -> list[e.Var]:
         x.var if isinstance(x, s.IterVar) else x.data if isinstance(x, Buffer) else x for x in found
     )
     return [x for x in names if isinstance(x, e.Var)]
+
+
+def unmarked(n: M, *keys: str) -> M:
+    """A loop or a block without some of its annotations."""
+    kept = {key: value for key, value in n.annotations.items() if key not in keys}  # type: ignore[attr-defined]
+    return replace(n, annotations=FrozenDict(kept))
 
 
 def refold(n: Node) -> Node | None:

@@ -29,6 +29,7 @@ from mlcnb.ir.transform import ModulePass
 from mlcnb.target import Target
 from mlcnb.tir import op
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import NOTHING
 from mlcnb.tir.stmt import AssertStmt, AttrStmt, Evaluate, LetStmt, Stmt, flattened, seq
 from mlcnb.tir.transform.lower_device_kernel_launch import C_PACKED_FUNC, CALLING_CONV
 from mlcnb.tir.transform.make_unpacked_api import declared, exposed_target, on_device
@@ -108,9 +109,6 @@ def _packed(func: PrimFunc, target: Target) -> PrimFunc:
     made = replace(func, params=params, buffer_map=EMPTY, body=_flat(body), ret_type="int32")
     attrs = {"target": target.host or target, CALLING_CONV: C_PACKED_FUNC}
     return made.with_attr(attrs)
-
-
-NOTHING = Evaluate(p.const(0))
 
 
 def _flat(body: Stmt) -> Stmt:

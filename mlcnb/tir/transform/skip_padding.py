@@ -29,6 +29,7 @@ from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import unmarked
 from mlcnb.tir.reducers import is_element
 from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt
 
@@ -57,8 +58,7 @@ class _Skipper:
         if self.sums or not isinstance(n, For) or PRAGMA not in n.annotations:
             return None
         self.sums = True
-        rest = {k: v for k, v in n.annotations.items() if k != PRAGMA}
-        made = self.rewrite(replace(n, annotations=rest))
+        made = self.rewrite(unmarked(n, PRAGMA))
         self.sums = False
         return made
 

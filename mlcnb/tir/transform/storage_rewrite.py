@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.core.groups import grouped
 from mlcnb.core.node import replace, rewrite
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
@@ -83,10 +84,7 @@ class _Mover:
         self.gone = {*unused, *self.home_of}
         self.unused = unused
         self.declared: dict[Any, list[DeclBuffer]] = {}
-        self.made: dict[Any, list[Home]] = {}
-        for home in found:
-            if home.within is home:
-                self.made.setdefault(home.first.attach, []).append(home)
+        self.made = grouped((home.first.attach, home) for home in found if home.within is home)
         moved = self.around(None, self.rebuilt(body))
         moved = rewrite(moved, self.shifted)
         to = {v: h.within.first.made.buffer_var for v, h in self.home_of.items()}
