@@ -86,9 +86,8 @@ def annotate_buffer_access(
     marked = tuple(block.annotations.get(key, ()))
     marks = {**block.annotations, key: marked if index in marked else (*marked, index)}
     changed = tuple(region if n == index else r for n, r in enumerate(regions))
-    edit = state.edit()
-    edit.update(block, annotations=FrozenDict(marks), **{f"{buf_type}s": changed})
-    return Change.of(edit).noting(buffer_index=index, gen_new_ranges=said)
+    fields: dict[str, Any] = {"annotations": FrozenDict(marks), f"{buf_type}s": changed}
+    return state.updated(block, **fields).noting(buffer_index=index, gen_new_ranges=said)
 
 
 def _said(

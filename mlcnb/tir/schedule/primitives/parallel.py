@@ -28,9 +28,7 @@ def parallel(state: State, loop: For) -> Change:
         ScheduleError: iterations may depend on each other.
     """
     refuse_carried(state, "parallel", loop, private=True)
-    edit = state.edit()
-    edit.update(loop, kind=ForKind.PARALLEL, thread_binding=None)
-    return Change.of(edit)
+    return state.updated(loop, kind=ForKind.PARALLEL, thread_binding=None)
 
 
 def refuse_carried(

@@ -24,6 +24,7 @@ from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.schedule.edit import moving
 from mlcnb.tir.schedule.edit.finishing import has_last, in_the_last, reducing, waited_for
 from mlcnb.tir.schedule.edit.nests import Nest
+from mlcnb.tir.schedule.edit.staging import item_of
 from mlcnb.tir.schedule.legality import promises
 from mlcnb.tir.schedule.legality.boxes import Box, Side, inside, spans
 from mlcnb.tir.schedule.legality.dependence import (
@@ -91,12 +92,10 @@ def reverse_compute_at(
     nest.conditions += in_the_last(
         waited_for(state.tree, writers, _new_loops(state, block, loop)), nest.dtype
     )
-    items = moving.body_items(loop)
-    tree = state.tree
-    first = 1 + max(items.index(tree.child_towards(loop, tree.realize(w))) for w, _ in makers)
+    first, last = 1 + max(item_of(state, loop, w) for w in writers), len(moving.body_items(loop))
     edit = state.edit()
-    edit.put(tree.realize(block), None)
-    moving.put_in(state, edit, NAME, loop, nest.wrap(block), first, len(items), index)
+    edit.put(state.tree.realize(block), None)
+    moving.put_in(state, edit, NAME, loop, nest.wrap(block), first, last, index)
     change = Change.of(edit)
     if state.checks:
         _refuse_after(state, block, loop, change, set(made) if waits else set())
