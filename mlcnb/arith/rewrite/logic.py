@@ -37,20 +37,14 @@ tdiv(x, c1) < c2 -> x < c1 * c2 if c1 > 0 and c2 > 0
 tdiv(x, c1) < c2 -> x < c1 * (c2 - 1) + 1 if c1 > 0 and c2 <= 0
 c1 < tdiv(x, c2) -> (c1 + 1) * c2 - 1 < x if c1 >= 0 and c2 > 0
 c1 < tdiv(x, c2) -> c1 * c2 < x if c1 < 0 and c2 > 0
-tdiv(x, c1) * c1 < x -> 0 < tmod(x, c1) if c1 > 0
-tdiv(x, c1) * c1 < x + y -> 0 < tmod(x, c1) + y if c1 > 0
-tdiv(x, c1) * c1 < x - y -> y < tmod(x, c1) if c1 > 0
-tdiv(x + c2, c1) * c1 < x -> c2 < tmod(x + c2, c1) if c1 > 0
-tdiv(x + c2, c1) * c1 < x + y -> c2 < tmod(x + c2, c1) + y if c1 > 0
-tdiv(x + c2, c1) * c1 < x - y -> y < tmod(x + c2, c1) + (0 - c2) if c1 > 0
+/ tdiv(x, c1) * c1 < x -> 0 < tmod(x, c1) if c1 > 0
+/ tdiv(x, c1) * c1 < x + y -> 0 < tmod(x, c1) + y if c1 > 0
+/ tdiv(x, c1) * c1 < x - y -> y < tmod(x, c1) if c1 > 0
+/ tdiv(x + c2, c1) * c1 < x -> c2 < tmod(x + c2, c1) if c1 > 0
+/ tdiv(x + c2, c1) * c1 < x + y -> c2 < tmod(x + c2, c1) + y if c1 > 0
+/ tdiv(x + c2, c1) * c1 < x - y -> y < tmod(x + c2, c1) + (0 - c2) if c1 > 0
 x // c1 < c2 -> x < c1 * c2 if c1 > 0
 c1 < x // c2 -> (c1 + 1) * c2 - 1 < x if c2 > 0
-x // c1 * c1 < x -> 0 < x % c1 if c1 > 0
-x // c1 * c1 < x + y -> 0 < x % c1 + y if c1 > 0
-x // c1 * c1 < x - y -> y < x % c1 if c1 > 0
-(x + c2) // c1 * c1 < x -> c2 < (x + c2) % c1 if c1 > 0
-(x + c2) // c1 * c1 < x + y -> c2 < (x + c2) % c1 + y if c1 > 0
-(x + c2) // c1 * c1 < x - y -> y < (x + c2) % c1 + (0 - c2) if c1 > 0
 min(x, y) < z => (x < z) or (y < z)
 max(x, y) < z => (x < z) and (y < z)
 z < min(x, y) => (z < x) and (z < y)

@@ -5,6 +5,7 @@
     x * c1 // c2 -> x // (c2 // c1) if c1 > 0 and c2 > 0 and c2 % c1 == 0
     ~ x < c1 and c2 < x -> 0 if c2 + 1 >= c1    `~`: with the sides of `and` or `or` exchanged, too
     ^ min(x + y, z) - x -> min(y, z - x)        `^`: with min and max exchanged, too
+    / x - tdiv(x, c1) * c1 -> tmod(x, c1)       `/`: with `//` and `%` for `tdiv` and `tmod`, too
 
 Names that start with `c` stand for integer constants, all others for anything; a name that occurs
 twice stands for two expressions that are written alike. `//` and `%` round down, `tdiv` and `tmod`
@@ -135,8 +136,14 @@ def exchanged(text: str) -> str:
     return re.sub(r"\b(min|max)\(", lambda m: "max(" if m[1] == "min" else "min(", text)
 
 
+def _rounding_down(rule: str) -> str:
+    """A rule of divisions towards zero as one of those that round down."""
+    rule = re.sub(r"\btdiv\(([^()]+), (\w+)\)", r"((\1) // \2)", rule)
+    return re.sub(r"\btmod\(([^()]+), (\w+)\)", r"((\1) % \2)", rule)
+
+
 #: what stands before a rule that holds in another form, too
-_MARKS = {"~": _turned, "^": exchanged}
+_MARKS = {"~": _turned, "^": exchanged, "/": _rounding_down}
 
 
 def rules(text: str) -> list[Rule]:
@@ -144,7 +151,7 @@ def rules(text: str) -> list[Rule]:
     lines = map(str.strip, text.strip("\n").replace("\n    ", " ").splitlines())
     found: list[Rule] = []
     for line in (line for line in lines if line and line[0] != "#"):
-        rule = line.lstrip("~^ ")
+        rule = line.lstrip("~^/ ")
         found.append(Rule(rule))
         if line[0] in _MARKS:
             found.append(Rule(_MARKS[line[0]](rule)))

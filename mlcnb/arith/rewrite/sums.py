@@ -37,8 +37,7 @@ x // 2 + x % 2 => (x + 1) // 2
 x + (c1 - y) | (c1 - y) + x => (x - y) + c1
 (x + c1) + y | x + (c1 + y) | x + (y + c1) => (x + y) + c1
 ^ x + max(y, z) => max(y, z) + x
-tmod(y, c1) + x * c1 => x * c1 + tmod(y, c1)
-y % c1 + x * c1 => x * c1 + y % c1
+/ tmod(y, c1) + x * c1 => x * c1 + tmod(y, c1)
 """
 
 SUBTRACT = """
@@ -60,36 +59,24 @@ x * y - x * z | y * x - x * z | x * y - z * x | y * x - z * x -> (y - z) * x
 min(x, y) - min(y, x) | max(x, y) - max(y, x) -> 0
 min(x, y) - min(s, t) | min(x, y) - min(t, s) | max(x, y) - max(s, t) | max(x, y) - max(t, s)
     -> x - s if equal(x - s, y - t)
-x - tdiv(x, c1) * c1 -> tmod(x, c1) if c1 != 0
-tdiv(x, c1) * c1 - x -> 0 - tmod(x, c1) if c1 != 0
-x - tdiv(x + y, c1) * c1 -> tmod(x + y, c1) - y if c1 != 0
-tdiv(x + y, c1) * c1 - x -> y - tmod(x + y, c1) if c1 != 0
-x - tdiv(x - y, c1) * c1 -> tmod(x - y, c1) + y if c1 != 0
-tdiv(x - y, c1) * c1 - x -> 0 - tmod(x - y, c1) - y if c1 != 0
-x * c2 - tdiv(x, c1) * c3 -> tmod(x, c1) * c2 if c1 != 0 and c3 == c1 * c2
-tdiv(x, c1) * c3 - x * c2 -> 0 - tmod(x, c1) * c2 if c1 != 0 and c3 == c1 * c2
-x * c2 - tdiv(x + y, c1) * c3 -> (tmod(x + y, c1) - y) * c2 if c1 != 0 and c3 == c1 * c2
-tdiv(x + y, c1) * c3 - x * c2 -> (y - tmod(x + y, c1)) * c2 if c1 != 0 and c3 == c1 * c2
-x * c2 - tdiv(x - y, c1) * c3 -> (tmod(x - y, c1) + y) * c2 if c1 != 0 and c3 == c1 * c2
-tdiv(x - y, c1) * c3 - x * c2 -> (0 - tmod(x - y, c1) - y) * c2 if c1 != 0 and c3 == c1 * c2
+/ x - tdiv(x, c1) * c1 -> tmod(x, c1) if c1 != 0
+/ tdiv(x, c1) * c1 - x -> 0 - tmod(x, c1) if c1 != 0
+/ x - tdiv(x + y, c1) * c1 -> tmod(x + y, c1) - y if c1 != 0
+/ tdiv(x + y, c1) * c1 - x -> y - tmod(x + y, c1) if c1 != 0
+/ x - tdiv(x - y, c1) * c1 -> tmod(x - y, c1) + y if c1 != 0
+/ tdiv(x - y, c1) * c1 - x -> 0 - tmod(x - y, c1) - y if c1 != 0
+/ x * c2 - tdiv(x, c1) * c3 -> tmod(x, c1) * c2 if c1 != 0 and c3 == c1 * c2
+/ tdiv(x, c1) * c3 - x * c2 -> 0 - tmod(x, c1) * c2 if c1 != 0 and c3 == c1 * c2
+/ x * c2 - tdiv(x + y, c1) * c3 -> (tmod(x + y, c1) - y) * c2 if c1 != 0 and c3 == c1 * c2
+/ tdiv(x + y, c1) * c3 - x * c2 -> (y - tmod(x + y, c1)) * c2 if c1 != 0 and c3 == c1 * c2
+/ x * c2 - tdiv(x - y, c1) * c3 -> (tmod(x - y, c1) + y) * c2 if c1 != 0 and c3 == c1 * c2
+/ tdiv(x - y, c1) * c3 - x * c2 -> (0 - tmod(x - y, c1) - y) * c2 if c1 != 0 and c3 == c1 * c2
 tdiv(x + c1, c3) - tdiv(x + c2, c3) -> tdiv(tmod(x + c2 % c3, c3) + (c1 - c2), c3)
     if c3 > 0 and c1 >= c2 and nonneg(x + c2)
 tdiv(x + c1, c3) - tdiv(x, c3) -> tdiv(tmod(x, c3) + c1, c3) if c1 >= 0 and c3 > 0 and nonneg(x)
-x - (x // c1) * c1 -> x % c1 if c1 != 0
-(x // c1) * c1 - x -> 0 - x % c1 if c1 != 0
-x - ((x + y) // c1) * c1 -> (x + y) % c1 - y if c1 != 0
-((x + y) // c1) * c1 - x -> y - (x + y) % c1 if c1 != 0
-x - ((x - y) // c1) * c1 -> (x - y) % c1 + y if c1 != 0
-((x - y) // c1) * c1 - x -> 0 - (x - y) % c1 - y if c1 != 0
 (x + c1) // 2 - (x + c2) // 2 => (x % 2) * (c1 % 2 - c2 % 2) + (c1 // 2 - c2 // 2)
 x // 2 - (x + c2) // 2 => (x % 2) * (0 - c2 % 2) - c2 // 2
 (x + c1) // 2 - x // 2 => (x % 2) * (c1 % 2) + c1 // 2
-x * c2 - (x // c1) * c3 -> (x % c1) * c2 if c1 != 0 and c3 == c1 * c2
-(x // c1) * c3 - x * c2 -> 0 - (x % c1) * c2 if c1 != 0 and c3 == c1 * c2
-x * c2 - ((x + y) // c1) * c3 -> ((x + y) % c1 - y) * c2 if c1 != 0 and c3 == c1 * c2
-((x + y) // c1) * c3 - x * c2 -> (y - (x + y) % c1) * c2 if c1 != 0 and c3 == c1 * c2
-x * c2 - ((x - y) // c1) * c3 -> ((x - y) % c1 + y) * c2 if c1 != 0 and c3 == c1 * c2
-((x - y) // c1) * c3 - x * c2 -> (0 - (x - y) % c1 - y) * c2 if c1 != 0 and c3 == c1 * c2
 (x + 1) // 2 - x % 2 => x // 2
 (x + c1) // c3 - (x + c2) // c3 -> ((x + c2 % c3) % c3 + (c1 - c2)) // c3 if c3 > 0
 (x + c1) // c3 - x // c3 -> (x % c3 + c1) // c3 if c3 > 0
