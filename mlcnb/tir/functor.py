@@ -18,7 +18,7 @@ not visited. Semantics: https://tvm.apache.org/docs/reference/api/python/tir/tir
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from mlcnb.core.node import FrozenDict, Node, children, map_children, nodes_in, replace, rewrite
@@ -44,9 +44,21 @@ def bodies(n: Node) -> list[s.Stmt]:
     return [x for x in children(n) if isinstance(x, s.Stmt)]
 
 
+def callee(n: Any) -> str | None:
+    """The name of the module's function that a node calls; None for any other node."""
+    return n.op.name_hint if isinstance(n, e.Call) and isinstance(n.op, e.GlobalVar) else None
+
+
 def map_bodies(n: N, fn: Callable[[Any], Any]) -> N:
     """`n` with `fn` applied to each of its `bodies`; `n` itself if each came back the same."""
     return map_children(n, lambda x: fn(x) if isinstance(x, s.Stmt) else x)
+
+
+def nested(around: Iterable[Any], body: s.Stmt) -> s.Stmt:
+    """`body` in statements that have a body, in place of theirs; the outermost comes first."""
+    for n in reversed([*around]):
+        body = replace(n, body=body)
+    return body
 
 
 def heads(n: s.Stmt) -> list[e.PrimExpr]:

@@ -277,9 +277,7 @@ def _calls(launch: kernels.Launch, names: Sequence[str]) -> Iterator[tuple[Any, 
     found = [n for n in walk(launch.body) if isinstance(n, Call) and n.op in names]
     if not found:
         return
-    analyzer = Analyzer()
-    for axis in launch.axes.values():
-        analyzer.bind(axis.var, axis.dom)
+    analyzer = Analyzer({axis.var: axis.dom for axis in launch.axes.values()})
     for n in walk(launch.body):
         if isinstance(n, s.For):
             analyzer.bind(n.loop_var, (n.min, n.extent - 1))

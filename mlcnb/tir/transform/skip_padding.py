@@ -24,6 +24,7 @@ from typing import Any
 from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.folding import DIVIDING
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.analysis.effects import has_effect
@@ -129,9 +130,8 @@ def _conditional(x: e.PrimExpr, otherwise: float) -> tuple[e.PrimExpr, e.PrimExp
 
 def _is_plain(condition: e.PrimExpr) -> bool:
     """True for a condition that may be asked anywhere: it reads nothing and divides by numbers."""
-    divisions = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
     return not has_effect(condition) and not any(
-        isinstance(n, BufferLoad) or (isinstance(n, divisions) and not isinstance(n.b, e.IntImm))
+        isinstance(n, BufferLoad) or (isinstance(n, DIVIDING) and not isinstance(n.b, e.IntImm))
         for n in walk(condition)
     )
 

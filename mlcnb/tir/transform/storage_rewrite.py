@@ -22,7 +22,7 @@ from mlcnb.tir.analysis.cost import allocated_bytes
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import map_bodies, substitute
+from mlcnb.tir.functor import map_bodies, nested, substitute
 from mlcnb.tir.stmt import Allocate, DeclBuffer, Stmt, flattened
 from mlcnb.tir.transform.storage_plan import Home, Life, Lives, homes
 
@@ -119,8 +119,7 @@ class _Mover:
 
     def around(self, attach: Stmt | None, body: Stmt) -> Stmt:
         """The memory of one place, and what is declared there, around its body."""
-        for n in reversed(self.declared.get(attach, [])):
-            body = replace(n, body=body)
+        body = nested(self.declared.get(attach, []), body)
         for home in self.made.get(attach, []):
             body = replace(home.first.made, extents=home.extents, body=body)
         return body

@@ -104,10 +104,7 @@ def tile_of(
     loops = {outer.loop_var for outer in around if isinstance(outer, s.For)}
     if any(side.low.uses(loops) for side in sides):
         return None
-    analyzer = Analyzer()
-    for outer in around:
-        for var, domain in _defined(outer):
-            analyzer.bind(var, domain)
+    analyzer = Analyzer({var: domain for outer in around for var, domain in _defined(outer)})
     rooms = [n.minus(side.high) for side, n in zip(sides, whole, strict=True)]
     ends = [*(side.low for side in sides), *rooms]
     kind = str(boxes[0].buffer.shape[0].dtype)

@@ -198,15 +198,10 @@ def _filling(realize: BlockRealize, padding: _Padding, loops: list[For]) -> Stmt
         name_hint=f"{block.name_hint}_pad_const",
         body=replace(padding.store, value=padding.constant),
     )
-    copy = FreshCopy({})
-    ranges = []
-    for x in loops:
-        ranges.append((copy.expr(x.min), copy.expr(x.extent)))
-        copy.renew(x.loop_var)
-    body: Stmt = copy.stmt(replace(realize, block=constant))
-    for x, (low, extent) in reversed(list(zip(loops, ranges, strict=True))):
-        body = For(copy.values[x.loop_var], low, extent, ForKind.SERIAL, body)
-    return body
+    body: Stmt = replace(realize, block=constant)
+    for x in reversed(loops):
+        body = For(x.loop_var, x.min, x.extent, ForKind.SERIAL, body)
+    return FreshCopy({}).stmt(body)
 
 
 def _nest(state: State, block: Block, loop: For) -> tuple[Stmt, list[For]]:
