@@ -102,7 +102,7 @@ def _launch_params(func: PrimFunc) -> dict[str, PrimExpr]:
 def _lowered(caller: _Kernel, known: dict[str, _Kernel | None], called: dict[str, bool]) -> Any:
     """The caller's body, with calls of other targets lowered; notes whom it calls in `called`."""
 
-    def rule(n: Node) -> Node | None:
+    def rule(n: Any) -> Node | None:
         kernel = known.get(callee(n) or "")
         if kernel is None or kernel.target == caller.target:
             return None

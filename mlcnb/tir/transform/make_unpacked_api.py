@@ -113,7 +113,7 @@ def on_device(body: Stmt, kind: Any, number: Any) -> Stmt:
 def _by_data(func: PrimFunc, exposed: set[str]) -> Stmt:
     """A function that took an array takes its pointer now."""
 
-    def rule(n: Node) -> Node | None:
+    def rule(n: Any) -> Node | None:
         if callee(n) not in exposed:
             return None
         return replace(n, dtype=dtype("int32"), args=tuple(map(_data_of, n.args)))
