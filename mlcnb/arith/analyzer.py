@@ -146,9 +146,11 @@ class Analyzer:
     constraint_scope = constraint
 
     @contextmanager
-    def scope(self) -> Iterator[None]:
-        """What is bound inside the `with` is forgotten after it."""
+    def scope(self, bounds: Mapping[Var, Any] | None = None) -> Iterator[None]:
+        """What is bound inside the `with`, `bounds` first, is forgotten after it."""
         with self.context.layer():
+            for var, bound in (bounds or {}).items():
+                self.bind(var, bound)
             yield
 
     def simplify(self, x: Any, steps: int = 2) -> Any:

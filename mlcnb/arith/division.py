@@ -170,18 +170,20 @@ def _by_symbol(ctx: Context, x: Sum, y: Sum, dtype: DType, kind: str) -> Sum:
         found = _by_symbol(ctx, x.scaled(-1), y.scaled(-1), dtype, kind)
         return found if kind == "floordiv" else found.scaled(-1)
     if not (is_exact(ctx, x, dtype) and is_exact(ctx, y, dtype)) or y.is_const:
-        return _opaque(ctx, x, y, f"wrapping_{kind}")
+        return of_two(ctx, x, y, f"wrapping_{kind}")
     quotient, rest = _strip_symbolic(x, y)
     if is_nonnegative(ctx, rest) and is_nonnegative(ctx, y.minus(rest).shifted(-1)):
         return quotient if kind == "floordiv" else rest
     if not rest.terms and rest.const == 0:
         return quotient if kind == "floordiv" else rest
-    found = _opaque(ctx, rest, y, kind)
+    found = of_two(ctx, rest, y, kind)
     return quotient.plus(found) if kind == "floordiv" else found
 
 
-def _opaque(ctx: Context, x: Sum, y: Sum, kind: str) -> Sum:
-    atom = ctx.atom((kind, x.key, y.key), kind, (x, y), None, x.is_data or y.is_data)
+def of_two(ctx: Context, x: Sum, y: Sum, kind: str, wraps: bool = False) -> Sum:
+    """The atom of an operation on two sums; what wraps around counts as data."""
+    is_data = wraps or x.is_data or y.is_data
+    atom = ctx.atom((kind, x.key, y.key), kind, (x, y), None, is_data)
     return Sum(0, {atom: 1})
 
 

@@ -156,16 +156,8 @@ def _broadcast(x: e.Broadcast, frame: Frame) -> Any:
     return np.repeat(np.reshape(_value(x.value, frame), (-1, 1)), x.lanes, axis=1)
 
 
-def _let(x: e.Let, frame: Frame) -> Any:
-    return _value(x.body, {**frame, x.var: _value(x.value, frame)})
-
-
-def _constant(x: Any, frame: Frame) -> Any:
-    return bool(x.value) if x.dtype.is_bool else x.value
-
-
 _EVALUATE: dict[type, Callable[[Any, Frame], Any]] = {
-    e.IntImm: _constant,
+    e.IntImm: lambda x, _frame: bool(x.value) if x.dtype.is_bool else x.value,
     e.Var: _variable,
     e.SizeVar: _variable,
     **{k: _binary(NUMBERS[k]) for k in (e.Add, e.Sub, e.Mul, *COMPARISONS)},
@@ -182,5 +174,5 @@ _EVALUATE: dict[type, Callable[[Any, Frame], Any]] = {
     e.Cast: _cast,
     e.Ramp: _ramp,
     e.Broadcast: _broadcast,
-    e.Let: _let,
+    e.Let: lambda x, frame: _value(x.body, {**frame, x.var: _value(x.value, frame)}),
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import gcd
 
 from mlcnb.arith.context import Context
-from mlcnb.arith.division import is_exact
+from mlcnb.arith.division import is_exact, of_two
 from mlcnb.arith.proof import is_nonnegative
 from mlcnb.arith.sum import Sum
 from mlcnb.ir.dtype import DType
@@ -22,14 +22,14 @@ _MANY = 6
 def minimum(ctx: Context, a: Sum, b: Sum, dtype: DType) -> Sum:
     """min(a, b)"""
     if not (is_exact(ctx, a, dtype) and is_exact(ctx, b, dtype)):
-        return _wrapping(ctx, a, b, "wrapping_min")
-    return _smallest(ctx, [*_operands(a, 1), *_operands(b, 1)])
+        return of_two(ctx, a, b, "wrapping_min", wraps=True)
+    return _atom_of(ctx, _undominated(ctx, [*_operands(a, 1), *_operands(b, 1)]))
 
 
 def maximum(ctx: Context, a: Sum, b: Sum, dtype: DType) -> Sum:
     """max(a, b)"""
     if not (is_exact(ctx, a, dtype) and is_exact(ctx, b, dtype)):
-        return _wrapping(ctx, a, b, "wrapping_max")
+        return of_two(ctx, a, b, "wrapping_max", wraps=True)
     each = [*_operands(a, -1), *_operands(b, -1)]
     kept = _undominated(ctx, [x.scaled(-1) for x in each])
     if len(kept) == 2:
@@ -45,10 +45,6 @@ def _operands(x: Sum, sign: int) -> list[Sum]:
         return [x]
     rest = x.without(found[0])
     return [rest.plus(arg, sign) for arg in found[0].args]
-
-
-def _smallest(ctx: Context, each: list[Sum]) -> Sum:
-    return _atom_of(ctx, _undominated(ctx, each))
 
 
 def _undominated(ctx: Context, each: list[Sum]) -> list[Sum]:
@@ -97,8 +93,3 @@ def without_common_factors(ctx: Context, x: Sum) -> Sum:
                 smaller = _atom_of(ctx, [d.divided(common) for d in atom.args])
                 x = x.without(atom).plus(smaller, times * common)
     return x
-
-
-def _wrapping(ctx: Context, a: Sum, b: Sum, kind: str) -> Sum:
-    atom = ctx.atom((kind, a.key, b.key), kind, (a, b), None, True)
-    return Sum(0, {atom: 1})

@@ -210,9 +210,7 @@ def set_of(x: Any, domains: Mapping[Var, Range], analyzer: Analyzer | None = Non
     """
     analyzer = analyzer or Analyzer()
     x = p.as_expr(x)
-    with analyzer.scope():
-        for var, domain in domains.items():
-            analyzer.bind(var, domain)
+    with analyzer.scope(domains):
         low, high = ends_of(analyzer, analyzer.normal_form(x), domains)
         return as_set(low, high, x.dtype)
 

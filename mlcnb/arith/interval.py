@@ -83,10 +83,6 @@ def _derived(ctx: Context, atom: Atom) -> Bound:
     if kind == "min":
         each = [bounds_of(ctx, x) for x in args]
         return min(b[0] for b in each), min(b[1] for b in each)
-    if kind == "floordiv":
-        return floordiv_bounds(bounds_of(ctx, args[0]), bounds_of(ctx, args[1]))
-    if kind == "floormod":
-        return floormod_bounds(bounds_of(ctx, args[0]), bounds_of(ctx, args[1]))
     if kind == "cases":  # one of several values: a select
         each = [bounds_of(ctx, x) for x in args]
         return min(b[0] for b in each), max(b[1] for b in each)
@@ -202,6 +198,8 @@ def _shifted(x: float, by: float) -> float:
 
 
 _OF_TWO: dict[str, Callable[[Bound, Bound], Bound]] = {
+    "floordiv": floordiv_bounds,
+    "floormod": floormod_bounds,
     "truncdiv": truncdiv_bounds,
     "truncmod": truncmod_bounds,
     "bitwise_and": _and_bounds,

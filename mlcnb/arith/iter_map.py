@@ -69,9 +69,7 @@ def detect_iter_map(
     attempt = _Attempt(input_iters, check_level, analyzer, simplify_trivial_iterators)
     found = attempt.map_of(indices, conditions)
     if not found:
-        with analyzer.scope():
-            for var, domain in input_iters.items():
-                analyzer.bind(var, domain)
+        with analyzer.scope(input_iters):
             short = [[analyzer.simplify(x) for x in each] for each in (indices, conditions)]
         found = attempt.map_of(*short) or found
     return found

@@ -90,9 +90,7 @@ def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> 
 
     What is no sum of variables and their parts stays in the base.
     """
-    analyzer = Analyzer()
-    for var, domain in input_iters.items():
-        analyzer.bind(var, domain)
+    analyzer = Analyzer(input_iters)
     form = analyzer.normal_form(index)
     variables, kind = set(input_iters), index.dtype
     base = Sum(form.const)

@@ -24,7 +24,7 @@ from mlcnb.core.node import Node, identical, map_children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED, folded_call
+from mlcnb.ir.folding import COMPARISONS, DIVIDING, DIVISIONS, SUMS, TRUNCATED, folded_call
 
 #: bits of the whole numbers that a float holds exactly
 _MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
@@ -199,7 +199,7 @@ class Normalizer(Learner):
         build = _BUILD.get(type(old))
         if build is not None and size_of(new) > size_of(old) and not multiplies_out(old):
             a, b = self.simplify(old.a), self.simplify(old.b)
-            if p.is_const(b, 0) and isinstance(old, e.FloorDiv | e.FloorMod | e.Div | e.Mod):
+            if p.is_const(b, 0) and isinstance(old, DIVIDING):
                 return new  # which has no value
             kept = old if a is old.a and b is old.b else build(a, b)
             return kept if size_of(kept) < size_of(new) else new

@@ -11,6 +11,7 @@ of a larger set, so that "no such point" is still sure. `Strict` refuses what wo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 from mlcnb.arith.isl import Undecided
@@ -57,12 +58,8 @@ class Translator:
 
     def copy(self) -> Translator:
         """One that knows the same and learns on its own."""
-        other = Translator(self.names)
-        other.fresh, other.facts = list(self.fresh), list(self.facts)
-        other.loose, other.exact = set(self.loose), self.exact
-        other.by_bits, other.has_bits = self.by_bits, self.has_bits
-        other._kept, other._known = list(self._kept), dict(self._known)
-        other._lanes = dict(self._lanes)
+        other = Translator()
+        vars(other).update((name, copy(known)) for name, known in vars(self).items())
         return other
 
     def new(self, x: PrimExpr | None = None) -> str:

@@ -63,18 +63,6 @@ def _opaque(x: e.PrimExpr, context: Context) -> Sum:
     return Sum(0, {Opaque(x, inner): 1})
 
 
-def _number(x: e.IntImm, context: Context) -> Sum:
-    return Sum(x.value)
-
-
-def _add(x: e.Add, context: Context) -> Sum:
-    return of(x.a, context).plus(of(x.b, context))
-
-
-def _sub(x: e.Sub, context: Context) -> Sum:
-    return of(x.a, context).plus(of(x.b, context), -1)
-
-
 def _mul(x: e.Mul, context: Context) -> Sum:
     a, b = of(x.a, context), of(x.b, context)
     if b.value is not None:
@@ -84,42 +72,24 @@ def _mul(x: e.Mul, context: Context) -> Sum:
     return Sum(0, {Opaque(e.Mul(a.expr(x.dtype), b.expr(x.dtype)), factors=(a, b)): 1})
 
 
-def _floordiv(x: e.FloorDiv, context: Context) -> Sum:
-    a, by = of(x.a, context), of(x.b, context).value
-    if by is None or by <= 0:
-        return _opaque_division(e.FloorDiv, a, x, context)
-    return divided(a, by, context.bounds)
-
-
-def _floormod(x: e.FloorMod, context: Context) -> Sum:
-    a, by = of(x.a, context), of(x.b, context).value
-    if by is None or by <= 0:
-        return _opaque_division(e.FloorMod, a, x, context)
-    return remainder(a, by, context.bounds)
-
-
-def _opaque_division(kind: type, a: Sum, x: Any, context: Context) -> Sum:
-    return Sum(0, {Opaque(kind(a.expr(x.dtype), of(x.b, context).expr(x.dtype))): 1})
-
-
-def _min(x: e.Min, context: Context) -> Sum:
-    return smaller(of(x.a, context), of(x.b, context), context.bounds)
-
-
-def _max(x: e.Max, context: Context) -> Sum:
-    return larger(of(x.a, context), of(x.b, context), context.bounds)
+def _division(x: Any, context: Context) -> Sum:
+    a, by = of(x.a, context), of(x.b, context)
+    if by.value is None or by.value <= 0:
+        return Sum(0, {Opaque(type(x)(a.expr(x.dtype), by.expr(x.dtype))): 1})
+    part = divided if isinstance(x, e.FloorDiv) else remainder
+    return part(a, by.value, context.bounds)
 
 
 _READERS: dict[type, Callable[[Any, Context], Sum]] = {
     e.Var: _variable,
-    e.IntImm: _number,
-    e.Add: _add,
-    e.Sub: _sub,
+    e.IntImm: lambda x, _context: Sum(x.value),
+    e.Add: lambda x, context: of(x.a, context).plus(of(x.b, context)),
+    e.Sub: lambda x, context: of(x.a, context).plus(of(x.b, context), -1),
     e.Mul: _mul,
-    e.FloorDiv: _floordiv,
-    e.FloorMod: _floormod,
-    e.Min: _min,
-    e.Max: _max,
+    e.FloorDiv: _division,
+    e.FloorMod: _division,
+    e.Min: lambda x, c: smaller(of(x.a, c), of(x.b, c), c.bounds),
+    e.Max: lambda x, c: larger(of(x.a, c), of(x.b, c), c.bounds),
 }
 
 

@@ -98,9 +98,7 @@ def solve_linear_equations(
         for condition in (bounds.min <= to_new[var], to_new[var] < bounds.min + bounds.extent)
     ]
     others = [substituted(x, to_new) for x in flat if not isinstance(x, e.EQ)]
-    with analyzer.scope():
-        for v, bounds in known.items():
-            analyzer.bind(v, bounds)
+    with analyzer.scope(known):
         open_ = _open(analyzer, [*others, *inside])
     target = IntConstraints(tuple(free), known, (*relations, *open_))
     return IntConstraintsTransform(source, target, to_new, back)

@@ -12,6 +12,7 @@ from math import gcd
 
 from mlcnb.arith import division
 from mlcnb.arith.context import Context
+from mlcnb.arith.division import of_two
 from mlcnb.arith.interval import bounds_of, modular_of
 from mlcnb.arith.sum import Sum
 from mlcnb.ir.dtype import DType
@@ -21,14 +22,14 @@ def truncdiv(ctx: Context, x: Sum, y: Sum, dtype: DType) -> Sum:
     """x / y, rounded towards zero."""
     if division.is_exact(ctx, x, dtype) and division.is_exact(ctx, y, dtype):
         return _exact(ctx, x, y, dtype, "truncdiv")
-    return _atom(ctx, x, y, "wrapping_truncdiv")
+    return of_two(ctx, x, y, "wrapping_truncdiv", wraps=True)
 
 
 def truncmod(ctx: Context, x: Sum, y: Sum, dtype: DType) -> Sum:
     """x - truncdiv(x, y) * y"""
     if division.is_exact(ctx, x, dtype) and division.is_exact(ctx, y, dtype):
         return _exact(ctx, x, y, dtype, "truncmod")
-    return _atom(ctx, x, y, "wrapping_truncmod")
+    return of_two(ctx, x, y, "wrapping_truncmod", wraps=True)
 
 
 def _exact(ctx: Context, x: Sum, y: Sum, dtype: DType, kind: str) -> Sum:
@@ -52,8 +53,8 @@ def _exact(ctx: Context, x: Sum, y: Sum, dtype: DType, kind: str) -> Sum:
         if shorter is not None:
             return shorter
     if _leads_negative(x):
-        return _atom(ctx, x.scaled(-1), y, kind).scaled(-1)
-    return _atom(ctx, x, y, kind)
+        return of_two(ctx, x.scaled(-1), y, kind).scaled(-1)
+    return of_two(ctx, x, y, kind)
 
 
 def _by_number(ctx: Context, x: Sum, by: int, dtype: DType, kind: str) -> Sum | None:
@@ -75,9 +76,3 @@ def _by_number(ctx: Context, x: Sum, by: int, dtype: DType, kind: str) -> Sum | 
 
 def _leads_negative(x: Sum) -> bool:
     return bool(x.terms) and all(c < 0 for c in x.terms.values()) and x.const <= 0
-
-
-def _atom(ctx: Context, x: Sum, y: Sum, kind: str) -> Sum:
-    wraps = kind.startswith("wrapping") or x.is_data or y.is_data
-    atom = ctx.atom((kind, x.key, y.key), kind, (x, y), None, wraps)
-    return Sum(0, {atom: 1})

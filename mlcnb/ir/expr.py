@@ -257,8 +257,8 @@ class Cast(_WithDtype):
 
 
 @node
-class BinaryOp(PrimExpr):
-    """Two operands of one dtype, which is the result's."""
+class _Pair(PrimExpr):
+    """Two operands of one dtype."""
 
     a: PrimExpr
     b: PrimExpr
@@ -266,6 +266,11 @@ class BinaryOp(PrimExpr):
     def __post_init__(self) -> None:
         if type(self.a) in _NUMBERS or type(self.b) in _NUMBERS:
             _keep_numbers(self, "a", "b")
+
+
+@node
+class BinaryOp(_Pair):
+    """Two operands of one dtype, which is the result's."""
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
@@ -326,15 +331,8 @@ _CHAINS = frozenset((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max))
 
 
 @node
-class CmpOp(PrimExpr):
+class CmpOp(_Pair):
     """A comparison of two operands of one dtype; the result is bool (with their lanes)."""
-
-    a: PrimExpr
-    b: PrimExpr
-
-    def __post_init__(self) -> None:
-        if type(self.a) in _NUMBERS or type(self.b) in _NUMBERS:
-            _keep_numbers(self, "a", "b")
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]

@@ -21,6 +21,8 @@ SUMS: dict[type, Binary] = {
 DIVISIONS: dict[type, Binary] = {e.FloorDiv: p.floordiv, e.FloorMod: p.floormod}
 #: of integers; of floats, Div and Mod are others
 TRUNCATED: dict[type, Binary] = {e.Div: p.truncdiv, e.Mod: p.truncmod}
+#: what has no value where the right side is 0
+DIVIDING: tuple[type[e.BinaryOp], ...] = (e.FloorDiv, e.FloorMod, e.Div, e.Mod)
 COMPARISONS: dict[type, Binary] = {
     e.EQ: p.equal, e.NE: p.not_equal, e.LT: p.less, e.LE: p.less_equal, e.GT: p.greater,
     e.GE: p.greater_equal,

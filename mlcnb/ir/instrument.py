@@ -61,14 +61,7 @@ class PassInstrument:
         """A pass was left out."""
 
 
-_METHODS = (
-    "enter_pass_ctx",
-    "exit_pass_ctx",
-    "should_run",
-    "run_before_pass",
-    "run_after_pass",
-    "skip_pass",
-)
+_METHODS = tuple(name for name in vars(PassInstrument) if not name.startswith("_"))
 
 
 def pass_instrument(cls: type) -> type:

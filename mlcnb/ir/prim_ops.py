@@ -322,44 +322,34 @@ def integers(name: str, *given: PrimExpr) -> None:
             raise MLCError(f"{name} needs integers, got {x.dtype}")
 
 
-def _bitwise(name: str, fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], PrimExpr]:
+_BOTH = "two integers, in their common dtype.\n\nRaises:\n    MLCError: one of them is a float."
+_SHIFTED = (
+    "an integer by 0 to bits-1, in their common dtype; of a signed one arithmetic. "
+    "A constant b is in that range; by any other number only the sign is left, as in NumPy.\n\n"
+    "Raises:\n    MLCError: one of them is a float, or a constant b is out of range."
+)
+
+
+def _bitwise(
+    name: str, fn: Callable[[Any, Any], Any], shifts: bool = False
+) -> Callable[[Any, Any], PrimExpr]:
     def build(a: Any, b: Any) -> PrimExpr:
         a, b = numbers(a, b)
         integers(name, a)
+        if shifts and isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
+            raise MLCError(f"{name} of {a.dtype} by {b.value} bits is out of range")
         return _folded(fn, lambda a, b: e.Call(a.dtype, f"tir.{name}", (a, b)), a, b)
 
     build.__name__ = name
-    build.__doc__ = (
-        f"{name} of two integers, in their common dtype.\n\nRaises:\n"
-        "    MLCError: one of them is a float."
-    )
+    build.__doc__ = f"{name} of {_SHIFTED if shifts else _BOTH}"
     return build
 
 
 bitwise_and = _bitwise("bitwise_and", operator.and_)
 bitwise_or = _bitwise("bitwise_or", operator.or_)
 bitwise_xor = _bitwise("bitwise_xor", operator.xor)
-
-
-def _shift(name: str, fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], PrimExpr]:
-    def build(a: Any, b: Any) -> PrimExpr:
-        a, b = numbers(a, b)
-        integers(name, a)
-        if isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
-            raise MLCError(f"{name} of {a.dtype} by {b.value} bits is out of range")
-        return _folded(fn, lambda a, b: e.Call(a.dtype, f"tir.{name}", (a, b)), a, b)
-
-    build.__name__ = name
-    build.__doc__ = (
-        f"{name} of an integer by 0 to bits-1, in their common dtype; of a signed one arithmetic. "
-        "A constant b is in that range; by any other number only the sign is left, as in NumPy.\n\n"
-        "Raises:\n    MLCError: one of them is a float, or a constant b is out of range."
-    )
-    return build
-
-
-shift_left = _shift("shift_left", operator.lshift)
-shift_right = _shift("shift_right", operator.rshift)
+shift_left = _bitwise("shift_left", operator.lshift, shifts=True)
+shift_right = _bitwise("shift_right", operator.rshift, shifts=True)
 
 
 def bitwise_not(a: Any) -> PrimExpr:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from mlcnb.core import above, display
 from mlcnb.core.errors import PassError
+from mlcnb.core.groups import grouped
 from mlcnb.core.node import Node
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -115,9 +116,7 @@ class RuleCount(display.Shown):
 
 def counted(fired: Iterable[Fired]) -> tuple[RuleCount, ...]:
     """The rules in the order of their first use, each with all of its uses."""
-    uses: dict[Rule, list[tuple[Any, ...]]] = {}
-    for each in fired:
-        uses.setdefault(each.rule, []).append(each.nodes)
+    uses = grouped((each.rule, each.nodes) for each in fired)
     return tuple(RuleCount(rule, tuple(nodes)) for rule, nodes in uses.items())
 
 

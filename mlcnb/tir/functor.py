@@ -18,10 +18,10 @@ not visited. Semantics: https://tvm.apache.org/docs/reference/api/python/tir/tir
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from mlcnb.core.node import Node, children, map_children, nodes_in, replace, rewrite
+from mlcnb.core.node import FrozenDict, Node, children, map_children, nodes_in, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.folding import FOLDING, folded_choice
@@ -32,6 +32,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
 __all__ = ["PyStmtExprMutator", "PyStmtExprVisitor", "mutator", "substitute", "visitor"]
 
 N = TypeVar("N", bound=Node)
+M = TypeVar("M", s.For, s.Block)
 
 
 #: statements that do nothing but run what stands in them, once and in order
@@ -43,9 +44,21 @@ def bodies(n: Node) -> list[s.Stmt]:
     return [x for x in children(n) if isinstance(x, s.Stmt)]
 
 
+def callee(n: Any) -> str | None:
+    """The name of the module's function that a node calls; None for any other node."""
+    return n.op.name_hint if isinstance(n, e.Call) and isinstance(n.op, e.GlobalVar) else None
+
+
 def map_bodies(n: N, fn: Callable[[Any], Any]) -> N:
     """`n` with `fn` applied to each of its `bodies`; `n` itself if each came back the same."""
     return map_children(n, lambda x: fn(x) if isinstance(x, s.Stmt) else x)
+
+
+def nested(around: Iterable[Any], body: s.Stmt) -> s.Stmt:
+    """`body` in statements that have a body, in place of theirs; the outermost comes first."""
+    for n in reversed([*around]):
+        body = replace(n, body=body)
+    return body
 
 
 def heads(n: s.Stmt) -> list[e.PrimExpr]:
@@ -64,6 +77,12 @@ def bound(n: Node) -> list[e.Var]:
         x.var if isinstance(x, s.IterVar) else x.data if isinstance(x, Buffer) else x for x in found
     )
     return [x for x in names if isinstance(x, e.Var)]
+
+
+def unmarked(n: M, *keys: str) -> M:
+    """A loop or a block without some of its annotations."""
+    kept = {key: value for key, value in n.annotations.items() if key not in keys}  # type: ignore[attr-defined]
+    return replace(n, annotations=FrozenDict(kept))
 
 
 def refold(n: Node) -> Node | None:

@@ -23,6 +23,7 @@ from mlcnb.ir.expr import PrimExpr, StringImm, Var
 from mlcnb.tir import op
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
+from mlcnb.tir.functor import NOTHING
 from mlcnb.tir.stmt import Stmt
 
 __all__ = ["BufferVar", "IRBuilder", "create"]
@@ -123,8 +124,8 @@ class IRBuilder:
             if isinstance(part, Stmt):
                 body = s.seq(part, body)
             else:
-                body = part(_NOTHING if body is None else body)
-        return _NOTHING if body is None else body
+                body = part(body or NOTHING)
+        return body or NOTHING
 
     def get(self) -> Stmt:
         """The program so far.
@@ -245,6 +246,3 @@ class IRBuilder:
 def create() -> IRBuilder:
     """A new builder, with nothing in it."""
     return IRBuilder()
-
-
-_NOTHING = s.Evaluate(p.const(0))

@@ -21,6 +21,7 @@ from mlcnb.ir.structural import structural_equal
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.functor import nested
 
 
 @dataclass(frozen=True)
@@ -32,17 +33,9 @@ class Reducer:
     identity: Callable[[str], e.PrimExpr]
 
 
-def _zero(dtype: str) -> e.PrimExpr:
-    return p.const(0, dtype)
-
-
-def _one(dtype: str) -> e.PrimExpr:
-    return p.const(1, dtype)
-
-
 REDUCERS: dict[type, Reducer] = {
-    e.Add: Reducer("sum", p.add, _zero),
-    e.Mul: Reducer("prod", p.multiply, _one),
+    e.Add: Reducer("sum", p.add, lambda dtype: p.const(0, dtype)),
+    e.Mul: Reducer("prod", p.multiply, lambda dtype: p.const(1, dtype)),
     e.Min: Reducer("min", p.minimum, p.max_value),
     e.Max: Reducer("max", p.maximum, p.min_value),
 }
@@ -204,9 +197,7 @@ def stored(stores: Sequence[s.BufferStore]) -> s.Stmt:
         return stores[0]
     names = [e.Var(f"v_{x.buffer.name}", x.value.dtype) for x in stores]
     body: s.Stmt = s.seq(*(replace(x, value=v) for x, v in zip(stores, names, strict=True)))
-    for var, x in reversed(list(zip(names, stores, strict=True))):
-        body = s.LetStmt(var, x.value, body)
-    return body
+    return nested((s.LetStmt(v, x.value, body) for v, x in zip(names, stores, strict=True)), body)
 
 
 def is_element(x: e.PrimExpr, store: s.BufferStore) -> bool:

@@ -18,15 +18,11 @@ tdiv(x, x) -> 1
 tdiv(x * c1, x) | tdiv(c1 * x, x) -> c1
 tdiv(x * c1 + y, c2) -> x * tdiv(c1, c2) + tdiv(y, c2)
     if c1 >= 0 and c2 > 0 and c1 % c2 == 0 and nonneg(x) and nonneg(y)
-tdiv(min(x * c1, y), c2) -> min(x * tdiv(c1, c2), tdiv(y, c2))
-    if c1 >= 0 and c2 > 0 and c1 % c2 == 0 and nonneg(x) and nonneg(y)
-tdiv(max(x * c1, y), c2) -> max(x * tdiv(c1, c2), tdiv(y, c2))
+^ tdiv(min(x * c1, y), c2) -> min(x * tdiv(c1, c2), tdiv(y, c2))
     if c1 >= 0 and c2 > 0 and c1 % c2 == 0 and nonneg(x) and nonneg(y)
 tdiv(y + x * c1, c2) -> tdiv(y, c2) + x * tdiv(c1, c2)
     if c1 >= 0 and c2 > 0 and c1 % c2 == 0 and nonneg(x) and nonneg(y)
-tdiv(min(y, x * c1), c2) -> min(tdiv(y, c2), x * tdiv(c1, c2))
-    if c1 >= 0 and c2 > 0 and c1 % c2 == 0 and nonneg(x) and nonneg(y)
-tdiv(max(y, x * c1), c2) -> max(tdiv(y, c2), x * tdiv(c1, c2))
+^ tdiv(min(y, x * c1), c2) -> min(tdiv(y, c2), x * tdiv(c1, c2))
     if c1 >= 0 and c2 > 0 and c1 % c2 == 0 and nonneg(x) and nonneg(y)
 tdiv(x * c1 + y + z, c2) -> x * tdiv(c1, c2) + tdiv(y + z, c2)
     if c1 >= 0 and c2 > 0 and c1 % c2 == 0 and nonneg(x) and nonneg(y + z)
@@ -57,10 +53,8 @@ x // c1 // c2 -> x // (c1 * c2) if c1 > 0 and c2 > 0
 x // x -> 1
 (x * c1) // x | (c1 * x) // x -> c1
 (x % 2 + 1) // 2 -> x % 2
-min(x * c1, y) // c2 -> min(x * (c1 // c2), y // c2) if c2 > 0 and c1 % c2 == 0
-max(x * c1, y) // c2 -> max(x * (c1 // c2), y // c2) if c2 > 0 and c1 % c2 == 0
-min(y, x * c1) // c2 -> min(y // c2, x * (c1 // c2)) if c2 > 0 and c1 % c2 == 0
-max(y, x * c1) // c2 -> max(y // c2, x * (c1 // c2)) if c2 > 0 and c1 % c2 == 0
+^ min(x * c1, y) // c2 -> min(x * (c1 // c2), y // c2) if c2 > 0 and c1 % c2 == 0
+^ min(y, x * c1) // c2 -> min(y // c2, x * (c1 // c2)) if c2 > 0 and c1 % c2 == 0
 (x * c1 + y + z) // c2 -> x * (c1 // c2) + (y + z) // c2 if c2 > 0 and c1 % c2 == 0
 (x * c1 + y + z) // c2 -> x // (c2 // c1)
     if c1 > 0 and c2 > 0 and c2 % c1 == 0 and equal((y + z) // c1, 0)

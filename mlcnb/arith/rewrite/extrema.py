@@ -1,10 +1,10 @@
 """Rules for min and max; each is said once for min, and holds for max with the two exchanged."""
 
+from mlcnb.arith.rewrite.pattern import exchanged
+
 VECTORS = """
-min(bcast(x, n), bcast(y, n)) -> bcast(min(x, y), n)
-min(min(x, bcast(y, n)), bcast(z, n)) -> min(x, bcast(min(y, z), n))
-max(bcast(x, n), bcast(y, n)) -> bcast(max(x, y), n)
-max(max(x, bcast(y, n)), bcast(z, n)) -> max(x, bcast(max(y, z), n))
+^ min(bcast(x, n), bcast(y, n)) -> bcast(min(x, y), n)
+^ min(min(x, bcast(y, n)), bcast(z, n)) -> min(x, bcast(min(y, z), n))
 """
 
 #: what max has and min has not, with the two exchanged, is which side a rounding falls to
@@ -51,11 +51,4 @@ min(min(x, c1), y) => min(min(x, y), c1)
 min(c1 - x, c2) => c1 - max(x, c1 - c2) if c2 != 0
 """
 
-
-def _exchanged(table: str) -> str:
-    """A table of rules for min as rules for max: the order of the numbers turned around."""
-    pieces = table.replace("min(", "\0").replace("max(", "min(")
-    return pieces.replace("\0", "max(")
-
-
-MAXIMA = _exchanged(MINIMA)
+MAXIMA = exchanged(MINIMA)

@@ -3,6 +3,9 @@
     x * y + x | y * x + x -> (y + 1) * x        either pattern; `->`: the result is left as it is
     (x + c1) + y => (x + y) + c1                `=>`: the result is simplified again
     x * c1 // c2 -> x // (c2 // c1) if c1 > 0 and c2 > 0 and c2 % c1 == 0
+    ~ x < c1 and c2 < x -> 0 if c2 + 1 >= c1    `~`: with the sides of `and` or `or` exchanged, too
+    ^ min(x + y, z) - x -> min(y, z - x)        `^`: with min and max exchanged, too
+    / x - tdiv(x, c1) * c1 -> tmod(x, c1)       `/`: with `//` and `%` for `tdiv` and `tmod`, too
 
 Names that start with `c` stand for integer constants, all others for anything; a name that occurs
 twice stands for two expressions that are written alike. `//` and `%` round down, `tdiv` and `tmod`
@@ -14,11 +17,13 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from mlcnb.arith.forms import alike
 from mlcnb.arith.interval import trunc_divide
+from mlcnb.core.groups import grouped
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
@@ -119,19 +124,43 @@ class Rule:
         return None
 
 
+def _turned(rule: str) -> str:
+    """A rule with the two sides of its `and` or `or` exchanged."""
+    before, arrow, after = re.split(" (->|=>) ", rule, maxsplit=1)
+    left, word, right = re.split(" (and|or) ", before)
+    return f"{right} {word} {left} {arrow} {after}"
+
+
+def exchanged(text: str) -> str:
+    """Rules with min and max exchanged: the order of the numbers turned around."""
+    return re.sub(r"\b(min|max)\(", lambda m: "max(" if m[1] == "min" else "min(", text)
+
+
+def _rounding_down(rule: str) -> str:
+    """A rule of divisions towards zero as one of those that round down."""
+    rule = re.sub(r"\btdiv\(([^()]+), (\w+)\)", r"((\1) // \2)", rule)
+    return re.sub(r"\btmod\(([^()]+), (\w+)\)", r"((\1) % \2)", rule)
+
+
+#: what stands before a rule that holds in another form, too
+_MARKS = {"~": _turned, "^": exchanged, "/": _rounding_down}
+
+
 def rules(text: str) -> list[Rule]:
     """The rules of a table, one a line; a line that is indented goes on."""
-    lines = text.strip("\n").replace("\n    ", " ").splitlines()
-    return [Rule(line.strip()) for line in lines if line.strip() and line.strip()[0] != "#"]
+    lines = map(str.strip, text.strip("\n").replace("\n    ", " ").splitlines())
+    found: list[Rule] = []
+    for line in (line for line in lines if line and line[0] != "#"):
+        rule = line.lstrip("~^/ ")
+        found.append(Rule(rule))
+        if line[0] in _MARKS:
+            found.append(Rule(_MARKS[line[0]](rule)))
+    return found
 
 
 def by_root(*tables: str) -> dict[type, list[Rule]]:
     """The rules of tables, by the class of expression that they may rewrite."""
-    found: dict[type, list[Rule]] = {}
-    for table in tables:
-        for rule in rules(table):
-            found.setdefault(rule.root, []).append(rule)
-    return found
+    return grouped((rule.root, rule) for table in tables for rule in rules(table))
 
 
 def _parsed(text: str) -> ast.expr:

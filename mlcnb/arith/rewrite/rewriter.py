@@ -24,7 +24,7 @@ from mlcnb.core.node import identical, map_children, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.ir.folding import COMPARISONS, DIVISIONS, SUMS, TRUNCATED, folded_call
+from mlcnb.ir.folding import COMPARISONS, DIVIDING, DIVISIONS, SUMS, TRUNCATED, folded_call
 
 #: how deep results of rules are simplified again
 _DEPTH = 5
@@ -173,7 +173,7 @@ class Rewriter:
     def _operands(self, x: Any) -> tuple[Any, bool]:
         """`x` with its operands simplified; whether constants made it something else."""
         a, b = self.visit(x.a), self.visit(x.b)
-        if isinstance(x, _DIVISIONS) and p.is_const(b, 0) and x.dtype.lanes == 1:
+        if isinstance(x, DIVIDING) and p.is_const(b, 0) and x.dtype.lanes == 1:
             return (x if a is x.a and b is x.b else type(x)(a, b)), True
         if isinstance(x, e.Div | e.Mod) and x.dtype.is_float:
             new: Any = p.div(a, b) if isinstance(x, e.Div) else type(x)(a, b)
@@ -372,14 +372,10 @@ def _compares_floats(x: Any) -> bool:
     return any(isinstance(n, e.CmpOp) and n.a.dtype.is_float for n in parts)
 
 
-_DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 _FOLD = {**SUMS, **DIVISIONS, **TRUNCATED, **COMPARISONS}
 
 _VISIT: dict[type, Callable[[Rewriter, Any], PrimExpr]] = {
-    **dict.fromkeys(
-        (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max),
-        Rewriter._arithmetic,
-    ),
+    **dict.fromkeys((*SUMS, *DIVIDING), Rewriter._arithmetic),
     e.Var: Rewriter._var, e.SizeVar: Rewriter._var, e.EQ: Rewriter._equality,
     e.NE: Rewriter._different, e.LT: Rewriter._less, e.LE: Rewriter._at_most,
     e.GT: Rewriter._greater, e.GE: Rewriter._greater, e.Not: Rewriter._not, e.And: Rewriter._and,

@@ -81,11 +81,10 @@ def remainder(self: Any, x: Any, by: int) -> PrimExpr | None:
 
 def _extremum(self: Any, x: Any) -> PrimExpr | None:
     """min or max of two of which one is never the smaller."""
+    first, second = self.analyzer.const_bounds(x.a), self.analyzer.const_bounds(x.b)
     if isinstance(x, e.Max):
-        first, second = self.analyzer.const_bounds(x.a), self.analyzer.const_bounds(x.b)
         ahead = first[0] >= second[1], second[0] >= first[1]
     else:
-        first, second = self.analyzer.const_bounds(x.a), self.analyzer.const_bounds(x.b)
         ahead = first[1] <= second[0], second[1] <= first[0]
     if any(ahead):
         return x.a if ahead[0] else x.b

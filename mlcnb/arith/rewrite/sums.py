@@ -18,18 +18,13 @@ ADD = """
 x + (y - x) -> y
 (x - y) + (y - z) -> x - z
 (x - y) + (z - x) -> z - y
-min(x, y - z) + z -> min(x + z, y)
-min(x - z, y) + z -> min(x, y + z)
-max(x, y - z) + z -> max(x + z, y)
-max(x - z, y) + z -> max(x, y + z)
-min(x, y + z * c1) + z * c2 | min(y + z * c1, x) + z * c2 -> min(x + z * c2, y) if c1 == -c2
-max(x, y + z * c1) + z * c2 | max(y + z * c1, x) + z * c2 -> max(x + z * c2, y) if c1 == -c2
+^ min(x, y - z) + z -> min(x + z, y)
+^ min(x - z, y) + z -> min(x, y + z)
+^ min(x, y + z * c1) + z * c2 | min(y + z * c1, x) + z * c2 -> min(x + z * c2, y) if c1 == -c2
 max(x, y) + min(x, y) | min(x, y) + max(x, y) | max(x, y) + min(y, x) | min(x, y) + max(y, x)
     -> x + y
-min(x, y + c1) + c2 -> min(x + c2, y) if c1 == -c2
-min(x + c1, y) + c2 -> min(x, y + c2) if c1 == -c2
-max(x, y + c1) + c2 -> max(x + c2, y) if c1 == -c2
-max(x + c1, y) + c2 -> max(x, y + c2) if c1 == -c2
+^ min(x, y + c1) + c2 -> min(x + c2, y) if c1 == -c2
+^ min(x + c1, y) + c2 -> min(x, y + c2) if c1 == -c2
 (x + c1) + c2 -> x + (c1 + c2)
 x + x -> x * 2
 x * y + x | y * x + x | x + y * x | x + x * y -> (y + 1) * x
@@ -41,19 +36,15 @@ x // 2 + x % 2 => (x + 1) // 2
 (x + c1) % 2 + x % 2 | x % 2 + (x + c1) % 2 -> 1 if c1 % 2 == 1
 x + (c1 - y) | (c1 - y) + x => (x - y) + c1
 (x + c1) + y | x + (c1 + y) | x + (y + c1) => (x + y) + c1
-x + max(y, z) => max(y, z) + x
-x + min(y, z) => min(y, z) + x
-tmod(y, c1) + x * c1 => x * c1 + tmod(y, c1)
-y % c1 + x * c1 => x * c1 + y % c1
+^ x + max(y, z) => max(y, z) + x
+/ tmod(y, c1) + x * c1 => x * c1 + tmod(y, c1)
 """
 
 SUBTRACT = """
 (x + y) - y | (y + x) - y -> x
 x - (y + x) | x - (x + y) -> 0 - y
-min(x, y) - y | x - max(y, x) -> min(x - y, 0)
-x - max(x, y) | min(y, x) - y -> min(0, x - y)
-max(x, y) - y | x - min(y, x) -> max(x - y, 0)
-x - min(x, y) | max(y, x) - y -> max(0, x - y)
+^ min(x, y) - y | x - max(y, x) -> min(x - y, 0)
+^ x - max(x, y) | min(y, x) - y -> min(0, x - y)
 x - x -> 0
 x * y - x | y * x - x -> (y - 1) * x
 x - y * x | x - x * y -> (1 - y) * x
@@ -61,47 +52,31 @@ x * y - x * z | y * x - x * z | x * y - z * x | y * x - z * x -> (y - z) * x
 (x + c1) - c2 -> x + (c1 - c2)
 (c1 - x) - (c2 - y) -> (y - x) + (c1 - c2)
 (x + y) - (x + z) | (x + y) - (z + x) | (y + x) - (z + x) | (y + x) - (x + z) -> y - z
-min(x + y, z) - x | min(y + x, z) - x -> min(y, z - x)
-min(z, x + y) - x | min(z, y + x) - x -> min(z - x, y)
-max(x + y, z) - x | max(y + x, z) - x -> max(y, z - x)
-max(z, x + y) - x | max(z, y + x) - x -> max(z - x, y)
-x - min(x + y, z) | x - min(y + x, z) -> max(0 - y, x - z)
-x - min(z, x + y) | x - min(z, y + x) -> max(x - z, 0 - y)
-x - max(x + y, z) | x - max(y + x, z) -> min(0 - y, x - z)
-x - max(z, x + y) | x - max(z, y + x) -> min(x - z, 0 - y)
+^ min(x + y, z) - x | min(y + x, z) - x -> min(y, z - x)
+^ min(z, x + y) - x | min(z, y + x) - x -> min(z - x, y)
+^ x - min(x + y, z) | x - min(y + x, z) -> max(0 - y, x - z)
+^ x - min(z, x + y) | x - min(z, y + x) -> max(x - z, 0 - y)
 min(x, y) - min(y, x) | max(x, y) - max(y, x) -> 0
 min(x, y) - min(s, t) | min(x, y) - min(t, s) | max(x, y) - max(s, t) | max(x, y) - max(t, s)
     -> x - s if equal(x - s, y - t)
-x - tdiv(x, c1) * c1 -> tmod(x, c1) if c1 != 0
-tdiv(x, c1) * c1 - x -> 0 - tmod(x, c1) if c1 != 0
-x - tdiv(x + y, c1) * c1 -> tmod(x + y, c1) - y if c1 != 0
-tdiv(x + y, c1) * c1 - x -> y - tmod(x + y, c1) if c1 != 0
-x - tdiv(x - y, c1) * c1 -> tmod(x - y, c1) + y if c1 != 0
-tdiv(x - y, c1) * c1 - x -> 0 - tmod(x - y, c1) - y if c1 != 0
-x * c2 - tdiv(x, c1) * c3 -> tmod(x, c1) * c2 if c1 != 0 and c3 == c1 * c2
-tdiv(x, c1) * c3 - x * c2 -> 0 - tmod(x, c1) * c2 if c1 != 0 and c3 == c1 * c2
-x * c2 - tdiv(x + y, c1) * c3 -> (tmod(x + y, c1) - y) * c2 if c1 != 0 and c3 == c1 * c2
-tdiv(x + y, c1) * c3 - x * c2 -> (y - tmod(x + y, c1)) * c2 if c1 != 0 and c3 == c1 * c2
-x * c2 - tdiv(x - y, c1) * c3 -> (tmod(x - y, c1) + y) * c2 if c1 != 0 and c3 == c1 * c2
-tdiv(x - y, c1) * c3 - x * c2 -> (0 - tmod(x - y, c1) - y) * c2 if c1 != 0 and c3 == c1 * c2
+/ x - tdiv(x, c1) * c1 -> tmod(x, c1) if c1 != 0
+/ tdiv(x, c1) * c1 - x -> 0 - tmod(x, c1) if c1 != 0
+/ x - tdiv(x + y, c1) * c1 -> tmod(x + y, c1) - y if c1 != 0
+/ tdiv(x + y, c1) * c1 - x -> y - tmod(x + y, c1) if c1 != 0
+/ x - tdiv(x - y, c1) * c1 -> tmod(x - y, c1) + y if c1 != 0
+/ tdiv(x - y, c1) * c1 - x -> 0 - tmod(x - y, c1) - y if c1 != 0
+/ x * c2 - tdiv(x, c1) * c3 -> tmod(x, c1) * c2 if c1 != 0 and c3 == c1 * c2
+/ tdiv(x, c1) * c3 - x * c2 -> 0 - tmod(x, c1) * c2 if c1 != 0 and c3 == c1 * c2
+/ x * c2 - tdiv(x + y, c1) * c3 -> (tmod(x + y, c1) - y) * c2 if c1 != 0 and c3 == c1 * c2
+/ tdiv(x + y, c1) * c3 - x * c2 -> (y - tmod(x + y, c1)) * c2 if c1 != 0 and c3 == c1 * c2
+/ x * c2 - tdiv(x - y, c1) * c3 -> (tmod(x - y, c1) + y) * c2 if c1 != 0 and c3 == c1 * c2
+/ tdiv(x - y, c1) * c3 - x * c2 -> (0 - tmod(x - y, c1) - y) * c2 if c1 != 0 and c3 == c1 * c2
 tdiv(x + c1, c3) - tdiv(x + c2, c3) -> tdiv(tmod(x + c2 % c3, c3) + (c1 - c2), c3)
     if c3 > 0 and c1 >= c2 and nonneg(x + c2)
 tdiv(x + c1, c3) - tdiv(x, c3) -> tdiv(tmod(x, c3) + c1, c3) if c1 >= 0 and c3 > 0 and nonneg(x)
-x - (x // c1) * c1 -> x % c1 if c1 != 0
-(x // c1) * c1 - x -> 0 - x % c1 if c1 != 0
-x - ((x + y) // c1) * c1 -> (x + y) % c1 - y if c1 != 0
-((x + y) // c1) * c1 - x -> y - (x + y) % c1 if c1 != 0
-x - ((x - y) // c1) * c1 -> (x - y) % c1 + y if c1 != 0
-((x - y) // c1) * c1 - x -> 0 - (x - y) % c1 - y if c1 != 0
 (x + c1) // 2 - (x + c2) // 2 => (x % 2) * (c1 % 2 - c2 % 2) + (c1 // 2 - c2 // 2)
 x // 2 - (x + c2) // 2 => (x % 2) * (0 - c2 % 2) - c2 // 2
 (x + c1) // 2 - x // 2 => (x % 2) * (c1 % 2) + c1 // 2
-x * c2 - (x // c1) * c3 -> (x % c1) * c2 if c1 != 0 and c3 == c1 * c2
-(x // c1) * c3 - x * c2 -> 0 - (x % c1) * c2 if c1 != 0 and c3 == c1 * c2
-x * c2 - ((x + y) // c1) * c3 -> ((x + y) % c1 - y) * c2 if c1 != 0 and c3 == c1 * c2
-((x + y) // c1) * c3 - x * c2 -> (y - (x + y) % c1) * c2 if c1 != 0 and c3 == c1 * c2
-x * c2 - ((x - y) // c1) * c3 -> ((x - y) % c1 + y) * c2 if c1 != 0 and c3 == c1 * c2
-((x - y) // c1) * c3 - x * c2 -> (0 - (x - y) % c1 - y) * c2 if c1 != 0 and c3 == c1 * c2
 (x + 1) // 2 - x % 2 => x // 2
 (x + c1) // c3 - (x + c2) // c3 -> ((x + c2 % c3) % c3 + (c1 - c2)) // c3 if c3 > 0
 (x + c1) // c3 - x // c3 -> (x % c3 + c1) // c3 if c3 > 0
@@ -135,7 +110,6 @@ select(x, s, t) + select(x, u, v) -> select(x, s + u, t + v)
 select(x, s, t) - select(x, u, v) -> select(x, s - u, t - v)
 select(x, y, z) - z -> select(x, y - z, 0)
 select(x, y, z) - y -> select(x, 0, z - y)
-min(select(x, y, z), select(x, s, t)) -> select(x, min(y, s), min(z, t))
-max(select(x, y, z), select(x, s, t)) -> select(x, max(y, s), max(z, t))
+^ min(select(x, y, z), select(x, s, t)) -> select(x, min(y, s), min(z, t))
 select(x, y, y) -> y
 """

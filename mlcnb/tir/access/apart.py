@@ -17,7 +17,6 @@ from typing import Any
 from mlcnb.arith.digits import Start, determined
 from mlcnb.arith.isl import ask, image, is_missing, library, smallest
 from mlcnb.arith.reading import of
-from mlcnb.arith.sum import Bounds
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -26,6 +25,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.relation import Related, Relations
 from mlcnb.tir.access.scope import Access, InLoop
+from mlcnb.tir.analysis.edges import ends_of
 from mlcnb.tir.buffer import Buffer, BufferLoad
 
 
@@ -45,11 +45,11 @@ def names_thread(
     parts = chain.from_iterable(walk(x) for x in access.indices or ())
     if None in starts or any(isinstance(n, e.Call | BufferLoad) or n in values for n in parts):
         return False
-    known = {v: _ends(e.Range(p.const(0, v.dtype), extent)) for v, extent in own.items()}
+    known = {v: ends_of(e.Range(p.const(0, v.dtype), extent)) for v, extent in own.items()}
     for x in access.scope.around():
         if isinstance(x, InLoop) and x.var is not None and x.domain is not None:
             if x.var not in fixed:
-                known.setdefault(x.var, _ends(x.domain))
+                known.setdefault(x.var, ends_of(x.domain))
     told = determined([x for x in starts if x is not None], known, known)
     return all(v in told or p.is_const(extent, 1) for v, extent in apart.items())
 
@@ -59,12 +59,6 @@ def _start(index: PrimExpr) -> Start | None:
     if isinstance(index, e.Ramp) and p.is_const(index.stride, 1):
         return of(index.base), index.dtype.lanes - 1
     return (of(index), 0) if index.dtype.lanes == 1 else None
-
-
-def _ends(domain: e.Range) -> Bounds:
-    """The first and the last number of a range, where they are known."""
-    low, count = p.as_int(domain.min), p.as_int(domain.extent)
-    return low, None if low is None or count is None else low + count - 1
 
 
 @dataclass(frozen=True)

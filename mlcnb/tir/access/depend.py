@@ -23,6 +23,7 @@ from typing import Any
 from mlcnb.arith import isl
 from mlcnb.arith.isl import ask, first_point
 from mlcnb.core.errors import MLCError
+from mlcnb.core.groups import grouped
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -146,11 +147,8 @@ def _pairs(
     accesses: list[Related], buffer: Buffer | None = None
 ) -> Iterator[tuple[Related, Related]]:
     """Relatedes of one memory, at least one of which writes; both orders."""
-    by_memory: dict[Any, list[Related]] = {}
-    for access in accesses:
-        if buffer is None or access.buffer.data is buffer.data:
-            by_memory.setdefault(access.buffer.data, []).append(access)
-    for group in by_memory.values():
+    wanted = (a for a in accesses if buffer is None or a.buffer.data is buffer.data)
+    for group in grouped((a.buffer.data, a) for a in wanted).values():
         for source in group:
             for target in group:
                 if source.is_write or target.is_write:

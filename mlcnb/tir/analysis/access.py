@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from mlcnb.arith import Analyzer
 from mlcnb.arith.emission import emit, emit_shorter
 from mlcnb.arith.ends import Ends, ends_of, union
+from mlcnb.core.groups import grouped
 from mlcnb.core.node import replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -82,11 +83,8 @@ def get_block_access_region(
 def union_regions(regions: Any, analyzer: Analyzer | None = None) -> Regions:
     """One region for each buffer: the smallest box that holds all of its regions."""
     analyzer = analyzer or Analyzer()
-    found: Found = {}
-    for region in regions:
-        box = [_range_ends(analyzer, bounds) for bounds in region.region]
-        found.setdefault(region.buffer, []).append(box)
-    return _as_regions(analyzer, found)
+    boxes = ((r.buffer, [_range_ends(analyzer, bounds) for bounds in r.region]) for r in regions)
+    return _as_regions(analyzer, grouped(boxes))
 
 
 def _range_ends(analyzer: Analyzer, bounds: Range) -> Side:

@@ -27,10 +27,16 @@ from mlcnb.tir.stmt import For
 Bounds = Mapping[e.Var, "tuple[int, int] | None"]
 
 
+def ends_of(over: For | e.Range) -> tuple[int | None, int | None]:
+    """First and last value of a loop's variable, or of a range; None where it is not constant."""
+    start, extent = p.as_int(over.min), p.as_int(over.extent)
+    return start, None if start is None or extent is None else start + extent - 1
+
+
 def range_of(loop: For) -> tuple[int, int] | None:
-    """First and last value of the loop's variable, where they are constant."""
-    start, extent = p.as_int(loop.min), p.as_int(loop.extent)
-    return None if start is None or extent is None else (start, start + extent - 1)
+    """First and last value of the loop's variable, where both are constant."""
+    first, last = ends_of(loop)
+    return None if first is None or last is None else (first, last)
 
 
 _OPPOSITES: dict[type, Any] = {e.LT: e.GE, e.LE: e.GT, e.GT: e.LE, e.GE: e.LT, e.NE: e.EQ}

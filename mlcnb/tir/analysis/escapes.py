@@ -10,7 +10,7 @@ behind the pointer stands somebody who counts with the memory as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -151,45 +151,18 @@ def _variable(n: e.Var) -> Found:
     return ([(n, True, True)] if n.dtype.is_handle else []), ()
 
 
-def _declared(n: s.DeclBuffer) -> Found:
-    return _variable(n.buffer.data)[0], (n.body,)
-
-
-def _allocated(n: s.Allocate) -> Found:
-    return [], (*n.extents, n.condition, n.body)
-
-
-def _marked(n: s.AttrStmt) -> Found:
-    return [], [x for x in (n.value, n.body) if isinstance(x, Node)]
-
-
-def _bound(n: Any) -> Found:
-    return [], (n.value, n.body)
-
-
-def _loop(n: s.For) -> Found:
-    return [], (n.body,)  # where a loop begins and ends, and where a block stands, are indices
-
-
-def _run(n: s.BlockRealize) -> Found:
-    return [], (n.block,)
-
-
-def _nothing(_n: Node) -> Found:
-    return [], ()
-
-
-_HANDLERS: dict[type, Any] = {
+_HANDLERS: dict[type, Callable[[Any], Found]] = {
     e.Call: _call,
     e.Var: _variable,
     **dict.fromkeys(
-        (e.SizeVar, e.IntImm, e.FloatImm, Buffer, BufferRegion, MatchBufferRegion), _nothing
+        (e.SizeVar, e.IntImm, e.FloatImm, Buffer, BufferRegion, MatchBufferRegion),
+        lambda _n: ([], ()),
     ),
-    s.DeclBuffer: _declared,
-    s.Allocate: _allocated,
-    s.For: _loop,
-    s.BlockRealize: _run,
-    s.AttrStmt: _marked,
-    s.LetStmt: _bound,
-    e.Let: _bound,
+    s.DeclBuffer: lambda n: (_variable(n.buffer.data)[0], (n.body,)),
+    s.Allocate: lambda n: ([], (*n.extents, n.condition, n.body)),
+    # where a loop begins and ends, and where a block stands, are indices
+    s.For: lambda n: ([], (n.body,)),
+    s.BlockRealize: lambda n: ([], (n.block,)),
+    s.AttrStmt: lambda n: ([], [x for x in (n.value, n.body) if isinstance(x, Node)]),
+    **dict.fromkeys((s.LetStmt, e.Let), lambda n: ([], (n.value, n.body))),
 }

@@ -92,10 +92,8 @@ class _AllMemory(WholeFunction):
     """The accesses of all buffers, those that live inside too; `sizes`: no less than 1."""
 
     def __init__(self, body: s.Stmt, sizes: Iterable[Var] = ()) -> None:
-        analyzer = Analyzer()
-        for size in sizes:
-            analyzer.bind(size, (1, None))
-        super().__init__(s.Block((), (), (), "", body), analyzer)
+        bounds = dict.fromkeys(sizes, (1, None))
+        super().__init__(s.Block((), (), (), "", body), Analyzer(bounds))
 
     def is_seen(self, buffer: Buffer) -> bool:
         """True for any."""

@@ -19,10 +19,9 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.access.depend import DepKind, Iteration, has_none, kind_of, order_of, same_shape
 from mlcnb.tir.access.relation import Related, accesses_of
 from mlcnb.tir.analysis.solutions import iteration_of
-from mlcnb.tir.analysis.structure import statements
+from mlcnb.tir.analysis.structure import outer_blocks, statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import bodies
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,17 +136,8 @@ def child_in(access: Related, scope: s.Block | None) -> s.Block | None:
 
 def children_of(func: PrimFunc, scope: s.Block | None) -> list[s.Block]:
     """The blocks directly in a scope."""
-    found: list[s.Block] = []
-
-    def visit(n: s.Stmt) -> None:
-        if isinstance(n, s.BlockRealize):
-            found.append(n.block)
-            return
-        for x in bodies(n):
-            visit(x)
-
-    visit(func.body if scope is None else scope.body)
-    return found
+    body = func.body if scope is None else scope.body
+    return [realize.block for realize in outer_blocks(body)]
 
 
 # regions

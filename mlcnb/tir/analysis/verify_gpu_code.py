@@ -50,20 +50,11 @@ DEFAULT_ARCH = "sm_80"
 #: bytes of shared memory that a block may ask for, by architecture (CUDA C++ Programming Guide,
 #: table of technical specifications per compute capability)
 _DYNAMIC_SHARED = {
-    70: 96,
-    72: 96,
     75: 64,
-    80: 163,
-    86: 99,
-    87: 163,
-    89: 99,
-    90: 227,
-    100: 227,
-    101: 227,
-    103: 227,
-    110: 227,
-    120: 99,
-    121: 99,
+    **dict.fromkeys((70, 72), 96),
+    **dict.fromkeys((86, 89, 120, 121), 99),
+    **dict.fromkeys((80, 87), 163),
+    **dict.fromkeys((90, 100, 101, 103, 110), 227),
 }
 #: instructions that older architectures lack, and the first that has them (PTX ISA)
 _SINCE = {
@@ -286,9 +277,7 @@ def _calls(launch: kernels.Launch, names: Sequence[str]) -> Iterator[tuple[Any, 
     found = [n for n in walk(launch.body) if isinstance(n, Call) and n.op in names]
     if not found:
         return
-    analyzer = Analyzer()
-    for axis in launch.axes.values():
-        analyzer.bind(axis.var, axis.dom)
+    analyzer = Analyzer({axis.var: axis.dom for axis in launch.axes.values()})
     for n in walk(launch.body):
         if isinstance(n, s.For):
             analyzer.bind(n.loop_var, (n.min, n.extent - 1))

@@ -65,7 +65,7 @@ class FreeState(Snapshot):
         src = src_sref.stmt
         if src is None:
             raise UnknownHandleError("replace: what stood at this place was replaced before")
-        tree = self._tree_of(src_sref)
+        tree = self._tree_with(src)
         wanted = s.Block if isinstance(src, s.Block) else s.For | s.BlockRealize
         if not isinstance(tgt_stmt, wanted):
             kinds = type(tgt_stmt).__name__, type(src).__name__

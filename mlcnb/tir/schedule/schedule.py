@@ -34,7 +34,7 @@ from mlcnb.tir.schedule.record.history import History
 from mlcnb.tir.schedule.record.instruction import Instruction
 from mlcnb.tir.schedule.record.rerun import meet
 from mlcnb.tir.schedule.record.state import Change, Random, Snapshot, State, StmtSRef
-from mlcnb.tir.schedule.record.step import Primitive, handles_in, resolved, step
+from mlcnb.tir.schedule.record.step import Primitive, leaves, resolved, step
 from mlcnb.tir.schedule.record.trace import Trace
 
 
@@ -239,7 +239,8 @@ class Schedule(History, display.Shown):
         named = arguments.get("func_name")
         if named:
             return getattr(named, "name_hint", named)
-        owners = [self._snapshot.node(h)[0] for v in arguments.values() for h in handles_in(v)]
+        given = leaves(arguments)
+        owners = [self._snapshot.node(x)[0] for x in given if isinstance(x, Handle)]
         if len(set(owners)) > 1:
             raise ScheduleError(f"the handles belong to different functions: {', '.join(owners)}")
         if owners:

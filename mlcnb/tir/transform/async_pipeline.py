@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import substitute, unmarked
 from mlcnb.tir.op.calls import ptx_commit_group, ptx_wait_group
 from mlcnb.tir.transform.pipeline_dependences import Touched, refusal
 
@@ -83,14 +83,8 @@ class Asynchronous:
         fresh = Var(loop.loop_var.name, kind)
         places = [fresh + (depth - stage) for stage in self.stages]
         body = s.seq(*self.step(range(len(self.stmts)), places, extent, depth))
-        kept = {k: v for k, v in loop.annotations.items() if k not in (STAGE, ORDER, ASYNC)}
-        yield replace(
-            loop,
-            loop_var=fresh,
-            min=p.const(0, loop.min.dtype),
-            body=body,
-            annotations=FrozenDict(kept),
-        )
+        rest = unmarked(loop, STAGE, ORDER, ASYNC)
+        yield replace(rest, loop_var=fresh, min=p.const(0, loop.min.dtype), body=body)
         if not self.waits:  # what comes after the loop may need them
             yield s.Evaluate(ptx_wait_group(0))
 

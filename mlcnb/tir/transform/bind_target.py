@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import Node, replace, rewrite, walk
-from mlcnb.ir.expr import Call, GlobalVar
+from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import callee
 from mlcnb.tir.transform.device_regions import without_host
 
 #: attribute of a function that runs on the host
@@ -74,11 +75,7 @@ def _callers(functions: dict[str, PrimFunc], target: Target) -> tuple[set[str], 
         host = func.attrs.get(IS_HOST) or (
             bound is not None and target.host is not None and Target(bound) == target.host
         )
-        called = {
-            n.op.name_hint
-            for n in walk(func.body)
-            if isinstance(n, Call) and isinstance(n.op, GlobalVar)
-        }
+        called = filter(None, map(callee, walk(func.body)))
         (by_host if host else by_device).update(called)
     return by_host, by_device
 
@@ -87,8 +84,8 @@ def _renamed(func: PrimFunc, twice: set[str]) -> PrimFunc:
     """A function of the host calls what is there for the host."""
 
     def rule(n: Node) -> Node | None:
-        if isinstance(n, Call) and isinstance(n.op, GlobalVar) and n.op.name_hint in twice:
-            return replace(n, op=GlobalVar(f"{n.op.name_hint}_host"))
+        if callee(n) in twice:
+            return replace(n, op=GlobalVar(f"{callee(n)}_host"))
         return None
 
     return func.with_body(rewrite(func.body, rule)) if twice else func

@@ -18,6 +18,7 @@ from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import nested
 from mlcnb.tir.stmt import LetStmt
 from mlcnb.tir.transform.device_regions import target_of
 
@@ -41,9 +42,8 @@ def combine_context_calls(func: PrimFunc) -> PrimFunc:
         return contexts[-1][0]
 
     body = rewrite(func.body, rule)
-    for var, value in reversed(contexts):
-        body = LetStmt(var, value, body)
-    return func.with_body(body) if contexts else func
+    lets = [LetStmt(var, value, body) for var, value in contexts]
+    return func.with_body(nested(lets, body)) if lets else func
 
 
 class CombineContextCall(PrimFuncPass):

@@ -15,6 +15,7 @@ from typing import Any
 from mlcnb.core.node import Node, children, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.folding import DIVIDING
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
@@ -28,7 +29,6 @@ _PLAIN = (
 )
 #: in their bodies no more variables are known than before them
 _OPEN = (s.SeqStmt, s.Allocate, s.DeclBuffer, s.BlockRealize)
-_DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 
 
 def eliminate_common_subexpr(func: PrimFunc) -> PrimFunc:
@@ -112,7 +112,7 @@ def _size(x: PrimExpr, bound: set[Var]) -> int:
     """The number of nodes of an expression that may be kept; 0 for one that may not."""
     if isinstance(x, Var):
         return 0 if x in bound or x.dtype.is_handle else 1
-    if isinstance(x, _DIVISIONS):
+    if isinstance(x, DIVIDING):
         by_number = isinstance(x.b, e.IntImm) and x.b.value != 0
         if not by_number and not x.dtype.is_float:
             return 0

@@ -27,7 +27,7 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.scope import ROOT, InLoop, Named, Scope, Under
-from mlcnb.tir.analysis.edges import opposite
+from mlcnb.tir.analysis.edges import opposite, range_of
 from mlcnb.tir.analysis.escapes import escapes
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, SHARED_SCOPES, VIRTUAL_AXES, bound_axis
 from mlcnb.tir.analysis.structure import statements
@@ -59,12 +59,12 @@ def compact_buffers(func: PrimFunc, care: Care = Care()) -> PrimFunc:
     """`func` with each block-local buffer cut to the box of indices that its block touches."""
     every = [n for n in statements(func.body) if isinstance(n, s.For)]
     bound = [n for n in every if bound_axis(n) is not None]
-    threads = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in IN_BLOCK_AXES}
-    virtual = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in VIRTUAL_AXES}
+    threads = {n.loop_var: range_of(n) for n in bound if bound_axis(n) in IN_BLOCK_AXES}
+    virtual = {n.loop_var: range_of(n) for n in bound if bound_axis(n) in VIRTUAL_AXES}
     if bound:
         func = func.with_body(plain_indices(func.body))
         every = [n for n in statements(func.body) if isinstance(n, s.For)]
-    loops = ((n.loop_var, _loop_range(n)) for n in every)
+    loops = ((n.loop_var, range_of(n)) for n in every)
     single: Ranges = {var: ends for var, ends in loops if ends is not None and ends[0] == ends[1]}
     around = _Around({**single, **threads}, virtual, single, care)
     return func.with_body(rewrite_statements(func.body, lambda n: _compact(n, around)))
@@ -171,7 +171,7 @@ class _Uses:
             ranges, limits = self.at(scope.outer)
             match scope:
                 case InLoop(node=s.For() as loop):
-                    ranges = {**ranges, loop.loop_var: _loop_range(loop)}
+                    ranges = {**ranges, loop.loop_var: range_of(loop)}
                 case Named(var=var):
                     ranges = {**ranges, var: None}
                 case Under(condition=condition, holds=holds) if self.tests:
@@ -191,13 +191,6 @@ class _Uses:
         ends = tuple(side.min + (side.extent - 1) for side in region)
         for indices in (tuple(side.min for side in region), ends):
             self.accesses[key].append((indices, *self.at(scope)))
-
-
-def _loop_range(loop: s.For) -> tuple[int, int] | None:
-    start, extent = p.as_int(loop.min), p.as_int(loop.extent)
-    if start is None or extent is None:
-        return None
-    return start, start + extent - 1
 
 
 def limits_of(condition: PrimExpr) -> tuple[Sum, ...]:

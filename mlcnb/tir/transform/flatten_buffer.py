@@ -14,6 +14,7 @@ the kernel if outside.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from math import prod
 from typing import Any, TypeVar
@@ -186,9 +187,7 @@ def strides_of(buffer: Buffer) -> tuple[e.PrimExpr, ...]:
 class FlattenBuffer(PrimFuncPass):
     """Give every buffer one dimension, as memory has."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `flatten_buffers`."""
-        return flatten_buffers(func, grouped=True)
+    work = staticmethod(partial(flatten_buffers, grouped=True))
 
 
 T = TypeVar("T")

@@ -22,6 +22,7 @@ from mlcnb.arith import Analyzer
 from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.folding import DIVIDING
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.effects import has_effect
@@ -30,8 +31,6 @@ from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import bound, is_nothing, refold, taken
 from mlcnb.tir.stmt import AttrStmt, For, IfThenElse, LetStmt, SeqStmt, Stmt
-
-_DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 
 
 class HoistedConditionals(Flag):
@@ -208,7 +207,7 @@ def _defined(n: Stmt) -> set[e.Var]:
 
 def may_stop(n: Node) -> bool:
     """True for a division of integers by what may be zero."""
-    if not isinstance(n, _DIVISIONS) or n.dtype.is_float:
+    if not isinstance(n, DIVIDING) or n.dtype.is_float:
         return False
     return not (isinstance(n.b, e.IntImm) and n.b.value != 0)
 

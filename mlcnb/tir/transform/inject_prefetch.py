@@ -37,7 +37,7 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import op
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import rewrite_statements, substitute
+from mlcnb.tir.functor import rewrite_statements, substitute, unmarked
 from mlcnb.tir.stmt import Evaluate, For, ForKind, Stmt, seq
 
 #: the annotation: (name of a buffer, elements ahead[, how near])
@@ -59,10 +59,9 @@ def _loop(n: Node) -> Node | None:
     if not isinstance(n, For) or PRAGMA not in n.annotations:
         return None
     name, ahead, *near = n.annotations[PRAGMA]
-    rest = _without(n, PRAGMA)
     loads = distinct(x for x in walk(n.body) if _reads(x, str(name)))
     asked = (_prefetch(n, load, int(ahead), near) for load in loads)
-    return replace(n, annotations=rest, body=seq(*asked, n.body))
+    return replace(unmarked(n, PRAGMA), body=seq(*asked, n.body))
 
 
 def distinct(loads: Iterable[Any]) -> list[Any]:
@@ -74,10 +73,6 @@ def distinct(loads: Iterable[Any]) -> list[Any]:
     return found
 
 
-def _without(n: For, name: str) -> dict[str, Any]:
-    return {key: value for key, value in n.annotations.items() if key != name}
-
-
 def _tiles(n: For) -> For:
     """The loop over tiles, each of which asks for its share of what lies behind the elements."""
     name, size, tiles = n.annotations[SHARED]
@@ -87,7 +82,7 @@ def _tiles(n: For) -> For:
         steps: Any = along[-1]  # the outermost: children come first
         stepped = replace(steps, body=seq(*_share(n, steps, str(name), size, tiles), steps.body))
         body = rewrite_statements(body, lambda x: stepped if x is steps else None)
-    return replace(n, annotations=_without(n, SHARED), body=body)
+    return replace(unmarked(n, SHARED), body=body)
 
 
 def _goes_along(x: Any, name: str) -> bool:

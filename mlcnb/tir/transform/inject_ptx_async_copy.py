@@ -22,6 +22,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import NOTHING
 from mlcnb.tir.op.calls import ptx_cp_async
 from mlcnb.tir.transform.async_pipeline import ASYNC_SCOPE
 
@@ -140,7 +141,7 @@ def done_at_once(n: Any) -> s.Stmt | None:
     if not isinstance(call, e.Call):
         return None
     if call.op in ASYNC_QUEUE:
-        return s.Evaluate(p.const(0))
+        return NOTHING
     return _as_store(call) if call.op == ASYNC_COPY else None
 
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mlcnb.core.node import FrozenDict, Node, replace, rewrite
+from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
@@ -40,7 +40,7 @@ from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import substitute, unmarked
 from mlcnb.tir.transform.async_pipeline import ASYNC, ORDER, STAGE, Asynchronous, at_step, waits_for
 from mlcnb.tir.transform.flatten_buffer import offset_of
 from mlcnb.tir.transform.pipeline_dependences import (
@@ -236,8 +236,7 @@ def _with_versions(stmt: s.Stmt, loop: s.For, buffers: dict[Buffer, Buffer]) -> 
                     args[at + 1] += p.cast(args[at + 1].dtype, version(new) * size)
             return replace(n, args=tuple(args))
         if isinstance(n, s.Block) and DOUBLE in n.annotations:
-            kept = {k: v for k, v in n.annotations.items() if k != DOUBLE}
-            return replace(n, annotations=FrozenDict(kept))
+            return unmarked(n, DOUBLE)
         if not isinstance(n, BufferLoad | s.BufferStore | BufferRegion):
             return None
         new = buffers.get(n.buffer, n.buffer)
@@ -284,14 +283,12 @@ def _steady(
         substitute(stmts[k], {loop.loop_var: loop.min + (fresh + (depth - stages[k]))})
         for k in places
     ]
-    kept = {k: v for k, v in loop.annotations.items() if k not in (STAGE, ORDER, ASYNC)}
     yield replace(
-        loop,
+        unmarked(loop, STAGE, ORDER, ASYNC),
         loop_var=fresh,
         min=p.const(0, loop.min.dtype),
         extent=p.fitted(loop.extent.dtype, count),
         body=s.seq(*body),
-        annotations=FrozenDict(kept),
     )
 
 

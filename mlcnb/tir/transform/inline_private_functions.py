@@ -21,7 +21,7 @@ from mlcnb.ir.transform import ModulePass
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import rewrite_statements, substitute
+from mlcnb.tir.functor import callee, rewrite_statements, substitute
 from mlcnb.tir.renew import Renewer
 from mlcnb.tir.stmt import DeclBuffer, Evaluate, LetStmt, Stmt, flattened
 
@@ -50,7 +50,7 @@ def _can_go(key: GlobalVar, func: PrimFunc, functions: dict[GlobalVar, PrimFunc]
 def _called(func: PrimFunc, statements_only: bool) -> list[str]:
     nodes = (n.value if isinstance(n, Evaluate) else n for n in walk(func.body)
              if isinstance(n, Evaluate) or not statements_only)  # fmt: skip
-    return [n.op.name_hint for n in nodes if isinstance(n, Call) and isinstance(n.op, GlobalVar)]
+    return [name for name in map(callee, nodes) if name is not None]
 
 
 def _only_statements(name: str, func: PrimFunc) -> bool:

@@ -16,6 +16,7 @@ for floats of 8 bits. A GPU that has the dtype keeps it. How numbers are convert
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -339,17 +340,13 @@ def _dtypes(func: PrimFunc) -> set[str]:
 class BF16ComputeLegalize(PrimFuncPass):
     """Compute in float32 where a program computes in bfloat16, on machines that have none."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `compute_legalized`."""
-        return compute_legalized(func, "bfloat16", "float32")
+    work = staticmethod(partial(compute_legalized, family="bfloat16", wide="float32"))
 
 
 class BF16StorageLegalize(PrimFuncPass):
     """Store bfloat16 as its bits, a uint16, on machines that have none."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `storage_legalized`."""
-        return storage_legalized(func, "bfloat16")
+    work = staticmethod(partial(storage_legalized, family="bfloat16"))
 
 
 class FP8ComputeLegalize(PrimFuncPass):
@@ -368,6 +365,4 @@ class FP8ComputeLegalize(PrimFuncPass):
 class FP8StorageLegalize(PrimFuncPass):
     """Store floats of 8 bits as their bits, a uint8, on machines that have none."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `storage_legalized`."""
-        return storage_legalized(func, "float8")
+    work = staticmethod(partial(storage_legalized, family="float8"))

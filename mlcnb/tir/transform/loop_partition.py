@@ -47,7 +47,7 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.edges import Bounds, Edge, conjuncts, edge_of, range_of
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import map_bodies, rewrite_statements, substitute, taken
+from mlcnb.tir.functor import map_bodies, rewrite_statements, substitute, taken, unmarked
 from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
 from mlcnb.tir.transform.partition_as_asked import (
     HINT,
@@ -144,7 +144,7 @@ def _cut(n: For, low: int, high: int, asked: Wanted) -> list[For]:
     """The parts of a serial loop: in the longest one, tests on its variable alone are decided."""
     hinted = HINT in n.annotations
     if hinted:
-        n = replace(n, annotations={k: v for k, v in n.annotations.items() if k != HINT})
+        n = unmarked(n, HINT)
     axis = Sum(0, {n.loop_var: 1})
     tests = [t for t in _tests(n.body, hinted, {}) if t.edge.is_along(axis)]
     edges = [t.edge for t in tests if hinted or _is_lost_here(t)]

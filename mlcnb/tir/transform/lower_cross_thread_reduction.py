@@ -37,7 +37,7 @@ from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES
 from mlcnb.tir.analysis.structure import outer_blocks
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import nested, substitute
 from mlcnb.tir.op.calls import tvm_thread_allreduce
 from mlcnb.tir.reducers import Reducer, is_neutral, matched_update
 
@@ -227,10 +227,7 @@ class _Nest:
         else:
             parts.append(self.cross(how.value, [], whole, how, own=True))
         parts.append(self.write_back(whole, how))
-        body = s.seq(*parts)
-        for loop in reversed([x for x in self.loops if x not in self.serial]):
-            body = replace(loop, body=body)
-        return body, buffers
+        return nested((x for x in self.loops if x not in self.serial), s.seq(*parts)), buffers
 
     def start(self, part: Buffer, how: _Combination) -> s.Stmt:
         store = s.BufferStore(part, how.identity, (p.const(0),))
@@ -251,10 +248,7 @@ class _Nest:
             body=store,
             init=None,
         )
-        body: s.Stmt = replace(self.realize, block=_renewed(block))
-        for loop in reversed(self.serial):
-            body = replace(loop, body=body)
-        return body
+        return nested(self.serial, replace(self.realize, block=_renewed(block)))
 
     def cross(
         self, value: PrimExpr, reads: list[Buffer], whole: Buffer, how: _Combination, own: bool

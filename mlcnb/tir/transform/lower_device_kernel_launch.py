@@ -27,7 +27,7 @@ from mlcnb.tir.analysis.kernels import is_launch
 from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import callee, substitute
 from mlcnb.tir.stmt import AttrStmt
 from mlcnb.tir.transform.device_regions import target_of
 from mlcnb.tir.transform.split_host_device import (
@@ -102,10 +102,8 @@ def _launch_params(func: PrimFunc) -> dict[str, PrimExpr]:
 def _lowered(caller: _Kernel, known: dict[str, _Kernel | None], called: dict[str, bool]) -> Any:
     """The caller's body, with calls of other targets lowered; notes whom it calls in `called`."""
 
-    def rule(n: Node) -> Node | None:
-        if not isinstance(n, Call) or not isinstance(n.op, GlobalVar):
-            return None
-        kernel = known.get(n.op.name_hint)
+    def rule(n: Any) -> Node | None:
+        kernel = known.get(callee(n) or "")
         if kernel is None or kernel.target == caller.target:
             return None
         if kernel.target.kind == caller.target.kind:

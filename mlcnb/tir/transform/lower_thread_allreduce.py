@@ -31,7 +31,7 @@ from mlcnb.tir.analysis.kernels import Launch, is_launch, launch_of
 from mlcnb.tir.analysis.pattern import uncast
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import map_bodies, substitute
+from mlcnb.tir.functor import map_bodies, nested, substitute
 from mlcnb.tir.op.calls import tvm_storage_sync
 from mlcnb.tir.transform.lower_cross_thread_reduction import REDUCE_SCOPE
 from mlcnb.tir.transform.lower_opaque_block import allocated
@@ -149,9 +149,7 @@ class _Reduction:
             return s.BufferStore(to[0], values[0], (at,))
         names = [Var(f"part{i}", x.dtype) for i, x in enumerate(values)]
         body: s.Stmt = s.seq(*(s.BufferStore(b, v, (at,)) for b, v in zip(to, names, strict=True)))
-        for name, value in reversed([*zip(names, values, strict=True)]):
-            body = s.LetStmt(name, value, body)
-        return body
+        return nested((s.LetStmt(v, x, body) for v, x in zip(names, values, strict=True)), body)
 
     # in one warp
 
@@ -188,9 +186,7 @@ class _Reduction:
             return self.stored(own, self.combined(parts, others), p.const(0))
         names = [Var(f"other{i}", x.dtype) for i, x in enumerate(others)]
         body = self.stored(own, self.combined(parts, names), p.const(0))
-        for name, other in reversed([*zip(names, others, strict=True)]):
-            body = s.LetStmt(name, other, body)
-        return body
+        return nested((s.LetStmt(v, x, body) for v, x in zip(names, others, strict=True)), body)
 
     def taken(self, own: Sequence[Buffer], size: int) -> Iterator[s.Stmt]:
         """Each lane takes what the first one has."""

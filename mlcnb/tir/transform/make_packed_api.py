@@ -23,12 +23,13 @@ from mlcnb.core.node import EMPTY, Node, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import Call, GlobalVar, PrimExpr, Var
+from mlcnb.ir.expr import Call, PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass
 from mlcnb.target import Target
 from mlcnb.tir import op
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import NOTHING, callee, nested
 from mlcnb.tir.stmt import AssertStmt, AttrStmt, Evaluate, LetStmt, Stmt, flattened, seq
 from mlcnb.tir.transform.lower_device_kernel_launch import C_PACKED_FUNC, CALLING_CONV
 from mlcnb.tir.transform.make_unpacked_api import declared, exposed_target, on_device
@@ -69,8 +70,9 @@ def _by_symbol(func: PrimFunc, symbols: dict[str, str]) -> Stmt:
     """Functions that take packed arguments are called with such."""
 
     def rule(n: Node) -> Node | None:
-        if isinstance(n, Call) and isinstance(n.op, GlobalVar) and n.op.name_hint in symbols:
-            name = e.StringImm(symbols[n.op.name_hint])
+        symbol = symbols.get(callee(n) or "")
+        if isinstance(n, Call) and symbol is not None:
+            name = e.StringImm(symbol)
             return Call(n.dtype, "tir.tvm_call_cpacked", (name, *n.args))
         return None
 
@@ -102,19 +104,11 @@ def _packed(func: PrimFunc, target: Target) -> PrimFunc:
     body = declared(func, seq(body, Evaluate(op.ret(p.const(0)))))
     if func.buffers:
         body = on_device(body, *binder.device(target))
-    for scope in reversed([*scopes, *values, *binder.scopes]):
-        body = replace(scope, body=body)
+    body = rewrite(nested([*scopes, *values, *binder.scopes], body), flattened)
     params = (Var("self_handle", handle), args, count, result)
-    made = replace(func, params=params, buffer_map=EMPTY, body=_flat(body), ret_type="int32")
+    made = replace(func, params=params, buffer_map=EMPTY, body=body, ret_type="int32")
     attrs = {"target": target.host or target, CALLING_CONV: C_PACKED_FUNC}
     return made.with_attr(attrs)
-
-
-NOTHING = Evaluate(p.const(0))
-
-
-def _flat(body: Stmt) -> Stmt:
-    return rewrite(body, flattened)
 
 
 def _check(condition: PrimExpr, message: str, name: str) -> Stmt:

@@ -17,13 +17,14 @@ from mlcnb.core.errors import PassError
 from mlcnb.core.node import EMPTY, Node, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
-from mlcnb.ir.expr import Call, GlobalVar
+from mlcnb.ir.expr import Call
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass
 from mlcnb.target import Target
 from mlcnb.tir import op
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import callee
 from mlcnb.tir.stmt import AttrStmt, BufferStore, DeclBuffer, Evaluate, Stmt, seq
 from mlcnb.tir.transform.device_regions import target_of
 from mlcnb.tir.transform.lower_device_kernel_launch import CALLING_CONV
@@ -112,10 +113,8 @@ def on_device(body: Stmt, kind: Any, number: Any) -> Stmt:
 def _by_data(func: PrimFunc, exposed: set[str]) -> Stmt:
     """A function that took an array takes its pointer now."""
 
-    def rule(n: Node) -> Node | None:
-        if not isinstance(n, Call) or not isinstance(n.op, GlobalVar):
-            return None
-        if n.op.name_hint not in exposed:
+    def rule(n: Any) -> Node | None:
+        if callee(n) not in exposed:
             return None
         return replace(n, dtype=dtype("int32"), args=tuple(map(_data_of, n.args)))
 

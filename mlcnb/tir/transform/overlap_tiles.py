@@ -38,7 +38,7 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.edges import conjuncts, range_of
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import PyStmtExprMutator, map_bodies, substitute
+from mlcnb.tir.functor import PyStmtExprMutator, map_bodies, substitute, unmarked
 from mlcnb.tir.stmt import (
     Allocate,
     BufferStore,
@@ -80,7 +80,7 @@ def _loop(n: For) -> Stmt | None:
     """A loop over tiles, with whole ones and as it was; None where it is no such loop."""
     if PRAGMA not in n.annotations:
         return None
-    n = replace(n, annotations={k: v for k, v in n.annotations.items() if k != PRAGMA})
+    n = unmarked(n, PRAGMA)
     return _with_whole_tiles(n) or replace(n, body=_overlapped(n.body))
 
 

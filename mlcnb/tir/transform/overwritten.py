@@ -72,11 +72,7 @@ def _nest(n: Stmt) -> _Nest | None:
 
 def _valued(stmt: Stmt, store: BufferStore) -> Stmt:
     """The statement with the store's value computed and forgotten."""
-
-    def rule(n: Node) -> Node | None:
-        return Evaluate(store.value) if n is store else None
-
-    return rewrite_statements(stmt, rule)
+    return rewrite_statements(stmt, lambda n: Evaluate(store.value) if n is store else None)
 
 
 def _is_hidden(nest: _Nest, later: tuple[Stmt, ...]) -> bool:
@@ -115,14 +111,8 @@ def _is_same_place(one: _Nest, two: _Nest) -> bool:
 
 def _bare(n: Stmt, store: BufferStore) -> Stmt:
     """A nest with nothing stored: loops, tests and indices alone."""
-    zero = p.const(0, store.buffer.dtype)
-    if n is store:
-        return replace(store, value=zero)
-
-    def rule(x: Node) -> Node | None:
-        return replace(store, value=zero) if x is store else None
-
-    return rewrite_statements(n, rule)
+    bare = replace(store, value=p.const(0, store.buffer.dtype))
+    return rewrite_statements(n, lambda x: bare if x is store else None)
 
 
 def _is_there(stmt: Stmt, before: list[Stmt]) -> bool:

@@ -24,7 +24,8 @@ from mlcnb.ir.expr import Call, PrimExpr, Var
 from mlcnb.target import Target
 from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
-from mlcnb.tir.stmt import AssertStmt, DeclBuffer, Evaluate, LetStmt, Stmt
+from mlcnb.tir.functor import NOTHING
+from mlcnb.tir.stmt import AssertStmt, DeclBuffer, LetStmt, Stmt
 
 #: fields of a DLTensor
 DATA, SHAPE, STRIDES, NDIM, TYPE_CODE, TYPE_BITS, TYPE_LANES = 1, 2, 3, 4, 5, 6, 7
@@ -62,7 +63,7 @@ class Binder:
         self.strides(handle, buffer, name)
         self.offset(handle, buffer, name)
         self.device_of(handle, name)
-        self.scopes.append(LetStmt(buffer.data, struct_get("handle", handle, 0, DATA), _NOTHING))
+        self.scopes.append(LetStmt(buffer.data, struct_get("handle", handle, 0, DATA), NOTHING))
         self.known.add(buffer.data)
         null = Call(dtype("bool"), "tir.isnullptr", (buffer.data,))
         empty = p.any_of(*(p.equal(x, 0) for x in buffer.shape)) if buffer.shape else p.const(False)
@@ -71,7 +72,7 @@ class Binder:
 
     def check(self, condition: PrimExpr, message: str) -> None:
         """What has to hold of the arguments."""
-        self.scopes.append(AssertStmt(condition, message, _NOTHING))
+        self.scopes.append(AssertStmt(condition, message, NOTHING))
 
     def check_type(self, handle: Var, buffer: Buffer, name: str) -> None:
         """The number of dimensions, and the dtype."""
@@ -154,15 +155,15 @@ class Binder:
         """A field that points to numbers of 64 bits, as a buffer."""
         data = Var(f"{name}_data", dtype("handle"), ("int64", "global"))
         buffer = decl_buffer((size,), "int64", name, data=data)
-        self.scopes.append(LetStmt(data, struct_get("handle", handle, 0, field), _NOTHING))
-        self.scopes.append(DeclBuffer(buffer, _NOTHING))
+        self.scopes.append(LetStmt(data, struct_get("handle", handle, 0, field), NOTHING))
+        self.scopes.append(DeclBuffer(buffer, NOTHING))
         return buffer
 
     def value(self, expected: PrimExpr, there: PrimExpr, name: str) -> None:
         """A variable that is not known yet is what stands there; all else has to be equal to it."""
         if isinstance(expected, Var) and expected not in self.known:
             self.known.add(expected)
-            self.scopes.append(LetStmt(expected, there, _NOTHING))
+            self.scopes.append(LetStmt(expected, there, NOTHING))
             return
         open_vars = [v.name for v in undefined_vars(expected) if v not in self.known]
         if open_vars:
@@ -175,6 +176,3 @@ class Binder:
         same = p.equal(there, expected)
         if not isinstance(same, e.IntImm):
             self.check(same, f"{name} is expected to equal {display.text(expected)}")
-
-
-_NOTHING = Evaluate(p.const(0))

@@ -27,7 +27,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.edges import conjuncts, opposite
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
-from mlcnb.tir.functor import map_bodies, substitute
+from mlcnb.tir.functor import map_bodies, substitute, unmarked
 from mlcnb.tir.stmt import For, ForKind, IfThenElse, LetStmt, Stmt, seq
 
 #: the annotation of a loop that is to be cut at any test, at both ends
@@ -65,7 +65,7 @@ def _unmarked(n: Any) -> Any:
     if isinstance(n, e.Call) and n.op == "tir.likely":
         return n.args[0]
     if isinstance(n, For) and HINT in n.annotations:
-        return replace(n, annotations={k: v for k, v in n.annotations.items() if k != HINT})
+        return unmarked(n, HINT)
     return None
 
 

@@ -9,16 +9,14 @@ from typing import Any
 
 from mlcnb.core.errors import PassError
 from mlcnb.ir.transform import PrimFuncPass, Sequential
-from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import lower
 
 
 class StandardLowering(PrimFuncPass):
     """Lower loop functions to flat buffers, by the passes that compilers run."""
 
-    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `lower`; with `steps=True` it shows what each pass does."""
-        return lower(func)
+    #: with `steps=True` it shows what each pass does
+    work = staticmethod(lower)
 
 
 def get_tir_pipeline(name: str = "default", **options: Any) -> Sequential:

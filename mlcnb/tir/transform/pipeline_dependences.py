@@ -6,8 +6,9 @@ in the loop must do so in this order too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import Node, children, walk
@@ -98,7 +99,7 @@ def check_dependences(
     """Every dependence of the loop is one of the pipeline."""
     local = {buffer.data for buffer in parts.buffers}
     outside: dict[Var, None] = {}
-    for a, b in _pairs(len(parts.stmts)):
+    for a, b in combinations(range(len(parts.stmts)), 2):
         for data in sorted(touched[a].conflicts(touched[b]), key=lambda v: v.name):
             broken = _why_broken(a, b, data.name, stages, order)
             if broken is not None:
@@ -126,10 +127,6 @@ def _why_broken(
             "keep the order of statements that depend on each other in one stage",
         )
     return None
-
-
-def _pairs(count: int) -> Iterator[tuple[int, int]]:
-    return ((a, b) for a in range(count) for b in range(a + 1, count))
 
 
 def _check_apart(func: PrimFunc, loop: For, data: Var) -> None:

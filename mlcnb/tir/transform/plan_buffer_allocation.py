@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import Any
 
+from mlcnb.core.groups import grouped
 from mlcnb.core.node import Node, replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
@@ -43,10 +44,7 @@ def plan_buffer_allocation(func: PrimFunc, ordered: Sequence[ForKind] = ORDERED)
     homes = list(_homes(func.body, ordered))
     if not homes:
         return func
-    at: dict[Node, list[Buffer]] = {}
-    for buffer, home in homes:
-        if home is not None:
-            at.setdefault(home, []).append(buffer)
+    at = grouped((home, buffer) for buffer, home in homes if home is not None)
     return func.with_body(_Placer(at).stmt(func.body))
 
 

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import Node, rewrite, walk
+from mlcnb.core.node import rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.folding import DIVIDING
 from mlcnb.ir.pass_config import config_value
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.access.inside import check_bounds
 from mlcnb.tir.analysis.effects import has_effect
-from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import BufferStore, Evaluate, For, ForKind, IfThenElse, SeqStmt, Stmt, While
 from mlcnb.tir.transform.simplify_contents import ContentsSimplifier
@@ -95,16 +95,12 @@ def _may_run_anywhere(n: Stmt) -> bool:
             return False
         if isinstance(x, For) and x.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
             return False
-        if isinstance(x, e.FloorDiv | e.FloorMod | e.Div | e.Mod):
+        if isinstance(x, DIVIDING):
             if not x.dtype.is_float and p.as_int(x.b) in (None, 0, -1):
                 return False
-        if isinstance(x, e.PrimExpr) and not isinstance(x, BufferLoad) and _acts(x):
+        if isinstance(x, e.Call) and has_effect(x):
             return False
     return True
-
-
-def _acts(n: Node) -> bool:
-    return isinstance(n, e.Call) and has_effect(n)
 
 
 class ReduceBranchingThroughOvercompute(PrimFuncPass):

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
-from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.escapes import escapes
 from mlcnb.tir.analysis.structure import blocks_of
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Block, BufferStore, Evaluate
+from mlcnb.tir.functor import NOTHING
+from mlcnb.tir.stmt import Block, BufferStore
 
 #: annotation of a block that rewrites a weight
 REWRITES = "meta_schedule.layout_rewrite_preproc"
@@ -76,7 +76,7 @@ def _by_weight(func: PrimFunc, marked: Block, target: Buffer, weight: Buffer) ->
 
     def enter(n: Node) -> Node | None:
         if n is marked:
-            return replace(marked, reads=(), writes=(), body=Evaluate(p.const(0)))
+            return replace(marked, reads=(), writes=(), body=NOTHING)
         return None
 
     return func.with_body(rewrite(func.body, rule, enter=enter))

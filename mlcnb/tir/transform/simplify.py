@@ -95,13 +95,19 @@ class Simplifier(PyStmtExprMutator):
         if decided is not None:
             taken = n.then_case if decided else n.else_case
             return None if taken is None else self.visit_stmt(taken)
-        with self.given(condition):
-            then = self.visit_stmt(n.then_case)
-        other = None
-        if n.else_case is not None:
-            with self.given(p.logical_not(condition)):
-                other = self.visit_stmt(n.else_case)
-        return branch(n, condition, then, other)
+        return branch(n, condition, *self.sides(n, condition))
+
+    def sides(self, n: IfThenElse, condition: e.PrimExpr) -> list[Stmt | None]:
+        """What is left of both sides of a test, each where it is taken."""
+        pairs = ((condition, n.then_case), (p.logical_not(condition), n.else_case))
+        return [self.side(test, side) for test, side in pairs]
+
+    def side(self, test: e.PrimExpr, n: Stmt | None) -> Stmt | None:
+        """What is left of a statement where a test holds."""
+        if n is None:
+            return None
+        with self.given(test):
+            return self.visit_stmt(n)  # type: ignore[no-any-return]
 
     def decided(self, condition: e.PrimExpr) -> bool | None:
         """Whether a condition holds, where that can be told."""

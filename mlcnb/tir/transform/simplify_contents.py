@@ -33,7 +33,6 @@ from mlcnb.tir.analysis.kernels import bound_axis
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.transform import element_facts as facts
-from mlcnb.tir.transform.simplify import branch
 from mlcnb.tir.transform.simplify_known import KnowingSimplifier, conjuncts
 
 #: loops whose iterations run one after the other
@@ -183,26 +182,20 @@ class ContentsSimplifier(KnowingSimplifier):
             return None
         return changed(fact, ranges={**fact.ranges, var: Range(loop.min, loop.extent)})
 
-    def visit_if_then_else_(self, n: s.IfThenElse) -> s.Stmt | None:
+    def sides(self, n: s.IfThenElse, condition: PrimExpr) -> list[s.Stmt | None]:
         """Behind a test stands what holds behind both sides, and what one side says under it."""
-        condition = self.visit_expr(n.condition)
-        decided = self.decided(condition)
-        if decided is not None:
-            taken = n.then_case if decided else n.else_case
-            return None if taken is None else self.visit_stmt(taken)
         before, ends = self.facts, []
         sides: list[s.Stmt | None] = []
         for test, side in ((condition, n.then_case), (p.logical_not(condition), n.else_case)):
             self.facts = [*before, *self.said(test)]
-            with self.given(test):
-                sides.append(None if side is None else self.visit_stmt(side))
+            sides.append(self.side(test, side))
             ends.append((test, self.facts))
         self.facts = [x for x in before if all(any(x is y for y in end) for _, end in ends)]
         for test, end in ends:
             if facts.is_pure(test):
                 new = (x for x in end if not any(x is y for y in before))
                 self.facts += [changed(x, when=(*x.when, test)) for x in new]
-        return branch(n, condition, *sides)
+        return sides
 
     # what is said of elements, and used
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import reduce
 from itertools import islice
 from typing import Any
 
@@ -302,15 +303,8 @@ def as_and_of_ors(condition: e.PrimExpr, simplify: Any) -> e.PrimExpr:
     changed = True
     while changed:
         changed = _merge_two(groups, simplify)
-    made = [_joined(group, p.logical_or) for group in groups]
-    return _joined(made, p.logical_and) if made else p.const(True)
-
-
-def _joined(parts: list[e.PrimExpr], build: Any) -> e.PrimExpr:
-    total = parts[0]
-    for part in parts[1:]:
-        total = build(total, part)
-    return total
+    made = [reduce(p.logical_or, group) for group in groups]
+    return reduce(p.logical_and, made) if made else p.const(True)
 
 
 def _groups(n: e.PrimExpr) -> list[Group]:

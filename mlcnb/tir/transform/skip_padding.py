@@ -24,11 +24,13 @@ from typing import Any
 from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.folding import DIVIDING
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import unmarked
 from mlcnb.tir.reducers import is_element
 from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt
 
@@ -57,8 +59,7 @@ class _Skipper:
         if self.sums or not isinstance(n, For) or PRAGMA not in n.annotations:
             return None
         self.sums = True
-        rest = {k: v for k, v in n.annotations.items() if k != PRAGMA}
-        made = self.rewrite(replace(n, annotations=rest))
+        made = self.rewrite(unmarked(n, PRAGMA))
         self.sums = False
         return made
 
@@ -129,9 +130,8 @@ def _conditional(x: e.PrimExpr, otherwise: float) -> tuple[e.PrimExpr, e.PrimExp
 
 def _is_plain(condition: e.PrimExpr) -> bool:
     """True for a condition that may be asked anywhere: it reads nothing and divides by numbers."""
-    divisions = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
     return not has_effect(condition) and not any(
-        isinstance(n, BufferLoad) or (isinstance(n, divisions) and not isinstance(n.b, e.IntImm))
+        isinstance(n, BufferLoad) or (isinstance(n, DIVIDING) and not isinstance(n.b, e.IntImm))
         for n in walk(condition)
     )
 

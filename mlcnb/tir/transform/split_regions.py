@@ -25,6 +25,7 @@ from mlcnb.tir.analysis.structure import allocations
 from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import NOTHING
 from mlcnb.tir.renew import renewed
 from mlcnb.tir.transform.device_regions import REGION
 
@@ -97,7 +98,5 @@ def _call(symbol: GlobalVar, kernel: PrimFunc) -> s.Stmt:
     if kernel.ret_type is None:
         return s.Evaluate(e.Call(dtype("void"), symbol, kernel.params))
     error = Var("kernel_error_code", dtype(kernel.ret_type))
-    check = s.AssertStmt(
-        p.equal(error, 0), "Error executing compute kernel", s.Evaluate(p.const(0))
-    )
+    check = s.AssertStmt(p.equal(error, 0), "Error executing compute kernel", NOTHING)
     return s.LetStmt(error, e.Call(error.dtype, symbol, kernel.params), check)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.core.groups import grouped
 from mlcnb.core.node import replace, rewrite
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
@@ -21,7 +22,7 @@ from mlcnb.tir.analysis.cost import allocated_bytes
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import map_bodies, substitute
+from mlcnb.tir.functor import map_bodies, nested, substitute
 from mlcnb.tir.stmt import Allocate, DeclBuffer, Stmt, flattened
 from mlcnb.tir.transform.storage_plan import Home, Life, Lives, homes
 
@@ -83,10 +84,7 @@ class _Mover:
         self.gone = {*unused, *self.home_of}
         self.unused = unused
         self.declared: dict[Any, list[DeclBuffer]] = {}
-        self.made: dict[Any, list[Home]] = {}
-        for home in found:
-            if home.within is home:
-                self.made.setdefault(home.first.attach, []).append(home)
+        self.made = grouped((home.first.attach, home) for home in found if home.within is home)
         moved = self.around(None, self.rebuilt(body))
         moved = rewrite(moved, self.shifted)
         to = {v: h.within.first.made.buffer_var for v, h in self.home_of.items()}
@@ -121,8 +119,7 @@ class _Mover:
 
     def around(self, attach: Stmt | None, body: Stmt) -> Stmt:
         """The memory of one place, and what is declared there, around its body."""
-        for n in reversed(self.declared.get(attach, [])):
-            body = replace(n, body=body)
+        body = nested(self.declared.get(attach, []), body)
         for home in self.made.get(attach, []):
             body = replace(home.first.made, extents=home.extents, body=body)
         return body

@@ -32,7 +32,7 @@ from mlcnb.ir.dtype import DType
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import rewrite_statements, substitute
+from mlcnb.tir.functor import nested, rewrite_statements, substitute
 from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 
 #: vectors that are put together, at most: each result takes as many shuffles, less one
@@ -165,9 +165,7 @@ def _tile(
         columns = [e.Cast(load.dtype, column) for column in columns]
     stores = [_with_column(store, load, columns[j], var, j) for j in range(count)]
     body = seq(*stores)
-    for name, value in reversed(lets):
-        body = LetStmt(name, value, body, store.span)
-    return body
+    return nested((LetStmt(name, value, body, store.span) for name, value in lets), body)
 
 
 def _pick(vectors: tuple[e.PrimExpr, ...], lanes: Sequence[int]) -> e.Shuffle:
@@ -259,9 +257,9 @@ def _between(n: For) -> Stmt | None:
             for k in range(count)
         )
     )
-    for j, name in reversed([*enumerate(names)]):
-        body = LetStmt(name, at(j, store.value), body, store.span)
-    return body
+    values = (at(j, store.value) for j in range(count))
+    lets = zip(names, values, strict=True)
+    return nested((LetStmt(name, value, body, store.span) for name, value in lets), body)
 
 
 def _calls(x: e.PrimExpr) -> bool:

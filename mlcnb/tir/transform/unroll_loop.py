@@ -29,7 +29,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import bodies, map_bodies, rewrite_statements, substitute, taken
+from mlcnb.tir.functor import NOTHING, bodies, map_bodies, rewrite_statements, substitute, taken
 from mlcnb.tir.stmt import For, ForKind, Stmt, flattened, seq
 
 #: a loop of more iterations than this stays a loop
@@ -173,7 +173,7 @@ class _Unroller:
     def written_out(n: s.For, extent: int) -> s.Stmt:
         """The iterations one after the other."""
         if extent == 0:
-            return s.Evaluate(p.const(0))
+            return NOTHING
         values = (p.add(n.min, p.const(i, n.loop_var.dtype)) for i in range(extent))
         return s.seq(*(substitute(n.body, {n.loop_var: value}) for value in values))
 

@@ -16,6 +16,7 @@ from mlcnb.arith import simplify
 from mlcnb.core.node import Node, identical, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.folding import DIVIDING
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.target import Target
@@ -100,8 +101,6 @@ class Widen:
                 return self.let(n)
             case s.Evaluate(value) if self.expr(value) is value:
                 return n
-            case s.Allocate() | s.DeclBuffer() | s.AssertStmt() | s.While() | s.Evaluate():
-                raise NoVectorForm
             case _:
                 raise NoVectorForm
 
@@ -307,7 +306,7 @@ def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr, some_lane: bool = Fals
                     return other
             both = condition if n.predicate is None else e.And(n.predicate, condition)
             return replace(n, predicate=both)
-        if isinstance(n, _DIVISIONS) and n.dtype.is_integer and not _is_number(n.b):
+        if isinstance(n, DIVIDING) and n.dtype.is_integer and not _is_number(n.b):
             return _masked_division(n, condition)
         if isinstance(n, e.Call) and n.op == "tir.check_index":
             return _masked_check(n, condition, some_lane)
@@ -334,9 +333,6 @@ def _is_there(n: BufferLoad) -> bool:
     """True for an element with a number in a buffer of known size."""
     pairs = [(p.as_int(i), p.as_int(d)) for i, d in zip(n.indices, n.buffer.shape, strict=True)]
     return all(i is not None and d is not None and 0 <= i < d for i, d in pairs)
-
-
-_DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 
 
 def _masked_check(n: e.Call, condition: e.PrimExpr, some_lane: bool) -> e.Call:

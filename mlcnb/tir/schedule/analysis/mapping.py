@@ -58,9 +58,8 @@ def suggest_index_map(
             return None
         digits += parts
     digits.sort(key=lambda digit: (digit[0], -digit[1]))
-    analyzer = Analyzer()
-    for place, extent in zip(places, buffer.shape, strict=True):
-        analyzer.bind(place, Range(p.const(0, place.dtype), p.fitted(place.dtype, extent)))
+    sides = zip(places, buffer.shape, strict=True)
+    analyzer = Analyzer({x: Range(p.const(0, x.dtype), p.fitted(x.dtype, n)) for x, n in sides})
     return IndexMap(places, tuple(analyzer.simplify(x) for _, _, x in digits))
 
 

@@ -165,11 +165,8 @@ def refuse_gaps(state: State, primitive: str, writer: s.Block, buffer: Buffer) -
             f"{primitive}: {unwritten}, and the copy would write them always", writer
         )
     skipped = None if writer.init is None else why_skipped(state.tree, writer)
-    if skipped:
-        raise state.refusal(
-            f"{primitive}: {name_of(writer)} updates what {buffer.name} held before: {skipped}",
-            writer,
-        )
+    message = f"{primitive}: {name_of(writer)} updates what {buffer.name} held before"
+    state.refuse_for(skipped, message, writer)
 
 
 def refuse_parameter(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mlcnb.arith.extremes import extremes
+from mlcnb.arith.extremes import Span, extremes
 from mlcnb.arith.reading import Context, divided, of
 from mlcnb.arith.sum import Bounds, Quotient, Remainder, Sum
 from mlcnb.core.node import walk
@@ -135,6 +135,12 @@ def full(axis: s.IterVar) -> Side:
     return Side([low], [low.plus(of(axis.dom.extent)).shifted(-1)])
 
 
+def axis_spans(block: s.Block) -> dict[e.Var, Span]:
+    """First and last value of each axis of a block."""
+    sides = {axis.var: full(axis) for axis in block.iter_vars}
+    return {var: (side.low, side.high) for var, side in sides.items()}
+
+
 def limits(tree: Tree, block: s.Block) -> Sides | None:
     """What the predicate of a block says of its axes; None where it says more than ends of axes."""
     found, rest = _limits(tree, block)
@@ -176,12 +182,8 @@ def _bounded_axis(
 
 def refuse_neither(state: State, primitive: str, block: s.Block) -> None:
     """Refuse a block whose instances may not be run where something else stands."""
-    reason = why_neither(state.tree, block)
-    if reason:
-        raise state.refusal(
-            f"{primitive}: {name_of(block)} is neither complete nor a reduction block: {reason}",
-            block,
-        )
+    message = f"{primitive}: {name_of(block)} is neither complete nor a reduction block"
+    state.refuse_for(why_neither(state.tree, block), message, block)
 
 
 def nest_for(state: State, block: s.Block, loop: s.For, wanted: Sides, keep_units: bool) -> Nest:
@@ -255,7 +257,7 @@ def nest_sides(
 
 def reads_within(block: s.Block, region: BufferRegion) -> bool:
     """True if every instance of the block reads inside the buffer."""
-    known = {v.var: (full(v).low, full(v).high) for v in block.iter_vars}
+    known = axis_spans(block)
     for side, extent in zip(region.region, region.buffer.shape, strict=True):
         ends = extremes(of(side.min), known, {})
         if ends is None:

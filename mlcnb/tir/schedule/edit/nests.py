@@ -10,6 +10,7 @@ box [i_0 * 8 : i_0 * 8 + 8] of a buffer of 30     ->     for ax0 in range(8):
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from mlcnb.arith.atoms import Extreme
 from mlcnb.arith.extremes import at_most, largest
@@ -18,12 +19,14 @@ from mlcnb.arith.sum import ZERO, Bounds, Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
-from mlcnb.ir.dtype import dtype as dtype_of
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.schedule.legality.boxes import Side
 from mlcnb.tir.schedule.legality.regions import bindings
 from mlcnb.tir.schedule.record.tree import Tree
+
+#: an element: its buffer and its indices
+Place = tuple[Buffer, tuple[e.PrimExpr, ...]]
 
 
 class Nest:
@@ -224,20 +227,24 @@ def copy_nest(
     """
     name = max(source.name, target.name, key=len)
     nest = Nest(known, dtype, keep_units=True, around=around)
-    axes = []
-    for n, (side, extent) in enumerate(zip(sides, source.shape, strict=True)):
-        domain = e.Range(p.const(0, dtype), p.fitted(dtype, extent))
-        nest.axis(side, domain)
-        axes.append(s.IterVar(domain, e.Var(f"v{n}", dtype_of(dtype))))
+    axes = axes_over(source.shape, dtype)
+    for side, axis in zip(sides, axes, strict=True):
+        nest.axis(side, axis.dom)
     indices = tuple(axis.var for axis in axes)
-    block = s.Block(
-        tuple(axes),
-        (point(source, indices),),
-        (point(target, indices),),
-        name,
-        s.BufferStore(target, BufferLoad(source, indices), indices),
-    )
+    block = copying(axes, (source, indices), (target, indices), name)
     return nest.wrap(block), block
+
+
+def axes_over(shape: Iterable[Any], dtype: str | DType) -> tuple[s.IterVar, ...]:
+    """Spatial axes v0, v1, … of a dtype, from 0 over the extents of a shape."""
+    domains = [e.Range(p.const(0, dtype), p.fitted(dtype, n)) for n in shape]
+    return tuple(s.IterVar(d, e.Var(f"v{n}", d.min.dtype)) for n, d in enumerate(domains))
+
+
+def copying(axes: tuple[s.IterVar, ...], source: Place, target: Place, name: str) -> s.Block:
+    """The block that copies one element to another, each told by its buffer and its indices."""
+    store = s.BufferStore(target[0], BufferLoad(*source), target[1])
+    return s.Block(axes, (point(*source),), (point(*target),), name, store)
 
 
 def point(buffer: Buffer, indices: Sequence[e.PrimExpr]) -> BufferRegion:
@@ -257,6 +264,13 @@ def looped(block: s.Block, name: str = "ax", predicate: e.PrimExpr | None = None
     for var, axis in reversed(list(zip(loops, block.iter_vars, strict=True))):
         body = s.For(var, axis.dom.min, axis.dom.extent, s.ForKind.SERIAL, body)
     return body
+
+
+def innermost(nest: s.Stmt) -> s.Block:
+    """The block in a nest of loops."""
+    while isinstance(nest, s.For):
+        nest = nest.body
+    return nest.block  # type: ignore[attr-defined, no-any-return]
 
 
 def own_nest(tree: Tree, block: s.Block) -> s.Stmt | None:

@@ -27,7 +27,7 @@ from mlcnb.tir.schedule.edit.elementwise import (
     substituted_value,
 )
 from mlcnb.tir.schedule.edit.layouts import Layout
-from mlcnb.tir.schedule.edit.nests import looped, own_nest, point
+from mlcnb.tir.schedule.edit.nests import axes_over, looped, own_nest, point
 from mlcnb.tir.schedule.legality.promises import why_not_complete
 from mlcnb.tir.schedule.record.state import Change, State, arrived
 from mlcnb.tir.schedule.record.tree import Edit, Tree
@@ -87,7 +87,7 @@ def _after(done: Change, edit: Edit) -> Change:
 
 def _fill(new: Buffer, layout: Layout, value: Value, kind: str) -> Stmt:
     """Loops over the new layout that write where nothing else does."""
-    axes = _axes(layout, kind)
+    axes = axes_over(layout.shape, kind)
     indices = tuple(axis.var for axis in axes)
     store = BufferStore(new, p.cast(new.dtype, _at(value, indices)), indices)
     block = Block(axes, (), (point(new, indices),), f"{new.name}_pad", store)
@@ -96,18 +96,13 @@ def _fill(new: Buffer, layout: Layout, value: Value, kind: str) -> Stmt:
 
 def _assumption(new: Buffer, layout: Layout, value: Value, kind: str) -> Stmt:
     """Loops over the new layout of an input that say what the caller has put into the padding."""
-    axes = _axes(layout, kind)
+    axes = axes_over(layout.shape, kind)
     indices = tuple(axis.var for axis in axes)
     held = p.equal(BufferLoad(new, indices), p.cast(new.dtype, _at(value, indices)))
     told = p.logical_or(p.logical_not(layout.padding_at(indices)), held)
     body = Evaluate(e.Call(dtype("bool"), "tir.assume", (told,)))
     name = f"buffer_{new.name}_assumption"
     return looped(Block(axes, (point(new, indices),), (), name, body))
-
-
-def _axes(layout: Layout, kind: str) -> tuple[IterVar, ...]:
-    domains = [e.Range(p.const(0, kind), p.fitted(kind, x)) for x in layout.shape]
-    return tuple(IterVar(d, e.Var(f"v{n}", d.min.dtype)) for n, d in enumerate(domains))
 
 
 def _at(value: Value, indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
@@ -178,7 +173,7 @@ def _rewritten(
 ) -> Change:
     """The writer run over the new layout, with the padding where there is no old element."""
     now = arrived(done.forward, writer)
-    axes = _axes(layout, writer.iter_vars[0].var.dtype)
+    axes = axes_over(layout.shape, writer.iter_vars[0].var.dtype)
     indices = tuple(axis.var for axis in axes)
     known = axis_bounds(replace(writer, iter_vars=axes))
     element = Context(known, dict(zip(how.places, layout.old_at(indices), strict=True)))

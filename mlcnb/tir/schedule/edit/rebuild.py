@@ -152,11 +152,7 @@ def mentions(x: Any, variables: Mapping[Any, Any]) -> bool:
 
 def rewrite_values(x: Any, rule: Callable[[Node], Node | None]) -> Any:
     """`rewrite` that leaves buffers as they are: only what is computed changes."""
-    return rewrite(x, rule, enter=_keep_buffers)
-
-
-def _keep_buffers(n: Node) -> Node | None:
-    return n if isinstance(n, Buffer) else None
+    return rewrite(x, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
 
 
 #: given the old indices, the new ones

@@ -21,13 +21,13 @@ from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
-from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
+from mlcnb.tir.buffer import Buffer, decl_buffer
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule.edit.caching import index_dtype, refuse_views, replace_block
 from mlcnb.tir.schedule.edit.elementwise import axis_bounds, loads_of
 from mlcnb.tir.schedule.edit.layouts import Layout
-from mlcnb.tir.schedule.edit.moving import full, limits
-from mlcnb.tir.schedule.edit.nests import Nest, point
+from mlcnb.tir.schedule.edit.moving import axis_spans, full, limits
+from mlcnb.tir.schedule.edit.nests import Nest, copying, point
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap, FreshCopy
 from mlcnb.tir.schedule.legality import promises
 from mlcnb.tir.schedule.legality.boxes import Side, spans
@@ -176,12 +176,8 @@ def _refuse(
             f"{name}: {name_of(block)} writes {old.name} too", block, hint="cache_inplace"
         )
     ragged = promises.why_ragged(tree, block) or promises.why_offset(block)
-    if ragged:
-        raise state.refusal(f"{name}: {name_of(block)} cannot be copied for: {ragged}", block)
-    inner = {
-        v.var: (of(v.dom.min), of(v.dom.min).plus(of(v.dom.extent)).shifted(-1))
-        for v in block.iter_vars
-    }
+    state.refuse_for(ragged, f"{name}: {name_of(block)} cannot be copied for", block)
+    inner = axis_spans(block)
     for index, extent in zip(indices, old.shape, strict=True):
         ends = extremes(of(index), inner, known)
         within = ends is not None and at_most(ends[1].shifted(1), of(extent), known)
@@ -196,8 +192,7 @@ def _refuse(
         if block.init is None and any(r.buffer is old for r in block.reads):
             reason = f"it updates what {old.name} held before"
         reason = reason or why_unwritten(block, old)
-        if reason:
-            raise state.refusal(f"{name}: {name_of(block)} cannot be cached: {reason}", block)
+        state.refuse_for(reason, f"{name}: {name_of(block)} cannot be cached", block)
         if not runs_everywhere(tree, block, block.iter_vars):
             raise state.refusal(
                 f"{name}: the predicate of {name_of(block)} keeps some of its instances from being "
@@ -271,9 +266,7 @@ def _copy(
     axes = []
     for n, axis in enumerate(used):
         ends = extremes(context.values[axis.var], inner, context.bounds)
-        first = of(axis.dom.min)
-        whole = Side([first], [first.plus(of(axis.dom.extent)).shifted(-1)])
-        side = whole if ends is None else Side([ends[0]], [ends[1]])
+        side = full(axis) if ends is None else Side([ends[0]], [ends[1]])
         nest.axis(side, axis.dom, layout is None or context.values[axis.var].uses(running))
         var = fresh.renew(axis.var, f"v{n}")
         axes.append(replace(axis, var=var, iter_type=IterType.SPATIAL))
@@ -281,11 +274,5 @@ def _copy(
     copied = replace(block, iter_vars=tuple(axes))
     near = _near(layout, tuple(axis.var for axis in axes), copied)
     source, target = ((new, near), (old, far)) if is_write else ((old, far), (new, near))
-    copy = Block(
-        tuple(axes),
-        (point(*source),),
-        (point(*target),),
-        new.name,
-        BufferStore(target[0], BufferLoad(*source), target[1]),
-    )
+    copy = copying(copied.iter_vars, source, target, new.name)
     return nest.wrap(copy), copy

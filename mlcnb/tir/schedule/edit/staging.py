@@ -22,9 +22,10 @@ from mlcnb.core.node import FrozenDict
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
+from mlcnb.tir.analysis.edges import ends_of
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.schedule.edit.moving import body_items
-from mlcnb.tir.schedule.legality.boxes import Box, constant_bounds
+from mlcnb.tir.schedule.legality.boxes import Box
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import State
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterVar, Stmt
@@ -90,7 +91,7 @@ def copy_block(
         axes.append(IterVar(domain, var))
         values.append(outer)
         renamed[outer] = Sum(0, {var: 1})
-        bounds[var] = constant_bounds(domain.min, domain.extent, {})
+        bounds[var] = ends_of(domain)
     context = Context(bounds, renamed)
     kind = values[0].dtype if values else dtype("int32")
     sides, indices, inner = [], [], []

@@ -18,12 +18,13 @@ from mlcnb.arith.sum import Bounds, Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import dtype as dtype_of
 from mlcnb.tir import stmt as s
-from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.schedule.edit.nests import looped, point
+from mlcnb.tir.buffer import Buffer, BufferRegion
+from mlcnb.tir.schedule.edit.elementwise import axis_bounds
+from mlcnb.tir.schedule.edit.nests import axes_over, copying, looped
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.legality.boxes import Box
+from mlcnb.tir.schedule.legality.regions import bindings
 from mlcnb.tir.schedule.record.tree import Tree
 
 
@@ -62,25 +63,19 @@ class Tile:
 
     def copy(self, old: Buffer, new: Buffer, dtype: str, fills: bool) -> tuple[s.Stmt, s.Block]:
         """Loops that copy the tile, and their block; fills: into the tile, else out of it."""
-        axes = tuple(
-            s.IterVar(
-                e.Range(p.const(0, dtype), p.const(n, dtype)), e.Var(f"v{i}", dtype_of(dtype))
-            )
-            for i, n in enumerate(self.extents)
-        )
+        axes = axes_over(self.extents, dtype)
         near = tuple(axis.var for axis in axes)
         far = tuple(
             v if begin.value == 0 else p.add(begin.expr(dtype), v)
             for begin, v in zip(self.begins, near, strict=True)
         )
         source, target = ((old, far), (new, near)) if fills else ((new, near), (old, far))
-        store = s.BufferStore(target[0], BufferLoad(*source), target[1])
-        block = s.Block(axes, (point(*source),), (point(*target),), new.name, store)
+        block = copying(axes, source, target, new.name)
         return looped(block), block
 
 
 def tile_of(
-    tree: Tree, parent: s.Stmt, boxes: Sequence[Box], known: dict[e.Var, Bounds]
+    tree: Tree, parent: s.Stmt, users: Sequence[s.Block], boxes: Sequence[Box]
 ) -> Tile | None:
     """The tile that a block inside of another uses of a buffer, all of it surely there.
 
@@ -109,15 +104,15 @@ def tile_of(
     loops = {outer.loop_var for outer in around if isinstance(outer, s.For)}
     if any(side.low.uses(loops) for side in sides):
         return None
-    analyzer = Analyzer()
-    for outer in around:
-        for var, domain in _defined(outer):
-            analyzer.bind(var, domain)
+    analyzer = Analyzer({var: domain for outer in around for var, domain in _defined(outer)})
     rooms = [n.minus(side.high) for side, n in zip(sides, whole, strict=True)]
     ends = [*(side.low for side in sides), *rooms]
     kind = str(boxes[0].buffer.shape[0].dtype)
     if not all(analyzer.can_prove(end.expr(kind) >= 0) for end in ends):
         return None
+    known = {v: x for b in users for v, x in bindings(tree, b).bounds.items()}
+    for user in users:
+        known.update(axis_bounds(user))
     return Tile(tuple(x.low for x in sides), tuple(n for n in counts if n is not None), known)
 
 

@@ -49,14 +49,6 @@ class Box:
     exact: bool
 
 
-def constant_bounds(low: e.PrimExpr, extent: e.PrimExpr, known: Mapping[e.Var, Bounds]) -> Bounds:
-    """First and last value of a range, None where symbolic."""
-    first, count = p.as_int(low), p.as_int(extent)
-    if first is not None:
-        return first, None if count is None else first + count - 1
-    return None, None
-
-
 def spans(loops: Iterable[s.For], known: Mapping[e.Var, Bounds]) -> dict[e.Var, Span]:
     """First and last value of each loop's variable, from the outermost in, as sums of what is
     outside.

@@ -172,7 +172,8 @@ def _proved(primitive: str, before: PrimFunc, tree: Tree, label: str) -> str:
         ScheduleError: a counter-example was found.
     """
     still = set(Tree(before).position) if facts_of(primitive).still else set()
-    reason = _why_unproved(before, tree, [x for x in _concurrent(tree) if x not in still])
+    loops = [x for x in concurrent_loops(tree.position) if x not in still]
+    reason = _why_unproved(before, tree, loops)
     if reason is None:
         return PROVED
     example = find(before, tree.func, None)
@@ -197,7 +198,3 @@ def _why_unproved(before: PrimFunc, tree: Tree, loops: Iterable[s.For]) -> str |
     except Undecided as error:
         return str(error)
     return reason
-
-
-def _concurrent(tree: Tree) -> Iterable[s.For]:
-    return concurrent_loops(n for n in tree.position)

@@ -22,8 +22,8 @@ from mlcnb.core.node import Node, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.edges import ends_of
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.schedule.legality.boxes import constant_bounds
 from mlcnb.tir.schedule.record.handles import text_of
 
 
@@ -64,7 +64,7 @@ class Matcher:
         self.same_number(mine.extent, theirs.extent, f"the extent of loop {mine.loop_var.name}")
         self.same_number(mine.min, theirs.min, f"the start of loop {mine.loop_var.name}")
         self.loops.add(mine.loop_var)
-        self.known[mine.loop_var] = constant_bounds(mine.min, mine.extent, self.known)
+        self.known[mine.loop_var] = ends_of(mine)
         self._value(self.desc, theirs.loop_var, Sum(0, {mine.loop_var: 1}))
         self.stmt(mine.body, theirs.body)
 

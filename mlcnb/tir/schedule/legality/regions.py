@@ -20,9 +20,10 @@ from mlcnb.arith.reading import Context, of
 from mlcnb.arith.sum import Bounds
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.edges import ends_of
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.legality.boxes import Box, Side, box_over, constant_bounds
+from mlcnb.tir.schedule.legality.boxes import Box, Side, box_over
 from mlcnb.tir.schedule.legality.stored import stores_all
 from mlcnb.tir.schedule.record.tree import Tree
 
@@ -64,10 +65,10 @@ def _known_bounds(tree: Tree, n: s.Stmt) -> dict[e.Var, Bounds]:
     above = [n, *tree.ancestors(n)]
     for up in above:
         if isinstance(up, s.For):
-            found[up.loop_var] = constant_bounds(up.min, up.extent, found)
+            found[up.loop_var] = ends_of(up)
         elif isinstance(up, s.Block):
             for axis in up.iter_vars:
-                found[axis.var] = constant_bounds(axis.dom.min, axis.dom.extent, found)
+                found[axis.var] = ends_of(axis.dom)
     return found
 
 

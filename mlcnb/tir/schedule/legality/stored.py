@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 from mlcnb.arith.atoms import structure_key, variables_of
 from mlcnb.arith.reading import Context, of
 from mlcnb.arith.sum import Bounds
+from mlcnb.core.groups import grouped
 from mlcnb.core.node import replace as with_fields
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
@@ -27,8 +28,9 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
 from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Under
+from mlcnb.tir.analysis.edges import ends_of
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.schedule.legality.boxes import Box, Side, box_over, constant_bounds, inside
+from mlcnb.tir.schedule.legality.boxes import Box, Side, box_over, inside
 from mlcnb.tir.schedule.record.handles import name_of
 
 #: stores of one block that are put together, at most
@@ -101,9 +103,7 @@ def _always_runs(access: Access) -> bool:
 
 
 def _axes(block: s.Block) -> dict[e.Var, Bounds]:
-    return {
-        axis.var: constant_bounds(axis.dom.min, axis.dom.extent, {}) for axis in block.iter_vars
-    }
+    return {axis.var: ends_of(axis.dom) for axis in block.iter_vars}
 
 
 def _variables(access: Access) -> set[e.Var]:
@@ -131,7 +131,7 @@ def _stored_by(access: Access, axes: Mapping[e.Var, Bounds], sure: bool) -> Iter
         return
     used, bounds = _variables(access), dict(axes)
     for x in loops:
-        bounds[x.loop_var] = constant_bounds(x.min, x.extent, bounds)
+        bounds[x.loop_var] = ends_of(x)
         if x.loop_var not in used and not _runs(x, bounds):
             return
     context = Context(bounds)
@@ -198,10 +198,8 @@ Path = tuple[tuple[Any, bool], ...]
 
 def _surely(block: s.Block, buffer: Buffer) -> dict[Any, bool]:
     """Where an instance stores elements of a buffer -> does it store there whatever holds?"""
-    paths: dict[Any, list[Path]] = {}
-    for access in _writes(block):
-        if access.buffer is buffer and access.indices is not None:
-            paths.setdefault(_place(access), []).append(_path(access, block))
+    known = (x for x in _writes(block) if x.buffer is buffer and x.indices is not None)
+    paths = grouped((_place(access), _path(access, block)) for access in known)
     return {place: _is_sure(found) for place, found in paths.items()}
 
 
@@ -239,7 +237,7 @@ def _path(access: Access, block: s.Block) -> Path:
             case Under(node=n, holds=holds):
                 path.append((n, holds))
             case InLoop(node=s.For() as loop):
-                bounds[loop.loop_var] = constant_bounds(loop.min, loop.extent, bounds)
+                bounds[loop.loop_var] = ends_of(loop)
                 if loop.loop_var not in used and not _runs(loop, bounds):
                     path.append((loop, True))
             case InLoop(node=n):

@@ -45,6 +45,18 @@ class Call:
                 parts.append(_text(value) if plain else f"{name}={_text(value)}")
         return f"sch.{self.primitive.name}({', '.join(parts)})"
 
+    def on(self, sch: Any, handle: Callable[[Any], Any]) -> Any:
+        """Do it on a schedule, with what `handle` gives in place of nodes."""
+        given = {name: _handles(value, handle) for name, value in self.given.items()}
+        spread = given.pop(self.primitive.varargs) if self.primitive.varargs else ()
+        return getattr(sch, self.primitive.name)(*spread, **given)
+
+
+def _handles(value: Any, handle: Callable[[Any], Any]) -> Any:
+    if isinstance(value, list):
+        return [_handles(v, handle) for v in value]
+    return handle(value.node) if isinstance(value, Named) else value
+
 
 def _text(value: Any) -> str:
     if isinstance(value, Named):

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import inspect
 import keyword
-import re
 from collections.abc import Callable
 from typing import Any
 
 from mlcnb.tir import stmt as s
 from mlcnb.tir.schedule.record.handles import Handle
 from mlcnb.tir.schedule.record.instruction import Instruction
-from mlcnb.tir.schedule.record.trace import Trace, _gives_list, _Names, _symbols
+from mlcnb.tir.schedule.record.trace import Names, Trace, importing
 from mlcnb.tir.schedule.schedule import Schedule
 
 #: names that a cell has already
@@ -36,20 +35,9 @@ def cell_lines(sch: Schedule, at: int) -> tuple[list[str], list[int]]:
     """The lines up to a step, and how many of them lead to each step from 0 on."""
     trace = Trace(sch._snapshots[at].instructions).simplified()
     names = _CellNames(sch, at)
-    drawn = {id(o) for i in trace for o in i.outputs}
-    given = (v for i in trace for v in _symbols(i.arguments) if id(v) not in drawn)
-    symbols = dict.fromkeys(v.name for v in given)
-    lines = [f"{name} = sch.symbol({name!r})" for name in symbols]
-    ends: dict[int, int] = {}
-    for instruction in trace:
-        call = _call(sch, instruction, names.value)
-        made = ", ".join(names.make(o) for o in instruction.outputs)
-        trailing = "," if len(instruction.outputs) == 1 and _gives_list(instruction) else ""
-        lines.append(f"{made}{trailing} = {call}" if made else call)
-        ends[id(instruction)] = len(lines)
-    if any(re.search(r"\bT\.\w+\(", line) for line in lines):
-        lines.insert(0, "from mlcnb.script import tir as T")
-        ends = {key: end + 1 for key, end in ends.items()}
+    lines = importing(trace.statements(names, lambda step: _call(sch, step, names.value)))
+    before = len(lines) - len(trace)
+    ends = {id(x): end for end, x in enumerate(trace, before + 1)}
     steps = sch.steps[1 : at + 1]
     return lines, [0, *(ends.get(id(x.instruction), len(lines)) for x in steps)]
 
@@ -85,7 +73,7 @@ def _is_plain(argument: Any) -> bool:
     return isinstance(argument, Handle | str)
 
 
-class _CellNames(_Names):
+class _CellNames(Names):
     """The names of loops and blocks where they may name a variable, each once; else l0, b1, …"""
 
     def __init__(self, sch: Schedule, now: int) -> None:

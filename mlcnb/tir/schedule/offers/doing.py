@@ -9,13 +9,10 @@ its code (`cell_code`) reads like it.
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.tir import stmt as s
 from mlcnb.tir.schedule.offers.candidates import Call
 from mlcnb.tir.schedule.record.handles import Handle, name_of
-from mlcnb.tir.schedule.record.site import Named
 from mlcnb.tir.schedule.schedule import Schedule
 
 
@@ -33,18 +30,10 @@ def do(sch: Schedule, name: str, call: Call) -> None:
     instructions = sch.state.instructions
     known = len(instructions)
     try:
-        given = {k: _handles(sch, name, v) for k, v in call.given.items()}
-        spread = given.pop(call.primitive.varargs) if call.primitive.varargs else ()
-        getattr(sch, call.primitive.name)(*spread, **given)
+        call.on(sch, lambda node: handle_of(sch, name, node))
     except MLCError:
         del instructions[known:]
         raise
-
-
-def _handles(sch: Schedule, name: str, value: Any) -> Any:
-    if isinstance(value, list):
-        return [_handles(sch, name, v) for v in value]
-    return handle_of(sch, name, value.node) if isinstance(value, Named) else value
 
 
 def handle_of(sch: Schedule, name: str, node: s.For | s.Block) -> Handle:

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.errors import ArgumentError, MLCError, ScheduleError
@@ -25,7 +24,7 @@ from mlcnb.tir.schedule.legality.judge import Judge
 from mlcnb.tir.schedule.offers.candidates import Call, calls, fits, missing_argument
 from mlcnb.tir.schedule.record.handles import Handle, describe
 from mlcnb.tir.schedule.record.history import Step
-from mlcnb.tir.schedule.record.site import Named, Site
+from mlcnb.tir.schedule.record.site import Site
 from mlcnb.tir.schedule.record.step import Primitive
 from mlcnb.tir.schedule.schedule import Schedule
 
@@ -152,11 +151,9 @@ def attempt(sch: Schedule, name: str, call: Call) -> LegalStep | str | None:
     it would change nothing.
     """
     other = _trial(sch, name)
-    given = {k: _handles(other, name, v) for k, v in call.given.items()}
-    spread = given.pop(call.primitive.varargs) if call.primitive.varargs else ()
     before = other.mod
     try:
-        getattr(other, call.primitive.name)(*spread, **given)
+        call.on(other, lambda node: other._handed_out(node, name))
     except MLCError as error:
         return error.message.removeprefix(f"{call.primitive.name}: ")
     if other.mod is before:
@@ -175,10 +172,3 @@ def _trial(sch: Schedule, name: str) -> Schedule:
     other._now = 0
     other._snapshot.working_on = name
     return other
-
-
-def _handles(sch: Schedule, name: str, value: Any) -> Any:
-    """Handles for nodes."""
-    if isinstance(value, list):
-        return [_handles(sch, name, v) for v in value]
-    return sch._handed_out(value.node, name) if isinstance(value, Named) else value

@@ -40,10 +40,8 @@ def annotate(state: State, block_or_loop: Block | For, ann_key: str, ann_val: An
             block_or_loop,
             hint="keys are text; values text, numbers, expressions, and lists and dicts of these",
         )
-    edit = state.edit()
     marks = {**block_or_loop.annotations, ann_key: _frozen(ann_val)}
-    edit.update(block_or_loop, annotations=FrozenDict(marks))
-    return Change.of(edit)
+    return state.updated(block_or_loop, annotations=FrozenDict(marks))
 
 
 @does(still=True, tries={"ann_key": _keys})
@@ -60,10 +58,8 @@ def unannotate(state: State, block_or_loop: Block | For, ann_key: str) -> Change
             block_or_loop,
             hint=f"it has {there}",
         )
-    edit = state.edit()
     kept = {k: v for k, v in block_or_loop.annotations.items() if k != ann_key}
-    edit.update(block_or_loop, annotations=FrozenDict(kept))
-    return Change.of(edit)
+    return state.updated(block_or_loop, annotations=FrozenDict(kept))
 
 
 def _strange(value: Any) -> tuple[Any] | None:

@@ -86,9 +86,8 @@ def annotate_buffer_access(
     marked = tuple(block.annotations.get(key, ()))
     marks = {**block.annotations, key: marked if index in marked else (*marked, index)}
     changed = tuple(region if n == index else r for n, r in enumerate(regions))
-    edit = state.edit()
-    edit.update(block, annotations=FrozenDict(marks), **{f"{buf_type}s": changed})
-    return Change.of(edit).noting(buffer_index=index, gen_new_ranges=said)
+    fields: dict[str, Any] = {"annotations": FrozenDict(marks), f"{buf_type}s": changed}
+    return state.updated(block, **fields).noting(buffer_index=index, gen_new_ranges=said)
 
 
 def _said(
@@ -119,13 +118,7 @@ def _refuse_false(state: State, block: Block, region: BufferRegion, buf_type: st
     for own in (r for r in found if r.buffer is region.buffer):
         for n, (inner, outer) in enumerate(zip(own.region, region.region, strict=True)):
             reason = _why_outside(block, inner, outer, "touches")
-            if reason:
-                raise state.refusal(
-                    f"annotate_buffer_access: range {n} of {region.buffer.name} cannot be "
-                    f"{_text(outer)}: {reason}",
-                    block,
-                    hint='a schedule with check="none" trusts the region',
-                )
+            _refuse_range(state, block, f"{n} of {region.buffer.name}", outer, reason)
 
 
 def _refuse_unseen(
@@ -143,13 +136,19 @@ def _refuse_unseen(
         reason = _why_outside(block, inner, outer, "says that it touches")
         if reason is None and buf_type == "write":
             reason = _why_outside(block, outer, inner, "does not say that it writes")
-        if reason:
-            raise state.refusal(
-                f"annotate_buffer_access: range {n} of {new.buffer.name}, of which a call gets a "
-                f"pointer, cannot be {_text(outer)}: {reason}",
-                block,
-                hint='a schedule with check="none" trusts the region',
-            )
+        which = f"{n} of {new.buffer.name}, of which a call gets a pointer,"
+        _refuse_range(state, block, which, outer, reason)
+
+
+def _refuse_range(
+    state: State, block: Block, which: str, said: e.Range, reason: str | None
+) -> None:
+    if reason:
+        raise state.refusal(
+            f"annotate_buffer_access: range {which} cannot be {_text(said)}: {reason}",
+            block,
+            hint='a schedule with check="none" trusts the region',
+        )
 
 
 def _why_outside(block: Block, inner: e.Range, outer: e.Range, verb: str) -> str | None:

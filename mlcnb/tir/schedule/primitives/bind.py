@@ -55,9 +55,7 @@ def bind(state: State, loop: For, thread_axis: str) -> Change:
     if thread_axis in THREAD_AXES:
         _refuse_bound_twice(state, loop, thread_axis)
     refuse_carried(state, "bind", loop, private=True, threads=thread_axis in IN_BLOCK_AXES)
-    edit = state.edit()
-    edit.update(loop, kind=ForKind.THREAD_BINDING, thread_binding=thread_axis)
-    return Change.of(edit)
+    return state.updated(loop, kind=ForKind.THREAD_BINDING, thread_binding=thread_axis)
 
 
 def _refuse_bound_twice(state: State, loop: For, thread_axis: str) -> None:

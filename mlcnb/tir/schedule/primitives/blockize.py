@@ -70,15 +70,10 @@ def blockize(state: State, target: For | list[Block], preserve_unit_iters: bool 
         raise state.refusal(f"blockize: {name_of(target)} holds {len(blocks)} blocks", target)
     block = blocks[0]
     parent = tree.enclosing(target)
-    ragged = why_ragged(tree, block)
-    if ragged:
-        raise state.refusal(f"blockize: {name_of(block)} cannot be cut: {ragged}", block)
+    state.refuse_for(why_ragged(tree, block), f"blockize: {name_of(block)} cannot be cut", block)
     if block.init is not None and state.checks:
         reason = why_not_reduction(tree, block) or why_not_affine(tree, block, parent)
-        if reason:
-            raise state.refusal(
-                f"blockize: {name_of(block)} is no reduction block: {reason}", block
-            )
+        state.refuse_for(reason, f"blockize: {name_of(block)} is no reduction block", block)
     loops = regions.loops_below(tree, block, parent)
     cut = _cut(state, block, loops)
     inner_predicate, outer_predicate = _predicates(state, block, loops)

@@ -16,6 +16,7 @@ from typing import Any
 from mlcnb.core.node import Node, children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.folding import DIVIDING
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.schedule.edit.caching import refuse_scope
@@ -139,7 +140,7 @@ def _is_eligible(x: e.PrimExpr, axes: set[e.Var], fixed: set[e.Var]) -> bool:
             return False
         if isinstance(n, e.Call) and n.op not in _PURE:
             return False
-        if isinstance(n, e.FloorDiv | e.FloorMod | e.Div | e.Mod) and not p.as_int(n.b):
+        if isinstance(n, DIVIDING) and not p.as_int(n.b):
             return False
         mentioned = mentioned or n in axes
     return mentioned

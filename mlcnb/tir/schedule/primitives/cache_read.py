@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.edit import caching
-from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.edit.nests import copy_nest, joined
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.tile_cache import Tile, tile_of
 from mlcnb.tir.schedule.legality.boxes import Side
-from mlcnb.tir.schedule.legality.regions import bindings, boxes_of, known_bounds
+from mlcnb.tir.schedule.legality.regions import boxes_of, known_bounds
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State
@@ -122,11 +121,7 @@ def _tile(tree: Tree, readers: list[Block], old: Buffer, parent: Stmt) -> Tile |
     """What the readers need of the buffer, where that is one tile inside of a block."""
     if not all(tree.inside(b, parent) for b in readers):
         return None
-    boxes = boxes_of(tree, readers, "reads", old, parent)
-    known = {v: x for b in readers for v, x in bindings(tree, b).bounds.items()}
-    return tile_of(
-        tree, parent, boxes, known | {v: x for b in readers for v, x in axis_bounds(b).items()}
-    )
+    return tile_of(tree, parent, readers, boxes_of(tree, readers, "reads", old, parent))
 
 
 def _copied(

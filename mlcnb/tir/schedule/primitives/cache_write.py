@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.edit import caching
-from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.edit.nests import copy_nest
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.tile_cache import tile_of
 from mlcnb.tir.schedule.legality.boxes import Box
 from mlcnb.tir.schedule.legality.dependence import is_covered
 from mlcnb.tir.schedule.legality.promises import read_buffers, reduce_variables, why_not_sole_writer
-from mlcnb.tir.schedule.legality.regions import bindings, box_of, known_bounds, loops_below
+from mlcnb.tir.schedule.legality.regions import box_of, known_bounds, loops_below
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
@@ -81,11 +80,8 @@ def cache_write(
     dtype = caching.index_dtype(tree, block)
     edit = state.edit()
     users = [block, *moved]
-    known = {
-        v: x for b in users for v, x in (*bindings(tree, b).bounds.items(), *axis_bounds(b).items())
-    }
     inside = all(tree.inside(b, parent) for b in users)
-    tile = tile_of(tree, parent, [box], known) if inside else None
+    tile = tile_of(tree, parent, users, [box]) if inside else None
     if tile is not None:
         new = tile.shaped(new)
         nest, copy = tile.copy(old, new, dtype, fills=False)
@@ -95,7 +91,7 @@ def cache_write(
             new, old, box.sides, known_bounds(tree, parent), dtype, caching.loops_at(tree, parent)
         )
         swap = BufferSwap({old: new}, edit.forward)
-    for user in (block, *moved):
+    for user in users:
         caching.replace_block(edit, user, swap)
     anchor = tree.child_towards(parent, tree.realize(block)) if staying else caching.last_of(parent)
     edit.after(anchor, nest)

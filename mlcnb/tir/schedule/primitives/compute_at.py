@@ -18,6 +18,7 @@ from __future__ import annotations
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.edit import moving
 from mlcnb.tir.schedule.edit.nests import joined
+from mlcnb.tir.schedule.edit.staging import item_of
 from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_readers_mind
 from mlcnb.tir.schedule.legality.promises import is_output_block, read_buffers, written_buffers
 from mlcnb.tir.schedule.legality.regions import boxes_of, known_bounds
@@ -106,8 +107,7 @@ def _consumers(state: State, block: Block, loop: For) -> list[Block]:
 def _refuse(state: State, block: Block) -> None:
     moving.refuse_neither(state, "compute_at", block)
     reason = why_inputs_change(state.tree, block) or why_readers_mind(state.tree, block)
-    if reason:
-        raise state.refusal(f"compute_at: {name_of(block)} cannot move: {reason}", block)
+    state.refuse_for(reason, f"compute_at: {name_of(block)} cannot move", block)
 
 
 def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> moving.Sides:
@@ -146,12 +146,7 @@ def threads_that_share(state: State, loop: For, buffer: Buffer) -> list[For]:
 def _places(state: State, block: Block, loop: For, readers: list[Block]) -> tuple[int, int]:
     """Behind the producers under the loop, before the first consumer."""
     tree = state.tree
-    items = moving.body_items(loop)
     info = tree.info(tree.scope(block))
     makers = [w for x in read_buffers(block) for w in info.writers.get(x, []) if w is not block]
-    first = 0
-    for maker in makers:
-        if tree.inside(maker, loop):
-            first = max(first, items.index(tree.child_towards(loop, tree.realize(maker))) + 1)
-    last = min(items.index(tree.child_towards(loop, tree.realize(b))) for b in readers)
-    return first, last
+    behind = [item_of(state, loop, w) + 1 for w in makers if tree.inside(w, loop)]
+    return max(behind, default=0), min(item_of(state, loop, b) for b in readers)

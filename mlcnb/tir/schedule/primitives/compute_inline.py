@@ -56,8 +56,7 @@ def compute_inline(state: State, block: Block) -> Change:
             hint="reverse_compute_inline puts a consumer into its producer",
         )
     reason = why_inputs_change(tree, block) if state.checks else None
-    if reason:
-        raise state.refusal(f"compute_inline: {name_of(block)} cannot move: {reason}", block)
+    state.refuse_for(reason, f"compute_inline: {name_of(block)} cannot move", block)
     refuse_held(state, "compute_inline", store.buffer, always=True)
     readers = tree.info(tree.scope(block)).readers.get(store.buffer, [])
     edit = state.edit()
@@ -87,12 +86,8 @@ def inlinable_store(
     reason = why_not_complete(state.tree, block) if state.checks else None
     if block.init is not None:
         reason = "it is a reduction"
-    if reason:
-        raise state.refusal(
-            f"{primitive}: {name_of(block)} is not elementwise: {reason}",
-            block,
-            hint if block.init is not None else None,
-        )
+    hint = hint if block.init is not None else None
+    state.refuse_for(reason, f"{primitive}: {name_of(block)} is not elementwise", block, hint)
     store = block.body
     if not isinstance(store, BufferStore) or store.predicate is not None:
         kind = "several statements" if not isinstance(store, For) else "loops inside"
@@ -106,10 +101,8 @@ def refuse_early(state: State, primitive: str, block: Block, into: Block, change
     """
     made = Tree(change.func)
     reason = why_uncovered(made, arrived(change.forward, into)) if state.checks else None
-    if reason:
-        raise state.refusal(
-            f"{primitive}: {name_of(block)} is too early in {name_of(into)}: {reason}", block
-        )
+    message = f"{primitive}: {name_of(block)} is too early in {name_of(into)}"
+    state.refuse_for(reason, message, block)
 
 
 def _rule(

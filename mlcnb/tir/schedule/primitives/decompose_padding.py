@@ -27,7 +27,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.schedule.edit.caching import refuse_uncovered
 from mlcnb.tir.schedule.edit.elementwise import axis_bounds, refreshed, substituted_value
 from mlcnb.tir.schedule.edit.moving import full, only_values
-from mlcnb.tir.schedule.edit.nests import at_least, below
+from mlcnb.tir.schedule.edit.nests import at_least, below, innermost
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy, mentions
 from mlcnb.tir.schedule.legality import boxes, regions
 from mlcnb.tir.schedule.legality.promises import why_not_complete
@@ -81,7 +81,7 @@ def decompose_padding(state: State, block: Block, loop: For) -> Change:
     for old, new in made.items():
         edit.became(old, new)
     edit.before(loop, filling)
-    return Change.of(edit, _innermost(filling))
+    return Change.of(edit, innermost(filling))
 
 
 def _matched(state: State, block: Block) -> _Padding:
@@ -93,8 +93,7 @@ def _matched(state: State, block: Block) -> _Padding:
         reason = "it is no single store of T.if_then_else"
     if reason is None and not _is_fixed(value.args[2], store.buffer):  # type: ignore
         reason = "what it pads with is no constant"
-    if reason:
-        raise state.refusal(f"{NAME}: {name_of(block)} is no padding: {reason}", block)
+    state.refuse_for(reason, f"{NAME}: {name_of(block)} is no padding", block)
     condition, inner, constant = value.args  # type: ignore[union-attr]
     return _Padding(store, inner, constant, _ends(state, block, condition))  # type: ignore[arg-type]
 
@@ -199,15 +198,10 @@ def _filling(realize: BlockRealize, padding: _Padding, loops: list[For]) -> Stmt
         name_hint=f"{block.name_hint}_pad_const",
         body=replace(padding.store, value=padding.constant),
     )
-    copy = FreshCopy({})
-    ranges = []
-    for x in loops:
-        ranges.append((copy.expr(x.min), copy.expr(x.extent)))
-        copy.renew(x.loop_var)
-    body: Stmt = copy.stmt(replace(realize, block=constant))
-    for x, (low, extent) in reversed(list(zip(loops, ranges, strict=True))):
-        body = For(copy.values[x.loop_var], low, extent, ForKind.SERIAL, body)
-    return body
+    body: Stmt = replace(realize, block=constant)
+    for x in reversed(loops):
+        body = For(x.loop_var, x.min, x.extent, ForKind.SERIAL, body)
+    return FreshCopy({}).stmt(body)
 
 
 def _nest(state: State, block: Block, loop: For) -> tuple[Stmt, list[For]]:
@@ -301,9 +295,3 @@ def _tests(
     if not at_most(value, high, known):
         found.append(below(value, high.shifted(1), kind))
     return found
-
-
-def _innermost(n: Stmt) -> Block:
-    while isinstance(n, For):
-        n = n.body
-    return n.block  # type: ignore[attr-defined, no-any-return]

@@ -19,6 +19,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.reducers import init_of, update_of
+from mlcnb.tir.schedule.edit.nests import innermost
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy
 from mlcnb.tir.schedule.legality.boxes import conjuncts
 from mlcnb.tir.schedule.legality.promises import (
@@ -61,8 +62,7 @@ def decompose_reduction(state: State, block: Block, loop: For) -> Change:
     edit.put(block, update)
     edit.became(block, update)
     edit.before(loop, nest)
-    made = _innermost(nest)
-    return Change.of(edit, made)
+    return Change.of(edit, innermost(nest))
 
 
 def _refuse(state: State, block: Block, loop: For, loops: list[For]) -> None:
@@ -129,9 +129,3 @@ def _predicate(given: e.PrimExpr, first: Mapping[e.Var, Sum]) -> e.PrimExpr:
     """The predicate in the first step of the reduction."""
     context = Context(values=first)
     return p.all_of(*(simplified(c, context) for c in conjuncts(given)))
-
-
-def _innermost(n: Stmt) -> Block:
-    while not isinstance(n, BlockRealize):
-        n = n.body  # type: ignore[attr-defined]
-    return n.block

@@ -169,8 +169,7 @@ def _refuse_order(state: State, reduction: Block, epilogue: Block) -> None:
     reason = why_not_affine(tree, reduction) or why_inputs_change(tree, epilogue)
     reason = reason or why_readers_mind(tree, epilogue)
     reason = reason or why_made_later(tree, epilogue, reduction)
-    if reason:
-        raise state.refusal(f"{NAME}: {name_of(epilogue)} cannot move: {reason}", epilogue)
+    state.refuse_for(reason, f"{NAME}: {name_of(epilogue)} cannot move", epilogue)
 
 
 def _refuse_partial(state: State, reduction: Block, epilogue: Block, middle: Buffer) -> None:

@@ -25,7 +25,7 @@ from mlcnb.tir.schedule.legality.dependence import touched
 from mlcnb.tir.schedule.legality.interleave import why_overtaken
 from mlcnb.tir.schedule.primitives.split import refuse_marked
 from mlcnb.tir.schedule.record.facts import does
-from mlcnb.tir.schedule.record.handles import name_of, names_of, text_of
+from mlcnb.tir.schedule.record.handles import name_of, owned, text_of
 from mlcnb.tir.schedule.record.site import Named, Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For, ForKind, SeqStmt, Stmt, seq
@@ -135,15 +135,11 @@ def _refuse_different(state: State, nests: list[Nest]) -> None:
             same = of(x.extent).is_same(of(y.extent)) and x.loop_var.dtype == y.loop_var.dtype
             if not same:
                 raise state.refusal(
-                    f"merge: {_owned(state, x)} has {text_of(x.extent)} iterations, "
-                    f"{_owned(state, y)} has {text_of(y.extent)}",
+                    f"merge: {owned(x, state.tree)} has {text_of(x.extent)} iterations, "
+                    f"{owned(y, state.tree)} has {text_of(y.extent)}",
                     y,
                     hint="split them so that their outer loops are the same",
                 )
-
-
-def _owned(state: State, loop: For) -> str:
-    return f"{name_of(loop)} of {names_of(state.tree.blocks_under(loop)[:1])}"
 
 
 def _refuse_reordered(state: State, nests: list[Nest]) -> None:
@@ -161,12 +157,8 @@ def _refuse_reordered(state: State, nests: list[Nest]) -> None:
             )
         for m in range(n + 1, len(nests)):
             reason = why_overtaken(tree, (nest, blocks[n]), (nests[m], blocks[m]))
-            if reason:
-                raise state.refusal(
-                    f"merge: {_owned(state, nest[-1])} and {_owned(state, nests[m][-1])} cannot "
-                    f"be one: {reason}",
-                    nests[m][-1],
-                )
+            both = f"{owned(nest[-1], tree)} and {owned(nests[m][-1], tree)}"
+            state.refuse_for(reason, f"merge: {both} cannot be one", nests[m][-1])
 
 
 def _between(state: State, first: Stmt, last: Stmt, merged: set[For]) -> list[Block]:

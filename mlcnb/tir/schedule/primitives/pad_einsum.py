@@ -22,7 +22,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.reducers import matched_update
-from mlcnb.tir.schedule.edit.nests import looped, point
+from mlcnb.tir.schedule.edit.nests import copying, looped, point
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.reindexing import runs_everywhere
 from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_readers_mind
@@ -124,8 +124,7 @@ def _refuse(state: State, block: Block, padding: list[int]) -> None:
             f"its predicate keeps elements of {block.writes[0].buffer.name} from being written, "
             "and the copy would write them"
         )
-    if reason:
-        raise state.refusal(f"pad_einsum: {name_of(block)} cannot be padded: {reason}", block)
+    state.refuse_for(reason, f"pad_einsum: {name_of(block)} cannot be padded", block)
 
 
 def _axes_of(region: BufferRegion, known: Mapping[e.Var, object]) -> list[e.Var] | None:
@@ -193,9 +192,7 @@ def _crop(new: Buffer, old: Buffer) -> Stmt:
     """Loops that copy the part that is wanted."""
     axes = _axes(old.shape)
     indices = tuple(axis.var for axis in axes)
-    store = BufferStore(old, BufferLoad(new, indices), indices)
-    block = Block(axes, (point(new, indices),), (point(old, indices),), new.name, store)
-    return looped(block, "i")
+    return looped(copying(axes, (new, indices), (old, indices), new.name), "i")
 
 
 def _axes(shape: Sequence[e.PrimExpr]) -> tuple[IterVar, ...]:

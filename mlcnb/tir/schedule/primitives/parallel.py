@@ -28,9 +28,7 @@ def parallel(state: State, loop: For) -> Change:
         ScheduleError: iterations may depend on each other.
     """
     refuse_carried(state, "parallel", loop, private=True)
-    edit = state.edit()
-    edit.update(loop, kind=ForKind.PARALLEL, thread_binding=None)
-    return Change.of(edit)
+    return state.updated(loop, kind=ForKind.PARALLEL, thread_binding=None)
 
 
 def refuse_carried(
@@ -38,6 +36,5 @@ def refuse_carried(
 ) -> None:
     """Refuse a loop that carries a dependence; arguments as of `why_carried`."""
     reason = why_carried(state.tree, loop, private, threads) if state.checks else None
-    if reason:
-        hint = REDUCTION_HINT if "reduce axis" in reason else None
-        raise state.refusal(f"{primitive}: {name_of(loop)} is not parallel: {reason}", loop, hint)
+    hint = REDUCTION_HINT if "reduce axis" in (reason or "") else None
+    state.refuse_for(reason, f"{primitive}: {name_of(loop)} is not parallel", loop, hint)

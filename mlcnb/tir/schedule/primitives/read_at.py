@@ -18,6 +18,7 @@ from mlcnb.tir.schedule.edit.caching import cached, chosen_buffer, refuse_views,
 from mlcnb.tir.schedule.edit.moving import body_items
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.staging import copy_block, item_of, refuse_elsewhere, tile_of
+from mlcnb.tir.schedule.legality.promises import read_buffers, written_buffers
 from mlcnb.tir.schedule.legality.regions import boxes_of, known_bounds
 from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
 from mlcnb.tir.schedule.record.facts import does
@@ -52,14 +53,10 @@ def read_at(
     refuse_elsewhere(state, "read_at", loop, block)
     old = chosen_buffer(state, "read_at", block, block.reads, read_buffer_index)
     inside = tree.blocks_under(loop)
-    readers = [b for b in inside if any(r.buffer is old for r in b.reads)]
+    readers = [b for b in inside if old in read_buffers(b)]
     refuse_views(state, "read_at", old, readers)
     first = min(item_of(state, loop, b) for b in readers)
-    late = [
-        b
-        for b in inside
-        if any(r.buffer is old for r in b.writes) and item_of(state, loop, b) >= first
-    ]
+    late = [b for b in inside if old in written_buffers(b) and item_of(state, loop, b) >= first]
     if late:
         raise state.refusal(
             f"read_at: {name_of(late[0])} writes {old.name} under {name_of(loop)}, at or after the "

@@ -15,7 +15,7 @@ from mlcnb.core.node import replace
 from mlcnb.tir.schedule.legality.dependence import why_not_reordered
 from mlcnb.tir.schedule.legality.promises import why_not_chain
 from mlcnb.tir.schedule.record.facts import does
-from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.handles import name_of, owned
 from mlcnb.tir.schedule.record.site import Named, Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, Stmt
@@ -49,11 +49,8 @@ def reorder(state: State, *ordered_loops: For) -> Change:
     _refuse_ranges(state, chain, order)
     if state.checks:
         reason = why_not_reordered(state.tree, chain, order)
-        if reason:
-            raise state.refusal(
-                f"reorder: the loops {_names(chain)} cannot become {_names(order)}: {reason}",
-                ordered_loops[0],
-            )
+        told = f"reorder: the loops {_names(chain)} cannot become {_names(order)}"
+        state.refuse_for(reason, told, ordered_loops[0])
     edit = state.edit()
     body: Stmt = chain[-1].body
     for x in reversed(order):
@@ -79,23 +76,16 @@ def _chain(state: State, loops: tuple[For, ...]) -> list[For]:
     for x in loops:
         if x not in around:
             raise state.refusal(
-                f"reorder: {_owned(state, x)} and {_owned(state, innermost)} are not in one nest",
+                f"reorder: {owned(x, tree)} and {owned(innermost, tree)} are not in one nest",
                 x,
             )
     chain = around[min(around.index(x) for x in loops) :]
-    reason = why_not_chain(tree, chain)
-    if reason:
-        raise state.refusal(f"reorder: {reason}", innermost)
+    state.refuse_for(why_not_chain(tree, chain), "reorder", innermost)
     return chain
 
 
 def _names(loops: Sequence[For]) -> str:
     return ", ".join(x.loop_var.name for x in loops)
-
-
-def _owned(state: State, loop: For) -> str:
-    blocks = state.tree.blocks_under(loop)
-    return f"{name_of(loop)} of {name_of(blocks[0])}" if blocks else name_of(loop)
 
 
 def _refuse_ranges(state: State, chain: list[For], order: list[For]) -> None:

@@ -24,6 +24,7 @@ from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.schedule.edit import moving
 from mlcnb.tir.schedule.edit.finishing import has_last, in_the_last, reducing, waited_for
 from mlcnb.tir.schedule.edit.nests import Nest
+from mlcnb.tir.schedule.edit.staging import item_of
 from mlcnb.tir.schedule.legality import promises
 from mlcnb.tir.schedule.legality.boxes import Box, Side, inside, spans
 from mlcnb.tir.schedule.legality.dependence import (
@@ -91,12 +92,10 @@ def reverse_compute_at(
     nest.conditions += in_the_last(
         waited_for(state.tree, writers, _new_loops(state, block, loop)), nest.dtype
     )
-    items = moving.body_items(loop)
-    tree = state.tree
-    first = 1 + max(items.index(tree.child_towards(loop, tree.realize(w))) for w, _ in makers)
+    first, last = 1 + max(item_of(state, loop, w) for w in writers), len(moving.body_items(loop))
     edit = state.edit()
-    edit.put(tree.realize(block), None)
-    moving.put_in(state, edit, NAME, loop, nest.wrap(block), first, len(items), index)
+    edit.put(state.tree.realize(block), None)
+    moving.put_in(state, edit, NAME, loop, nest.wrap(block), first, last, index)
     change = Change.of(edit)
     if state.checks:
         _refuse_after(state, block, loop, change, set(made) if waits else set())
@@ -134,8 +133,7 @@ def _producers(state: State, block: Block, loop: For) -> list[tuple[Block, Buffe
 def _refuse(state: State, block: Block) -> None:
     moving.refuse_neither(state, NAME, block)
     reason = why_readers_mind(state.tree, block) or why_inputs_change(state.tree, block)
-    if reason:
-        raise state.refusal(f"{NAME}: {name_of(block)} cannot move: {reason}", block)
+    state.refuse_for(reason, f"{NAME}: {name_of(block)} cannot move", block)
 
 
 def _made(state: State, block: Block, loop: For, writer: Block, buffer: Buffer) -> Box:
@@ -276,8 +274,7 @@ def _refuse_after(
     made = Tree(change.func)
     around = [arrived(change.forward, x) for x in (*state.tree.loops(loop), loop)]
     early = why_uncovered(made, block, known)
-    if early:
-        raise state.refusal(f"{NAME}: in {name_of(loop)}, {name_of(block)} is too early: {early}")
+    state.refuse_for(early, f"{NAME}: in {name_of(loop)}, {name_of(block)} is too early")
     if block.init is None:
         return
     reason = promises.why_late(made, block)
@@ -285,7 +282,4 @@ def _refuse_after(
     split_up = not promises.reduce_variables(made, block) <= inner
     if split_up:
         reason = reason or promises.why_not_affine(made, block)
-    if reason:
-        raise state.refusal(
-            f"{NAME}: the reduction {name_of(block)} would be torn apart: {reason}", block
-        )
+    state.refuse_for(reason, f"{NAME}: the reduction {name_of(block)} would be torn apart", block)

@@ -129,10 +129,8 @@ def _refuse_order(state: State, block: Block, producer: Block) -> None:
     tree = state.tree
     reason = why_readers_mind(tree, block) or why_inputs_change(tree, block)
     reason = reason or why_made_later(tree, block, producer)
-    if reason and state.checks:
-        raise state.refusal(
-            f"reverse_compute_inline: {name_of(block)} cannot move: {reason}", block
-        )
+    if state.checks:
+        state.refuse_for(reason, f"reverse_compute_inline: {name_of(block)} cannot move", block)
 
 
 def _refuse_unread(state: State, block: Block, middle: Buffer) -> None:

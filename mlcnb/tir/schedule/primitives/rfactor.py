@@ -26,7 +26,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.reducers import Step, stored
-from mlcnb.tir.schedule.edit.elementwise import refreshed
+from mlcnb.tir.schedule.edit.elementwise import axis_bounds, refreshed
 from mlcnb.tir.schedule.edit.moving import body_items
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy
 from mlcnb.tir.schedule.edit.reductions import reading_in_order, reduction_of
@@ -136,8 +136,7 @@ def _parts(state: State, loop: s.For, factor_axis: int) -> _Parts:
     block = blocks[0]
     loops = tree.loops(block)
     reason = why_not_reduction(tree, block) or why_not_affine(tree, block)
-    if reason:
-        raise state.refusal(f"rfactor: {name_of(block)} is no reduction block: {reason}", block)
+    state.refuse_for(reason, f"rfactor: {name_of(block)} is no reduction block", block)
     _refuse_loops(state, block, loop, loops)
     step, starts = reduction_of(state, "rfactor", block)
     _refuse_swaps(state, block, loop, loops, step)
@@ -227,7 +226,7 @@ def _making_block(state: State, parts: _Parts, new: Sequence[Buffer]) -> s.Block
         held = p.all_of(*(substituted_expr(x, over) for x in parts.guard))
         pairs = zip(step_values, parts.starts, strict=True)
         step_values = tuple(p.if_then_else(held, x, start) for x, start in pairs)
-    known = {**known_bounds(tree, block), **{v.var: _bounds(v) for v in axes}}
+    known = {**known_bounds(tree, block), **axis_bounds(replace(block, iter_vars=tuple(axes)))}
     sums = Context(known, {v: of(x, Context(known)) for v, x in replaced.items()})
     if not any(axis.iter_type is s.IterType.REDUCE for axis in axes):
         stores = _written(parts, new, factor.var, step_values)
@@ -257,11 +256,6 @@ def substituted_expr(x: e.PrimExpr, values: dict[e.Var, e.PrimExpr]) -> e.PrimEx
 def _axis_of(loop: s.For, kind: s.IterType) -> s.IterVar:
     var = e.Var(f"v_{loop.loop_var.name}", loop.loop_var.dtype)
     return s.IterVar(e.Range(loop.min, loop.extent), var, kind)
-
-
-def _bounds(axis: s.IterVar) -> tuple[int | None, int | None]:
-    low, count = of(axis.dom.min).value, of(axis.dom.extent).value
-    return low, None if low is None or count is None else low + count - 1
 
 
 def _simplified_store(store: s.BufferStore, context: Context) -> s.BufferStore:

@@ -119,10 +119,7 @@ def _refuse(state: State, block: Block, buffer: Buffer, readers: list[Block]) ->
     refuse_views(state, NAME, buffer, [block, *readers])
     refuse_neither(state, NAME, block)
     reason = why_inputs_change(state.tree, block)
-    if reason:
-        raise state.refusal(
-            f"{NAME}: what {name_of(block)} has made cannot be kept: {reason}", block
-        )
+    state.refuse_for(reason, f"{NAME}: what {name_of(block)} has made cannot be kept", block)
     refuse_uncovered(state, NAME, readers, buffer, block)
 
 

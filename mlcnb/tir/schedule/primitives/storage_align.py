@@ -54,9 +54,7 @@ def storage_align(
     refuse_held(state, "storage_align", buffer)
     kept = [x for x in _marked(state, block) if (x[0], x[1]) != (buffer_index, place)]
     marks = {**block.annotations, KEY: (*kept, (buffer_index, place, factor, offset))}
-    edit = state.edit()
-    edit.update(block, annotations=FrozenDict(marks))
-    return Change.of(edit)
+    return state.updated(block, annotations=FrozenDict(marks))
 
 
 def _marked(state: State, block: Block) -> tuple[tuple, ...]:

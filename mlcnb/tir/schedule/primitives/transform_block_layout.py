@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.arith.reading import Context, negated, of
-from mlcnb.arith.sum import Bounds
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -46,8 +45,7 @@ def transform_block_layout(state: State, block: Block, index_map: Any) -> Change
     """
     name = "transform_block_layout"
     reason = (why_neither(state.tree, block) if state.checks else None) or why_offset(block)
-    if reason:
-        raise state.refusal(f"{name}: {name_of(block)} cannot be reordered: {reason}", block)
+    state.refuse_for(reason, f"{name}: {name_of(block)} cannot be reordered", block)
     top = own_nest(state.tree, block)
     if top is None:
         raise state.refusal(
@@ -63,11 +61,9 @@ def transform_block_layout(state: State, block: Block, index_map: Any) -> Change
     values = {axis.var: x for axis, x in zip(block.iter_vars, old, strict=True)}
     if block.init is not None and any(x.const for x in values.values()):
         raise state.refusal(f"{name}: the first step of the reduction would move", block)
-    known: dict[e.Var, Bounds] = {axis.var: _range(axis) for axis in axes}
     edit = state.edit()
-    inner = AxisSubstitution(Context({**known, **axis_bounds(block)}, values), edit.forward).stmt(
-        block
-    )
+    known = axis_bounds(replace(block, iter_vars=(*axes, *block.iter_vars)))
+    inner = AxisSubstitution(Context(known, values), edit.forward).stmt(block)
     made = replace(inner, iter_vars=axes)
     body = looped(made, predicate=negated(layout.unused_at([axis.var for axis in axes])))
     edit.put(top, body)
@@ -89,8 +85,3 @@ def _axes(state: State, block: Block, layout: Layout, kind: str) -> tuple[IterVa
         iter_type = next(iter(kinds), IterType.SPATIAL)
         axes.append(IterVar(domain, e.Var(f"v{n}", domain.min.dtype), iter_type))
     return tuple(axes)
-
-
-def _range(axis: IterVar) -> Bounds:
-    count = of(axis.dom.extent).value
-    return 0, None if count is None else count - 1

@@ -16,6 +16,4 @@ def unroll(state: State, loop: For) -> Change:
 
     Code is unrolled where the extent is a number.
     """
-    edit = state.edit()
-    edit.update(loop, kind=ForKind.UNROLLED, thread_binding=None)
-    return Change.of(edit)
+    return state.updated(loop, kind=ForKind.UNROLLED, thread_binding=None)

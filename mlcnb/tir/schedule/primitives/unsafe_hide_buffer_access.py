@@ -49,6 +49,4 @@ def unsafe_hide_buffer_access(
                 hint=f"it {buf_type}s {names}",
             )
     kept = tuple(r for n, r in enumerate(regions) if n not in hidden)
-    edit = state.edit()
-    edit.update(block, **{f"{buf_type}s": kept})
-    return Change.of(edit)
+    return state.updated(block, **{f"{buf_type}s": kept})

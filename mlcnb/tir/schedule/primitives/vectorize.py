@@ -27,6 +27,4 @@ def vectorize(state: State, loop: For) -> Change:
             hint="split it by the number of lanes and vectorize the inner loop",
         )
     refuse_carried(state, "vectorize", loop, private=False)
-    edit = state.edit()
-    edit.update(loop, kind=ForKind.VECTORIZED, thread_binding=None)
-    return Change.of(edit)
+    return state.updated(loop, kind=ForKind.VECTORIZED, thread_binding=None)

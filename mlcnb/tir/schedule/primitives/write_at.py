@@ -74,13 +74,9 @@ def write_at(
     refuse_elsewhere(state, NAME, loop, block)
     old = chosen_buffer(state, NAME, block, block.writes, write_buffer_index)
     under = tree.blocks_under(loop)
-    writers = [b for b in under if any(r.buffer is old for r in b.writes)]
+    writers = [b for b in under if old in written_buffers(b)]
     last = max(item_of(state, loop, b) for b in writers)
-    readers = [
-        b
-        for b in under
-        if any(r.buffer is old for r in b.reads) and item_of(state, loop, b) <= last
-    ]
+    readers = [b for b in under if old in read_buffers(b) and item_of(state, loop, b) <= last]
     users = list(dict.fromkeys([*writers, *readers]))
     refuse_views(state, NAME, old, users)
     _refuse_threads(state, loop, old, writers, storage_scope)
@@ -121,14 +117,12 @@ def _refuse(
                 loop,
                 hint=f"choose a loop outside of {name_of(running[0])}",
             )
-        parts = why_in_parts(tree, writer)
-        if parts:
-            raise state.refusal(
-                f"{NAME}: {name_of(writer)} has not finished {old.name} when the copy is made: "
-                f"{parts}",
-                writer,
-                hint=f"choose a loop outside of {name_of(tree.scope(writer))}",
-            )
+        state.refuse_for(
+            why_in_parts(tree, writer),
+            f"{NAME}: {name_of(writer)} has not finished {old.name} when the copy is made",
+            writer,
+            hint=f"choose a loop outside of {name_of(tree.scope(writer))}",
+        )
         refuse_gaps(state, NAME, writer, old)
     for reader in readers:
         if not is_covered(tree, reader, old, tree.blocks_under(loop)):

@@ -96,6 +96,11 @@ def names_of(nodes: Any) -> str:
     return ", ".join(map(name_of, nodes))
 
 
+def owned(loop: s.For, tree: Tree) -> str:
+    """`loop i_0 of block C`: a loop and the first block in it."""
+    return " of ".join([name_of(loop), *map(name_of, tree.blocks_under(loop)[:1])])
+
+
 def text_of(x: Any) -> str:
     """A number as such, an expression as its text, with numbers of any integer type as such."""
     known = p.as_int(x)

@@ -99,9 +99,22 @@ class State:
         """The error of an illegal step: raise it."""
         return ScheduleError(message, where=where, root=self.func, hint=hint)
 
+    def refuse_for(
+        self, reason: str | None, message: str, where: Node | None = None, hint: str | None = None
+    ) -> None:
+        """Refuse the step, `message: reason`, where there is a reason."""
+        if reason:
+            raise self.refusal(f"{message}: {reason}", where, hint)
+
     def edit(self) -> Edit:
         """A set of changes to the function."""
         return Edit(self.tree)
+
+    def updated(self, n: s.For | s.Block, **fields: Any) -> Change:
+        """The step that sets these fields (not the body) of a loop or a block, and is no more."""
+        edit = self.edit()
+        edit.update(n, **fields)
+        return Change.of(edit)
 
 
 @dataclass(frozen=True)
@@ -204,8 +217,7 @@ class Snapshot:
         Raises:
             UnknownHandleError: it is no part of the program.
         """
-        if not any(stmt in tree for tree in self.all_trees()):
-            raise UnknownHandleError(f"{name_of(stmt)} is no part of the program (now)")
+        self._tree_with(stmt)
         return StmtSRef(stmt, self)
 
     def get_block_scope(self, block_sref: StmtSRef) -> SRefScope:
@@ -216,7 +228,7 @@ class Snapshot:
         """
         from mlcnb.tir.schedule.legality.flags import SRefScope
 
-        func, block = self._tree_of(block_sref).func, block_sref.stmt
+        func, block = self._tree_with(block_sref.stmt).func, block_sref.stmt
         assert isinstance(block, s.Block)
         return SRefScope(self, func, block)
 
@@ -228,13 +240,13 @@ class Snapshot:
 
         block = block_sref.stmt
         assert isinstance(block, s.Block)
-        return flags_of(self._tree_of(block_sref), block)
+        return flags_of(self._tree_with(block), block)
 
-    def _tree_of(self, sref: StmtSRef) -> Tree:
+    def _tree_with(self, stmt: s.Stmt) -> Tree:
         for tree in self.all_trees():
-            if sref.stmt in tree:
+            if stmt in tree:
                 return tree
-        raise UnknownHandleError(f"{name_of(sref.stmt)} is no part of the program (now)")
+        raise UnknownHandleError(f"{name_of(stmt)} is no part of the program (now)")
 
     def node(self, handle: Handle) -> tuple[str, Any]:
         """The function and node that a handle stands for.

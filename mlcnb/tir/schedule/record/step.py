@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from types import FunctionType
 from typing import Any
@@ -156,10 +156,10 @@ def _number(value: e.PrimExpr, numbers: Mapping[e.Var, int]) -> Any:
     return found if known is None else known
 
 
-def handles_in(value: Any) -> list[Handle]:
-    """The handles in an argument, lists looked into."""
-    if isinstance(value, Handle):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [h for v in value for h in handles_in(v)]
-    return []
+def leaves(value: Any) -> Iterator[Any]:
+    """What an argument is made of: lists, tuples and the values of mappings are looked into."""
+    if isinstance(value, list | tuple | Mapping):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from leaves(item)
+    else:
+        yield value

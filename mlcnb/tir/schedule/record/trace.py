@@ -39,6 +39,7 @@ from mlcnb.tir.functor import substitute
 from mlcnb.tir.index_map import IndexMap, RegionMap
 from mlcnb.tir.schedule.record.handles import BlockRV, Handle, LoopRV, text_of
 from mlcnb.tir.schedule.record.instruction import Instruction
+from mlcnb.tir.schedule.record.step import leaves
 
 _HEADER = ("# from tvm import tir", "def apply_trace(sch: tir.Schedule) -> None:")
 
@@ -59,9 +60,7 @@ class Trace(display.Shown):
         return iter(self.insts)
 
     def __repr__(self) -> str:
-        lines = [f"  {line}" for line in self.as_python()] or ["  pass"]
-        if any(re.search(r"\bT\.\w+\(", line) for line in lines):
-            lines.insert(0, "  from mlcnb.script import tir as T")
+        lines = [f"  {line}" for line in importing(self.as_python())] or ["  pass"]
         return "\n".join([*_HEADER, *lines])
 
     @property
@@ -96,7 +95,7 @@ class Trace(display.Shown):
         for inst in reversed(self._before_postproc() if remove_postproc else self.insts):
             if inst.pure and not any(id(o) in used for o in inst.outputs):
                 continue
-            used.update(id(v) for v in _variables(inst.arguments))
+            used.update(map(id, leaves(inst.arguments)))
             kept.append(inst)
         return Trace(reversed(kept))
 
@@ -135,21 +134,25 @@ class Trace(display.Shown):
 
     def as_python(self) -> list[str]:
         """The steps as statements of Python, as TVM prints them."""
-        names = _Names()
+        names = Names()
+        return self.statements(names, lambda inst: inst.call(names.value))
+
+    def statements(self, names: Names, call: Callable[[Instruction], str]) -> list[str]:
+        """A line for each size of the function that the steps use, then one for each step."""
         drawn = {id(o) for i in self.insts for o in i.outputs}
         given = (v for i in self.insts for v in _symbols(i.arguments) if id(v) not in drawn)
         symbols = dict.fromkeys(v.name for v in given)
         lines = [f"{name} = sch.symbol({name!r})" for name in symbols]
         for inst in self.insts:
-            call = inst.call(names.value)
+            done = call(inst)
             made = ", ".join(names.make(o) for o in inst.outputs)
-            trailing = "," if len(inst.outputs) == 1 and _gives_list(inst) else ""
-            lines.append(f"{made}{trailing} = {call}" if made else call)
+            trailing = "," if len(inst.outputs) == 1 and inst.name in _LISTS else ""
+            lines.append(f"{made}{trailing} = {done}" if made else done)
         return lines
 
     def as_json(self) -> list[Any]:
         """[instructions, decisions] as TVM writes it: each [kind, inputs, attrs, outputs]."""
-        names = _Names()
+        names = Names()
         insts, decisions = [], []
         for i, inst in enumerate(self.insts):
             inputs = [written(x, names.given, quoted=True) for x in inst.inputs]
@@ -171,8 +174,10 @@ class Trace(display.Shown):
         print(self)
 
 
-def _gives_list(inst: Instruction) -> bool:
-    return inst.name in _LISTS
+def importing(lines: list[str]) -> list[str]:
+    """Lines of Python behind an import of what they use."""
+    used = any(re.search(r"\bT\.\w+\(", line) for line in lines)
+    return ["from mlcnb.script import tir as T", *lines] if used else lines
 
 
 _LISTS = frozenset(
@@ -189,26 +194,13 @@ def _mapped(value: Any, known: Mapping[int, Any]) -> Any:
     return value
 
 
-def _symbols(value: Any) -> Iterator[e.Var]:
+def _symbols(arguments: Any) -> Iterator[e.Var]:
     """The variables of the function in sizes that were given as expressions."""
-    if isinstance(value, Mapping | list | tuple):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _symbols(item)
-    elif isinstance(value, IndexMap | RegionMap):
-        yield from free_variables(value)
-    elif isinstance(value, e.PrimExpr):
-        yield from sorted(variables_of(value), key=lambda v: v.name)
-
-
-def _variables(value: Any) -> Iterator[Any]:
-    if isinstance(value, Handle | e.Var):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _variables(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _variables(item)
+    for value in leaves(arguments):
+        if isinstance(value, IndexMap | RegionMap):
+            yield from free_variables(value)
+        elif isinstance(value, e.PrimExpr):
+            yield from sorted(variables_of(value), key=lambda v: v.name)
 
 
 def _lambda(layout: IndexMap) -> str:
@@ -226,13 +218,14 @@ def _region_lambda(region: RegionMap) -> str:
     return f"lambda {names}: [{results}]"
 
 
-class _Names:
+class Names:
     """b0, l1, v2, …: a name for each result, in order."""
 
     def __init__(self) -> None:
         self.given: dict[int, str] = {}
 
     def make(self, output: Any) -> str:
+        """The name of a new result."""
         prefix = "b" if isinstance(output, BlockRV) else "l" if isinstance(output, LoopRV) else "v"
         self.given[id(output)] = f"{prefix}{len(self.given)}"
         return self.given[id(output)]

@@ -36,6 +36,7 @@ from mlcnb.ir.structural import structural_equal
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import NOTHING
 from mlcnb.tir.schedule.legality.polyhedral.carried import Conflict, Event, conflict
 from mlcnb.tir.schedule.legality.polyhedral.equal import compare
 from mlcnb.tir.schedule.legality.polyhedral.flow import Flow, Source
@@ -343,7 +344,7 @@ def _without_ends(x: s.Stmt, y: s.Stmt) -> tuple[s.Stmt, s.Stmt] | None:
 
 
 def _joined(items: tuple[s.Stmt, ...]) -> s.Stmt:
-    return s.seq(*items) if items else s.Evaluate(p.const(0))
+    return s.seq(*items) if items else NOTHING
 
 
 def _allocated(around: list[s.Stmt]) -> frozenset[Buffer]:

@@ -18,6 +18,7 @@ from itertools import product
 from typing import Any
 
 from mlcnb.arith.isl import image, smallest, target_name
+from mlcnb.core.groups import grouped
 from mlcnb.tir import stmt as s
 from mlcnb.tir.schedule.legality.polyhedral.equal import Comparison, Mismatch, Value
 from mlcnb.tir.schedule.legality.polyhedral.flow import Flow
@@ -88,11 +89,8 @@ def conflict(flow: Flow, loop: s.For, private: bool, threads: bool = False) -> C
 
 
 def _accesses(statements: list[Statement]) -> dict[str, list[Touch]]:
-    found: dict[str, list[Touch]] = {}
-    for x in statements:
-        for access in accesses_of(x):
-            found.setdefault(target_name(access.element), []).append(access)
-    return found
+    every = (access for x in statements for access in accesses_of(x))
+    return grouped((target_name(access.element), access) for access in every)
 
 
 def accesses_of(x: Statement) -> Iterator[Touch]:

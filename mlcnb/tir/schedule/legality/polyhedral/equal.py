@@ -27,7 +27,7 @@ from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule.legality.polyhedral.flow import Flow, Source, kind_of
 from mlcnb.tir.schedule.legality.polyhedral.program import Statement
 from mlcnb.tir.schedule.legality.polyhedral.terms import Bag, pairings
-from mlcnb.tir.schedule.legality.polyhedral.writing import condition, index
+from mlcnb.tir.schedule.legality.polyhedral.writing import index
 
 #: how deep values are followed through statements before giving up
 DEPTH = 100
@@ -256,26 +256,20 @@ def _cases(value: Value) -> tuple[Any, Value, Value] | None:
     x, statement = value.expr, value.statement
     if statement is None:
         return None
-    if isinstance(x, e.Call) and x.op == "tir.if_then_else":
-        test, first, second = x.args
-    elif isinstance(x, e.Select):
-        test, first, second = x.condition, x.true_value, x.false_value
+    if isinstance(x, e.Select):
+        found = statement.cases(x.condition, x.true_value, x.false_value)
     else:
+        found = statement.choice(x)
+    if found is None:
         return None
-    try:
-        holds = statement.subset(condition(test, statement.place.names))
-    except NotAffine:
-        return None
+    holds, first, second = found
     return holds, Value(statement, first), Value(statement, second)
 
 
 def _is_transparent(statement: Statement) -> bool:
     """True for a copy, and for a choice between values."""
     value = statement.store.value
-    is_choice = isinstance(value, e.Call) and value.op == "tir.if_then_else"
-    return isinstance(value, BufferLoad) or (
-        (is_choice or isinstance(value, e.Select)) and _cases(Value(statement, value)) is not None
-    )
+    return isinstance(value, BufferLoad) or _cases(Value(statement, value)) is not None
 
 
 def _operator(x: e.PrimExpr) -> Any:

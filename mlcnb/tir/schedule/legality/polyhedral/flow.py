@@ -17,6 +17,7 @@ from typing import Any
 
 from mlcnb.arith import isl
 from mlcnb.arith.isl import target_name
+from mlcnb.core.groups import grouped
 from mlcnb.ir import expr as e
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule.legality.polyhedral.program import Part, Program, Statement
@@ -42,10 +43,7 @@ class Flow:
     def __init__(self, part: Part) -> None:
         self.program = Program(part)
         self._known: dict[Any, list[Source]] = {}
-        self._writers: dict[str, list[Statement]] = {}
-        for statement in self.program.statements:
-            name = target_name(statement.written)
-            self._writers.setdefault(name, []).append(statement)
+        self._writers = grouped((target_name(x.written), x) for x in self.program.statements)
 
     def writers(self, memory: str) -> list[Statement]:
         """The statements that write a buffer."""

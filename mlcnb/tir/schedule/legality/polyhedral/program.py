@@ -90,9 +90,19 @@ class Statement:
         """A map from its iterations: `to` is isl text over its loops."""
         return self.program.map(f"{self.space} -> {to}").intersect_domain(self.domain)
 
-    def subset(self, text: str) -> Any:
-        """The iterations for which a condition, as isl text, holds."""
-        return self.program.set(f"{self.space} : {text}").intersect(self.domain)
+    def cases(self, test: e.PrimExpr, first: Any, second: Any) -> tuple[Any, Any, Any] | None:
+        """The iterations for which an affine test holds, and both values; None for other tests."""
+        try:
+            text = condition(test, self.place.names)
+        except NotAffine:
+            return None
+        holds = self.program.set(f"{self.space} : {text}").intersect(self.domain)
+        return holds, first, second
+
+    def choice(self, x: Any) -> tuple[Any, Any, Any] | None:
+        """The cases of an `if_then_else`; None for anything else."""
+        is_one = isinstance(x, e.Call) and x.op == "tir.if_then_else"
+        return self.cases(*x.args) if is_one else None
 
     @cached_property
     def time(self) -> Any:
@@ -135,15 +145,12 @@ def _loads(x: Any, statement: Statement, where: Any) -> Iterator[tuple[BufferLoa
     if isinstance(x, BufferLoad):
         yield x, where
         return
-    if isinstance(x, e.Call) and x.op == "tir.if_then_else":
-        try:
-            taken = statement.subset(condition(x.args[0], statement.place.names))
-        except NotAffine:
-            pass
-        else:
-            yield from _loads(x.args[1], statement, where.intersect(taken))
-            yield from _loads(x.args[2], statement, where.subtract(taken))
-            return
+    found = statement.choice(x)
+    if found is not None:
+        taken, first, second = found
+        yield from _loads(first, statement, where.intersect(taken))
+        yield from _loads(second, statement, where.subtract(taken))
+        return
     for name in getattr(x, "child_fields", ()):
         value = getattr(x, name)
         for item in value if isinstance(value, tuple) else (value,):

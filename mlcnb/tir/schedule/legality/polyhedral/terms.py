@@ -18,14 +18,12 @@ from typing import Any
 
 from mlcnb.arith import isl
 from mlcnb.arith.isl import Undecided, target_name
-from mlcnb.arith.presburger import NotAffine
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.reducers import Reducer
 from mlcnb.tir.schedule.legality.polyhedral.flow import Flow, Source, kind_of
 from mlcnb.tir.schedule.legality.polyhedral.program import Statement
-from mlcnb.tir.schedule.legality.polyhedral.writing import condition
 
 #: reductions of reductions of ... that are looked into
 DEEPEST = 12
@@ -90,7 +88,7 @@ class Bag:
         """A term: choices are split, reductions looked into, what changes nothing left out."""
         if keys.intersect_range(at.domain()).is_empty():
             return
-        found = _choice(statement, x)
+        found = statement.choice(x)
         if found is not None:
             holds, first, second = found
             self._add(statement, first, *_restricted(keys, at, holds), depth)
@@ -144,17 +142,7 @@ def _chain(flow: Flow, update: Statement, other: Statement, where: Any) -> Any:
 def _is_passed(writer: Statement) -> bool:
     """True for a copy, and for a choice between values."""
     value = writer.store.value
-    return isinstance(value, BufferLoad) or _choice(writer, value) is not None
-
-
-def _choice(statement: Statement, x: e.PrimExpr) -> tuple[Any, e.PrimExpr, e.PrimExpr] | None:
-    if not (isinstance(x, e.Call) and x.op == "tir.if_then_else"):
-        return None
-    try:
-        holds = statement.subset(condition(x.args[0], statement.place.names))
-    except NotAffine:
-        return None
-    return holds, x.args[1], x.args[2]
+    return isinstance(value, BufferLoad) or writer.choice(value) is not None
 
 
 def _restricted(keys: Any, at: Any, holds: Any, otherwise: bool = False) -> tuple[Any, Any]:
