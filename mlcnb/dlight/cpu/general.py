@@ -57,6 +57,8 @@ def is_view(block: Block) -> bool:
     store = block.body
     if not isinstance(store, BufferStore) or not isinstance(store.value, BufferLoad):
         return False
+    if not store.value.indices or not block.iter_vars:
+        return False
     *outer, last = store.value.indices
     if not all(
         isinstance(n, Var | IntImm | Add | Sub | Mul) for x in (*outer, last) for n in walk(x)
