@@ -24,7 +24,6 @@ from types import ModuleType
 from typing import Any
 
 from mlcnb.core import above
-from mlcnb.core.garbage import collected_between
 from mlcnb.core.text import suggestion
 
 
@@ -126,10 +125,6 @@ def attach(
         return {} if classes is None else dict(_classes_in(here, classes))
 
     def load(name: str) -> Any:
-        with collected_between():  # modules are hundreds of thousands of objects that live on
-            return found(name)
-
-    def found(name: str) -> Any:
         if name in table:
             module, real = table[name]
             value = getattr(importlib.import_module(module), real)

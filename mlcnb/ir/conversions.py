@@ -150,7 +150,7 @@ def _common(a: DType, b: DType) -> str:
     return a if a.is_uint else b  # same width, mixed sign: unsigned, as in C
 
 
-#: integers from here on are in no dtype
+#: from here on, and below minus that, an integer without a dtype has none
 _WIDE = 1 << 63
 
 

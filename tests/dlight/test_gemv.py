@@ -9,6 +9,7 @@ import mlcnb as mlc
 from mlcnb import te
 from mlcnb.dlight.cpu import schedule_cpu
 from tests.dlight.test_cpu import LANES
+from tests.dlight.test_matmul import product
 
 
 def summed(rows: int, depth: int, batch: int = 2):
@@ -52,20 +53,12 @@ def test_rows_from_memory_are_asked_for_where_hardware_does_not_fetch_them(cpu, 
     assert ("prefetch" in str(mlc.tir.transform.lower(sch.mod["main"]))) is asked
 
 
-def added(rows: int, depth: int, columns: int):
-    a = te.placeholder((rows, depth), "float32", "a")
-    b = te.placeholder((depth, columns), "float32", "b")
-    k = te.reduce_axis((0, depth), "k")
-    y = te.compute((rows, columns), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="matmul")
-    return te.create_prim_func([a, b, y])
-
-
 @pytest.mark.parametrize("rows, together", [(4, 4), (12, 12), (14, 7), (20, 10), (22, 11)])
 def test_few_rows_read_a_matrix_once_where_the_shared_cache_is_far(rows, together):
     """Eight rows of B side by side, from front to back; more rows of A are cut into equal tiles."""
-    func = added(rows, 2048, 800)
+    func = product(rows, 2048, 800)
     sch = schedule_cpu(func, mlc.target.Target("llvm -mcpu=emeraldrapids -num-cores=1"))
-    *outer, _column, depth, row, _lane = sch.get_loops("matmul_update")
+    *outer, _column, depth, row, _lane = sch.get_loops("C_update")
     extents = [int(sch.get(loop).extent) for loop in (depth, row)]
     assert extents == [8, together] and len(outer) == 2 + (together < rows)
     rng = np.random.default_rng(rows)
@@ -85,6 +78,8 @@ def test_few_rows_read_a_matrix_once_where_the_shared_cache_is_far(rows, togethe
     ],
 )
 def test_others_are_cut_into_tiles_of_results(cpu, rows, depth):
-    sch = schedule_cpu(added(rows, depth, 800), mlc.target.Target(f"llvm -mcpu={cpu} -num-cores=1"))
-    *_, depth_loop, _row, _vector, _lane = sch.get_loops("matmul_update")
+    sch = schedule_cpu(
+        product(rows, depth, 800), mlc.target.Target(f"llvm -mcpu={cpu} -num-cores=1")
+    )
+    *_, depth_loop, _row, _vector, _lane = sch.get_loops("C_update")
     assert int(sch.get(depth_loop).extent) >= 256

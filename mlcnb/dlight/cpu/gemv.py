@@ -88,9 +88,9 @@ def is_added(product: Product, target: Target) -> bool:
     """A row times a matrix whose rows run along the columns; several rows, where it comes from
     memory, or from a shared cache as slowly: that takes longer than to multiply it."""
     rows = product.rows or 0
-    if rows <= 1 or product.b.is_transposed or product.columns == 1:
-        return rows == 1 and not product.b.is_transposed and product.columns != 1
-    if from_memory(product, target):
+    if product.b.is_transposed or product.columns == 1 or not rows:
+        return False
+    if rows == 1 or from_memory(product, target):
         return rows <= FEW_ROWS
     is_far = 4 * (product.depth or 0) * (product.columns or 0) > target.caches[1]
     if not is_far or row_tile(rows) is None:

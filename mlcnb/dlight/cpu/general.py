@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.arith.linear import detect_linear_equation
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.columns import one_down_columns
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.rows import one_along_row
 from mlcnb.dlight.decide import either
 from mlcnb.dlight.survey import BlockInfo, Survey
-from mlcnb.ir.expr import Add, IntImm, Mul, Sub, Var
+from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.buffer import Buffer, BufferLoad
@@ -57,18 +58,12 @@ def is_view(block: Block) -> bool:
     store = block.body
     if not isinstance(store, BufferStore) or not isinstance(store.value, BufferLoad):
         return False
-    if not store.value.indices or not block.iter_vars:
+    axes = [axis.var for axis in block.iter_vars]
+    steps = [detect_linear_equation(x, axes)[: len(axes)] for x in store.value.indices]
+    if not (axes and steps and all(steps)):
         return False
-    *outer, last = store.value.indices
-    if not all(
-        isinstance(n, Var | IntImm | Add | Sub | Mul) for x in (*outer, last) for n in walk(x)
-    ):
-        return False
-    along = block.iter_vars[-1].var
-    scaled = (n for n in walk(last) if isinstance(n, Sub | Mul))
-    if any(_mentions(n.b if isinstance(n, Sub) else n, along) for n in scaled):
-        return False
-    return _mentions(last, along) and not any(_mentions(x, along) for x in outer)
+    *outer, last = (as_int(each[-1]) for each in steps)
+    return last == 1 and not any(x != 0 for x in outer)
 
 
 #: a value of more nodes than this, indices included, is kept in memory

@@ -147,13 +147,13 @@ def is_copied(product: Product, target: Target) -> bool:
     """Whether reading a copy of B, in panels, is faster than B."""
     columns, rows = product.columns or 0, product.rows or 0
     lanes, widest = lanes_of(product.columns, target), MOST_VECTORS * target.lanes("float32")
-    lies = AsItLies.of(product, is_streamed(product, target), target)
     if product.b.is_transposed or (columns % lanes and columns <= widest):
         return True
-    few_are_ragged = lies is not None and lies.is_asked and columns > FEWEST_TILES * widest
-    if columns % lanes and rows >= ROWS_IF_RAGGED and not few_are_ragged:
-        return True
     if from_memory(product, target) and rows > FEW_ROWS:
+        return True
+    lies = AsItLies.of(product, is_streamed(product, target), target)
+    edge_counts = lies is None or not lies.is_asked or columns <= FEWEST_TILES * widest
+    if columns % lanes and rows >= ROWS_IF_RAGGED and edge_counts:
         return True
     return lies is not None and lies.copy_pays(rows)
 

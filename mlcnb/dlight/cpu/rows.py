@@ -69,7 +69,9 @@ def ask_for_next_row(
     """
     first = sch.get(order[0])
     source = next((r.buffer for r in first.reads if r.buffer is not first.writes[0].buffer), None)
-    if source is None or None in row or 2 * 4 * elements(row) > target.caches[0]:
+    if source is None or None in row:
+        return
+    if 2 * elements(row) * source.dtype.nbytes > target.caches[0]:
         return
     readers = [b for b in order if source in [r.buffer for r in sch.get(b).reads]]
     steps = [x for x in sch.get_loops(readers[-1])[depth:] if sch.get(x).kind is ForKind.SERIAL]

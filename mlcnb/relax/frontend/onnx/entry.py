@@ -66,8 +66,7 @@ def from_onnx(
         dtype is not None and dtype_dict is not None
     ):
         raise MLCError("from_onnx: shape or dtype is given twice", hint="shape_dict is TVM's name")
-    with collected_between():
-        display.load("mlcnb.op:load_all")()  # type: ignore[call-arg]
+    display.load("mlcnb.op:load_all")()  # type: ignore[call-arg]
     with within_means("the model", ModelError):
         proto, source = load(model)
     with within_means(source.name, ModelError), collected_between():
