@@ -26,7 +26,7 @@ import numpy as np
 from mlcnb.arith.evaluate import evaluate
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
-from mlcnb.dlight.cpu.tiles import choose_tile, overlap, steady_loads
+from mlcnb.dlight.cpu.tiles import choose_tile, overlap, second_width, steady_loads
 from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir import expr as e
@@ -126,7 +126,7 @@ def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target, skips: boo
     oc_0, oc_1 = sch.split(oc, [None, vectors])
     ow_0, ow_1 = sch.split(ow, [None, rows])
     sch.reorder(n, oc_0, oh, ow_0, *reduce, ow_1, oc_1, c)
-    overlap(sch, ow_0)
+    overlap(sch, ow_0, narrower=second_width(rows, vectors))
     sch.reverse_compute_at(last, ow_0)
     for loop in sch.get_loops(last)[4:-1]:
         sch.unroll(loop)

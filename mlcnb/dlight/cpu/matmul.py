@@ -52,7 +52,7 @@ from mlcnb.dlight.cpu.blocking import (
 )
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory, lanes_of
-from mlcnb.dlight.cpu.tiles import overlap
+from mlcnb.dlight.cpu.tiles import overlap, second_width
 from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
@@ -137,7 +137,8 @@ def open_matmul(sch: Schedule, survey: Survey, product: Product, target: Target)
     for loop in (i_1, j_1):
         sch.unroll(loop)
     sch.vectorize(lane)
-    overlap(sch, i_0, j_0)
+    overlap(sch, i_0, narrower=second_width(tile.rows, tile.vectors))
+    overlap(sch, j_0)
     begun_and_stored(sch, anchor, last, j_0, lanes)
     spread(sch, batch or [i_0], anchor.work)
     return True

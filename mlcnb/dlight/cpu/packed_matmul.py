@@ -19,7 +19,7 @@ from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.matmul import whole_vectors
-from mlcnb.dlight.cpu.tiles import choose_tile, overlap
+from mlcnb.dlight.cpu.tiles import choose_tile, overlap, second_width
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
@@ -63,7 +63,7 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     tile = choose_tile(length, None, target.vector_registers, vectors)
     j_0, j_1, lane = sch.split(columns, [None, vectors, lanes])
     i_0, i_1 = sch.split(rows[along], [None, max(1, tile.rows // beside)])
-    overlap(sch, i_0)
+    overlap(sch, i_0, narrower=second_width(tile.rows, vectors) if beside == 1 else None)
     steps = asked_ahead(sch, matrix, i_0, k)
     whole, short = rows[:along], rows[along + 1 :]
     sch.reorder(*whole, j_0, i_0, *steps, i_1, *short, j_1, lane)

@@ -22,6 +22,8 @@ ENOUGH = 8
 #: what comes from L2 or L3 in a cycle, one behind the other: so many bytes, or this part of a
 #: vector if that is more
 NEXT_BYTES, NEXT_VECTOR = 12, 0.375
+#: accumulators with which the units that multiply and add do not wait for one another's results
+BUSY = 10
 #: cycles in which a line comes from the last cache
 FAR = 100
 
@@ -56,11 +58,12 @@ def steady_loads(sch: Schedule, channel: Any, tile: tuple[int, int], target: Tar
             sch.unroll(channel)
 
 
-def overlap(sch: Schedule, *loops: Any) -> None:
-    """Let the last tile of an open row begin early, for each of the loops that go over some."""
+def overlap(sch: Schedule, *loops: Any, narrower: int | None = None) -> None:
+    """Let the last tile of an open row begin early, for each of the loops that go over some;
+    `narrower`: the places of smaller tiles, for rows of which these compute less."""
     for loop in loops:
         if as_int(sch.get(loop).extent) is None:
-            sch.annotate(loop, OVERLAP, True)
+            sch.annotate(loop, OVERLAP, narrower or True)
 
 
 def choose_tile(
@@ -144,6 +147,20 @@ def open_use(step: int) -> float:
     return sum(part_used(n, step) for n in OPEN) / len(OPEN)
 
 
+def second_width(rows: int, vectors: int) -> int | None:
+    """Places of the tiles that waste least beside those of `rows`, in rows of usual lengths, of
+    which each takes the tiles that suit it; None where two do not waste less than one."""
+
+    def used(length: int, width: int) -> float:
+        return part_used(length, width) * min(1.0, width * vectors / BUSY)
+
+    def both(width: int) -> float:
+        return sum(max(used(n, rows), used(n, width)) for n in OPEN)
+
+    best = max(range(1, rows + 1), key=both)
+    return best if both(best) > both(rows) else None
+
+
 def _vectors(chunks: int | None) -> list[int]:
     return [v for v in (1, 2, 3, 4) if chunks is not None and chunks % v == 0] or [1]
 
@@ -161,7 +178,7 @@ def _score(tile: Tile, length: int | None, reads: float, broadcasts: bool) -> fl
     work = tile.rows * tile.vectors
     loads = tile.vectors + (0.5 if broadcasts and tile.vectors == 1 else 1.0) * tile.rows
     density = work / (max(work, reads) + 0.25 * loads)
-    latency = min(1.0, work / 10)
+    latency = min(1.0, work / BUSY)
     if length is None:
         return density * latency * open_use(tile.rows)
     return density * latency * (1.0 if tile.even else 0.93 * part_used(length, tile.rows))

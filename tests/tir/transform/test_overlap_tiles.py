@@ -84,6 +84,38 @@ def test_every_length(n: int):
     np.testing.assert_allclose(found[1], wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_rows_that_smaller_tiles_suit():
+    """Tiles of 4, or of 3 where these compute fewer places by an eighth, or where the row has but 3."""
+    func = parse(TEXT.replace('"pragma_overlap_tiles": True', '"pragma_overlap_tiles": 3'))
+    made = run_pass(OverlapTiles(), func)
+    wide, rest = statements(made).split("elif n >= 3:")
+    narrow, tested = rest.split("else:")
+    assert "if n >= 4 and 7 * ((n + 3) // 4 * 4) <= 8 * ((n + 2) // 3 * 3):" in wide
+    assert wide.count("in T.unroll(4)") == tested.count("in T.unroll(4)") == 3
+    assert tested.count("if i * 4 + j < n:") == 3
+    wanted = """
+        for i in range((n + 2) // 3):
+            start: T.int32 = T.min(i * 3, n - 3)
+            data = T.allocate([4], "float32", "local")
+            acc = T.decl_buffer((4,), data=data, scope="local")
+            for j in T.unroll(3):
+                acc[j] = T.float32(0.0)
+            for k in range(3):
+                for j in T.unroll(3):
+                    acc[j] = acc[j] + A[j + k + start] * w[k]
+            for j in T.unroll(3):
+                B[j + start] = acc[j] + T.Cast("float32", j + start)
+        """
+    assert dedent(narrow).strip() == dedent(wanted).strip()
+    for n in range(1, 20):
+        rng = np.random.default_rng(n)
+        a, w = (rng.standard_normal(size).astype(np.float32) for size in (n + 2, 3))
+        found = [np.full(n, np.nan, np.float32) for _ in range(2)]
+        for each, out in zip((func, made), found, strict=True):
+            run_prim_func(each, [a, w, out])
+        np.testing.assert_array_equal(*found)
+
+
 OTHERS = {
     "what is stored is read": ("* w[k]", "* B[i * 4 + j]"),
     "places of a tile read each other": (
