@@ -85,7 +85,7 @@ def test_every_length(n: int):
 
 
 def test_rows_that_smaller_tiles_suit():
-    """Tiles of 4, or of 3 where these compute fewer places by an eighth, or where the row has but 3."""
+    """Tiles of 4; of 3 where they compute an eighth less, or where the row has but 3."""
     func = parse(TEXT.replace('"pragma_overlap_tiles": True', '"pragma_overlap_tiles": 3'))
     made = run_pass(OverlapTiles(), func)
     wide, rest = statements(made).split("elif n >= 3:")
