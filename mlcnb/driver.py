@@ -21,7 +21,6 @@ from mlcnb.codegen.llvm import foresight
 from mlcnb.codegen.llvm.making import schedule_name
 from mlcnb.codegen.llvm.symbols import MATH_NAMES
 from mlcnb.codegen.llvm.workers import Workers
-from mlcnb.codegen.rounds import ordered
 from mlcnb.core.errors import PassError, TargetError
 from mlcnb.core.garbage import collected_between
 from mlcnb.core.progress import progress_bar
@@ -38,14 +37,12 @@ from mlcnb.relax.expr import Call, Function, Op
 from mlcnb.relax.operator import called
 from mlcnb.relax.transform.bind_symbolic_vars import BindSymbolicVars
 from mlcnb.relax.transform.kept import Lowering
-from mlcnb.relax.transform.pipeline import CONVOLUTIONS
 from mlcnb.runtime import threads
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.pages import release_freed
 from mlcnb.runtime.versions import Versions
 from mlcnb.target import Target
 from mlcnb.tir.analysis.made import is_declared
-from mlcnb.tir.analysis.safety import secured
 from mlcnb.tir.function import PrimFunc
 
 #: operators of a graph above which what its passes made is kept on disk
@@ -177,6 +174,9 @@ def _as_module(mod: Any) -> IRModule:
 
 def _as_wanted(func: PrimFunc, bounds: str, target: Target) -> PrimFunc:
     """A loop function that a person wrote, its accesses and parallel loops as `bounds` wants."""
+    from mlcnb.codegen.rounds import ordered
+    from mlcnb.tir.analysis.safety import secured
+
     found = secured(func, bounds, MATH_NAMES)
     return ordered(found, bounds) if target.is_cpu else found
 
@@ -218,10 +218,12 @@ def _timed(timings: list[tuple[str, float]], name: str, step: Any, *args: Any) -
 
 def _pipeline_options(pipeline: Any, convolution: str) -> dict[str, Any]:
     """The options of a named pipeline; refuses a way of convolutions that it would not hear of."""
-    if convolution not in CONVOLUTIONS:
-        raise PassError(f"no convolution {convolution!r}", hint=f"one of {', '.join(CONVOLUTIONS)}")
     if convolution == "auto":
         return {}
+    from mlcnb.relax.transform.pipeline import CONVOLUTIONS
+
+    if convolution not in CONVOLUTIONS:
+        raise PassError(f"no convolution {convolution!r}", hint=f"one of {', '.join(CONVOLUTIONS)}")
     if not isinstance(pipeline, str):
         raise PassError(
             f"convolution={convolution!r} goes to a named pipeline, not to {pipeline!r}",

@@ -10,6 +10,7 @@ import importlib
 import os
 import tempfile
 import zlib
+from collections.abc import Iterator
 
 os.environ.setdefault("MLCNB_CACHE_DIR", os.path.join(tempfile.gettempdir(), "mlcnb-tests"))
 
@@ -55,10 +56,13 @@ def pytest_runtest_setup(item) -> None:
 
 
 @pytest.fixture
-def own_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_pipelines() -> Iterator[None]:
     """Takes back the pipelines that a test registers: messages name all that there are."""
-    registry = importlib.import_module("mlcnb.relax.transform.pipeline")
-    monkeypatch.setattr(registry, "_pipelines", dict(registry._pipelines))
+    given = importlib.import_module("mlcnb.relax.transform.given").GIVEN
+    before = dict(given)
+    yield
+    given.clear()
+    given.update(before)
 
 
 def _drawn(name: str) -> bool:

@@ -98,6 +98,8 @@ class _Writer:
     def value(self, value: Any) -> Any:
         if type(value) in _PLAIN:
             return value
+        if isinstance(value, Mapping):
+            return ["d", *(self.value(part) for pair in value.items() for part in pair)]
         if callable(getattr(value, "export", None)):  # a target says itself what it is
             return ["g", self.value(FrozenDict(value.export())), self.value(value.host)]
         if isinstance(value, Node | Record):
@@ -110,8 +112,6 @@ class _Writer:
             return ["f", float(value).hex()]
         if isinstance(value, Enum):
             return ["e", type(value).__name__, value.value]
-        if isinstance(value, Mapping):
-            return ["d", *(self.value(part) for pair in value.items() for part in pair)]
         if isinstance(value, np.ndarray):
             return self.array(value)
         if isinstance(value, str | int):  # a name that knows what it is: its node makes it again

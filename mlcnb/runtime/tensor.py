@@ -159,7 +159,7 @@ def as_array(value: Any, name: str) -> np.ndarray:
         value = value.numpy()
     elif not isinstance(value, np.ndarray):
         value = _foreign(value, name)
-    elif isinstance(value, np.ma.MaskedArray):
+    elif type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
         raise RuntimeInputError(
             f"input {name!r} is a masked array: programs know no masks", hint="x.filled(value)"
         )

@@ -5,7 +5,8 @@
     kernels["matmul"].run(argv_address)
 
 Each distinct PrimFunc is compiled once, and the disk cache is asked first, by the function's full
-text: a hit costs neither scheduling nor lowering nor LLVM. What nobody calls waits for a question.
+text: a hit costs neither scheduling nor lowering nor LLVM, and none of the three is loaded for it.
+What nobody calls waits for a question.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlcnb.codegen.families import scheduled_alike
 from mlcnb.codegen.kernel import Kernel, Signature, scheduled_by, signature_of
 from mlcnb.codegen.llvm.engine import Compiled
-from mlcnb.codegen.llvm.inspect import MachineCode, facts
 from mlcnb.codegen.llvm.library import Library, link
 from mlcnb.codegen.llvm.making import Making, Schedule
 from mlcnb.codegen.llvm.target_machine import cpu_of
@@ -27,7 +27,10 @@ from mlcnb.core.errors import MLCError
 from mlcnb.target import Target
 from mlcnb.tir.analysis.meaning import meaning_of
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.transform.lower import Lowering, lower
+
+if TYPE_CHECKING:
+    from mlcnb.codegen.llvm.inspect import MachineCode
+    from mlcnb.tir.transform.lower import Lowering
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,11 +125,15 @@ class CompiledKernel(Kernel):
     @cached_property
     def lowered(self) -> PrimFunc:
         """The PrimFunc as plain loops over flat buffers."""
+        from mlcnb.tir.transform.lower import lower
+
         return lower(self.scheduled)
 
     @property
     def steps(self) -> Lowering:
         """What every lowering pass made of it; each step is (name, function, seconds)."""
+        from mlcnb.tir.transform.lower import lower
+
         return lower(self.scheduled, steps=True)
 
     @property
@@ -147,6 +154,8 @@ class CompiledKernel(Kernel):
     @property
     def facts(self) -> MachineCode:
         """What its assembly says: vectors, multiply-adds, loads, stores, spills."""
+        from mlcnb.codegen.llvm.inspect import facts
+
         return facts(self.compiled)
 
     @property

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from mlcnb.codegen.families import SIZE, Group, Part, groups_of
 from mlcnb.codegen.kernel import scheduled_by
 from mlcnb.codegen.llvm import cache as disk
-from mlcnb.codegen.llvm.emit import emit_kernel
 from mlcnb.codegen.llvm.engine import Compiled, Options, compile_many
 from mlcnb.codegen.llvm.symbols import PREFIX, symbol_of
 from mlcnb.codegen.llvm.target_machine import cpu_of
@@ -26,7 +25,6 @@ from mlcnb.core.garbage import collect_young
 from mlcnb.target import Target
 from mlcnb.tir.analysis.meaning import meaning_of
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.transform.lower import lower
 
 Schedule = Callable[[PrimFunc, Target], Any]
 #: a module, bytes of workspace, texts of assertions, values of the sizes that it leaves open
@@ -222,6 +220,9 @@ def schedule_name(schedule: Schedule | None) -> str | None:
 
 def emit(name: str, func: PrimFunc, target: Target, schedule: Schedule | None) -> Emitted:
     """The LLVM IR of a function: scheduled, lowered, written down."""
+    from mlcnb.codegen.llvm.emit.kernel import emit_kernel  # loaded when a kernel is not at hand
+    from mlcnb.tir.transform.lower import lower
+
     lowered = lower(scheduled_by(schedule(func, target) if schedule else None, func))
     parts = (target.vector_bits, target.features, cpu_of(target).tuning)
     kernel = emit_kernel(lowered, symbol_of(name), *parts)

@@ -120,8 +120,10 @@ def _load() -> None:
     """What the first kernel needs, while the parent is still at work on the graph."""
     from mlcnb.codegen.llvm.target_machine import Cpu, machines
 
-    below = ("mlcnb.codegen.llvm.backend", "mlcnb.ir.json", "islpy")
-    for module in (*below, *above.modules("schedules")):
+    below = ("backend", "making", "emit.kernel")
+    ours = (*(f"codegen.llvm.{name}" for name in below), "tir.transform.lower", "ir.json")
+    names = (*(f"mlcnb.{name}" for name in ours), "islpy", *above.modules("schedules"))
+    for module in names:
         importlib.import_module(module)
     with machines.borrow(Cpu.host(), 3):
         pass

@@ -32,7 +32,7 @@ from mlcnb.ir.pass_context import PassContext
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
 from mlcnb.relax.operator import declaration
-from mlcnb.relax.transform.pipeline import get_pipeline, is_own
+from mlcnb.relax.transform.given import is_own
 from mlcnb.target import Target
 from mlcnb.tir.analysis.made import is_declared, is_made, note_declared, note_made
 from mlcnb.tir.analysis.meaning import meaning_of, note_meaning
@@ -79,6 +79,8 @@ class Lowering:
         if found is not None:
             self.was_kept = True
             return found
+        from mlcnb.relax.transform.pipeline import get_pipeline  # and all passes: it is a new one
+
         with self.target:
             made = get_pipeline(self.pipeline, **self.named)(self.mod)
         if self.key and self.store is not None:

@@ -19,7 +19,6 @@ static_shape_tuning zero, then the records of the current database
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from mlcnb.core import above
@@ -51,6 +50,7 @@ from mlcnb.relax.transform.fuse_layer_norm import FuseLayerNorm
 from mlcnb.relax.transform.fuse_ops import FuseOps
 from mlcnb.relax.transform.fuse_tir import FuseTIR
 from mlcnb.relax.transform.fuse_transpose_matmul import FuseTransposeMatmul
+from mlcnb.relax.transform.given import GIVEN, PipelineFunction, is_own
 from mlcnb.relax.transform.group_conv_to_matmul import GroupConvToMatmul
 from mlcnb.relax.transform.inline_private_functions import InlinePrivateFunctions
 from mlcnb.relax.transform.integer_ops import IntegerOps
@@ -73,13 +73,8 @@ from mlcnb.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from mlcnb.relax.transform.to_non_dataflow import ToNonDataflow
 from mlcnb.target import Target
 
-#: from a target (or None) and options to the passes
-PipelineFunction = Callable[..., list[Pass]]
-
 #: ways of convolutions: the fastest that is exact enough, or always as written
 CONVOLUTIONS = ("auto", "direct")
-
-_pipelines: dict[str, PipelineFunction] = {}
 
 
 def register_pipeline(
@@ -100,9 +95,9 @@ def register_pipeline(
     """
 
     def keep(fn: PipelineFunction) -> PipelineFunction:
-        if name in _pipelines and not override:
+        if name in pipeline_names() and not override:
             raise PassError(f"pipeline {name!r} is registered already", hint="pass override=True")
-        _pipelines[name] = fn
+        GIVEN[name] = fn
         return fn
 
     return keep if function is None else keep(function)
@@ -120,25 +115,20 @@ def get_pipeline(name: str = "zero", target: Any = None, **options: Any) -> Sequ
     Raises:
         PassError: there is no such pipeline.
     """
-    if name not in _pipelines:
-        hint = suggestion(str(name), _pipelines) or f"there are {', '.join(sorted(_pipelines))}"
+    known = {**OWN, **GIVEN}
+    if name not in known:
+        hint = suggestion(str(name), known) or f"there are {', '.join(sorted(known))}"
         raise PassError(f"no pipeline {name!r}", hint=hint)
     where = Target(target) if target is not None and is_own(name) else target
-    made = _pipelines[name](target=where, **options)
+    made = known[name](target=where, **options)
     return Sequential([made] if isinstance(made, Pass) else made, name=name)
-
-
-def is_own(name: str) -> bool:
-    """Whether a pipeline of that name is one of mlcnb's own."""
-    found = _pipelines.get(name)
-    return found is not None and found.__module__ == __name__
 
 
 def pipeline_names() -> list[str]:
     """All registered names, sorted; raises nothing. Which shapes and dtypes a pipeline takes, its
     passes say.
     """
-    return sorted(_pipelines)
+    return sorted({*OWN, *GIVEN})
 
 
 def clean_up_passes(target: Any = None) -> list[Pass]:
@@ -249,7 +239,6 @@ def get_default_pipeline(target: Any) -> Sequential:
 _OF_TARGET = {"llvm": "cpu_generic", "interp": "cpu_generic", "cuda": "cuda"}
 
 
-@register_pipeline("lower")
 def lower_pipeline(target: Any = None) -> list[Pass]:
     """Explicit memory, as a virtual machine runs it: allocated, shared and given back."""
     return [
@@ -260,13 +249,11 @@ def lower_pipeline(target: Any = None) -> list[Pass]:
     ]
 
 
-@register_pipeline("zero")
 def zero_pipeline(target: Any = None) -> list[Pass]:
     """TVM's zero pipeline: legalize, fold constants, fuse."""
     return fuse_passes(target)
 
 
-@register_pipeline("default")
 def default_pipeline(
     target: Any = None, precision: str | None = None, convolution: str = "auto"
 ) -> list[Pass]:
@@ -290,7 +277,6 @@ def default_pipeline(
     ]
 
 
-@register_pipeline("cpu")
 def cpu_pipeline(
     target: Any = None, precision: str | None = None, convolution: str = "auto"
 ) -> list[Pass]:
@@ -298,15 +284,11 @@ def cpu_pipeline(
     return default_pipeline(target or Target("llvm"), precision, convolution)
 
 
-@register_pipeline("default_build")
 def default_build_pipeline(target: Any = None) -> list[Pass]:
     """TVM's default build: legalize, then explicit memory; nothing is fused."""
     return [LegalizeOps(), *dataflow_lower_passes(target), *finalize_passes(target)]
 
 
-@register_pipeline("cpu_generic")
-@register_pipeline("gpu_generic")
-@register_pipeline("cuda")
 def staged_pipeline(target: Any = None) -> list[Pass]:
     """TVM's pipeline for a CPU, for any GPU and for CUDA: the four stages."""
     return [
@@ -317,7 +299,6 @@ def staged_pipeline(target: Any = None) -> list[Pass]:
     ]
 
 
-@register_pipeline("static_shape_tuning")
 def static_shape_tuning_pipeline(
     target: Any = None,
     total_trials: int = 0,
@@ -354,3 +335,17 @@ def static_shape_tuning_pipeline(
         *tuned,
         above.ask("MetaScheduleApplyDatabase")(work_dir, target=target),
     ]
+
+
+#: mlcnb's own, by name
+OWN: dict[str, PipelineFunction] = {
+    "lower": lower_pipeline,
+    "zero": zero_pipeline,
+    "default": default_pipeline,
+    "cpu": cpu_pipeline,
+    "default_build": default_build_pipeline,
+    "cpu_generic": staged_pipeline,
+    "gpu_generic": staged_pipeline,
+    "cuda": staged_pipeline,
+    "static_shape_tuning": static_shape_tuning_pipeline,
+}

@@ -9,7 +9,12 @@ status returned is 0, or a code of `STATUS`.
 
 from __future__ import annotations
 
-from mlcnb.codegen.llvm.emit.kernel import KernelText, emit_kernel
-from mlcnb.codegen.llvm.emit.status import STATUS
+from mlcnb.core.lazy import attach
 
-__all__ = ["STATUS", "KernelText", "emit_kernel"]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "mlcnb.codegen.llvm.emit.kernel": "KernelText emit_kernel",
+        "mlcnb.codegen.llvm.emit.status": "STATUS",
+    },
+)
