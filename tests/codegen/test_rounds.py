@@ -207,7 +207,9 @@ def test_what_a_schedule_allows_stays_parallel():
 def test_default_schedules_are_not_asked(monkeypatch):
     """Loops that declarations and rules make are not looked at."""
     asked = []
-    monkeypatch.setattr("mlcnb.codegen.rounds.ordered", lambda func, bounds: asked.append(func) or func)
+    monkeypatch.setattr(
+        "mlcnb.codegen.rounds.ordered", lambda func, bounds: asked.append(func) or func
+    )
     bb = mlc.relax.BlockBuilder()
     x = mlc.relax.Var("x", mlc.relax.TensorStructInfo((64, 64), "float32"))
     with bb.function("main", [x]):

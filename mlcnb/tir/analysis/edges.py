@@ -6,6 +6,8 @@ if p * 64 + i * 8 + j < 127          j in 0..7, written out below p and i
     factor    8                      how the test depends on it; below 0, it fails for small values
     certain   15                     it holds for all j while axis < 15
     possible  16                     and for some j while axis < 16
+
+A test `i * 7 + j < n` with j in 0..6 says that i goes over tiles of 7 places of a row of n.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlcnb.arith.extremes import interval
 from mlcnb.arith.reading import of
@@ -25,6 +27,8 @@ from mlcnb.tir.stmt import For
 
 #: first and last value of a loop's variable; None where they are not constant
 Bounds = Mapping[e.Var, "tuple[int, int] | None"]
+#: variable of a loop inside of a tile -> places in the row from one of its iterations to the next
+Steps = dict[e.Var, int]
 
 
 def ends_of(over: For | e.Range) -> tuple[int | None, int | None]:
@@ -148,3 +152,40 @@ def edge_of(condition: e.PrimExpr, inner: Bounds) -> Edge | None:
         rest.shifted(strict),
         difference.dtype,
     )
+
+
+class RowTile(NamedTuple):
+    """`width` places of a row of open `length`, one tile behind the other."""
+
+    width: int
+    length: Sum
+
+    def is_same(self, other: RowTile) -> bool:
+        """Whether another test is of the same tiles."""
+        return other.width == self.width and other.length.is_same(self.length)
+
+
+def extent_of(n: For) -> int | None:
+    """Iterations of a loop from 0 on, where they are constant."""
+    ends = range_of(n)
+    return ends[1] + 1 if ends is not None and ends[0] == 0 else None
+
+
+def tile_of(
+    test: e.PrimExpr, var: e.Var, loops: dict[e.Var, int | None]
+) -> tuple[RowTile, Steps] | None:
+    """The tile of the test `var * width + places < length`, and the steps of the loops in it."""
+    if not isinstance(test, e.LT | e.LE) or not is_index(test.a.dtype):
+        return None
+    form = of(test.a).minus(of(test.b)).shifted(int(isinstance(test, e.LE)) * -1)
+    width = form.terms.get(var, 0)
+    steps = {v: c for v, c in form.terms.items() if v in loops}
+    extents = [loops[v] for v in steps]
+    if width <= 1 or None in extents or any(c < 1 for c in steps.values()):
+        return None
+    reach = sum(c * (n - 1) for c, n in zip(steps.values(), extents, strict=True) if n is not None)
+    rest = {v: -c for v, c in form.terms.items() if v is not var and v not in steps}
+    length = Sum(-form.const, rest)
+    if reach != width - 1 or length.uses({var, *loops}):
+        return None
+    return RowTile(width, length), steps

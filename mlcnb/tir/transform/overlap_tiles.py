@@ -30,7 +30,7 @@ Where the length is known `LoopPartition` gives the rest a tile of its own size.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from mlcnb.arith import Analyzer
 from mlcnb.arith.reading import of
@@ -39,7 +39,7 @@ from mlcnb.core.node import children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.tir.analysis.edges import conjuncts, range_of
+from mlcnb.tir.analysis.edges import RowTile, Steps, conjuncts, extent_of, tile_of
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import PyStmtExprMutator, map_bodies, substitute, unmarked
@@ -62,9 +62,6 @@ from mlcnb.tir.transform.simplify import Simplifier
 PRAGMA = "pragma_overlap_tiles"
 #: statements of which it is known what they do
 KINDS = frozenset((Allocate, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, SeqStmt))
-
-#: variable of a loop inside of a tile -> places in the row from one of its iterations to the next
-Steps = dict[e.Var, int]
 
 
 def overlap_tiles(func: PrimFunc) -> PrimFunc:
@@ -113,7 +110,7 @@ def _with_whole_tiles(n: For, narrower: int) -> Stmt | None:
     return IfThenElse(is_wide, whole, IfThenElse(length >= less, narrow, tested))
 
 
-def _moved(n: For, tile: _Tile, size: int) -> For:
+def _moved(n: For, tile: RowTile, size: int) -> For:
     """The loop over tiles of `size` places, the last of which begins early.
 
     Raises _CannotMoveError where that might change something.
@@ -135,7 +132,7 @@ def _decided(body: Stmt, start: e.Var, last: e.PrimExpr) -> Stmt:
     return simplifier.visit_stmt(body) or body
 
 
-def _whole_ones_first(n: For, tile: _Tile) -> Stmt | None:
+def _whole_ones_first(n: For, tile: RowTile) -> Stmt | None:
     """Whole tiles without the test of the row's end, then what is left with it."""
     if n.kind is not ForKind.SERIAL:
         return None
@@ -152,13 +149,13 @@ def _whole_ones_first(n: For, tile: _Tile) -> Stmt | None:
 class _Whole(PyStmtExprMutator):
     """The body of a loop over tiles where a tile is whole: the test of the row's end holds."""
 
-    def __init__(self, loop: For, tile: _Tile) -> None:
+    def __init__(self, loop: For, tile: RowTile) -> None:
         self.loop, self.tile = loop, tile
         self.extents: dict[e.Var, int | None] = {}
 
     def visit_for_(self, op: For) -> Any:
         """A loop of its own extent."""
-        self.extents[op.loop_var] = _extent(op)
+        self.extents[op.loop_var] = extent_of(op)
         return self.visit_inside(op)
 
     def visit_if_then_else_(self, op: IfThenElse) -> Any:
@@ -181,26 +178,15 @@ class _Whole(PyStmtExprMutator):
 
     def left(self, condition: e.PrimExpr) -> e.PrimExpr:
         """What is left of a condition."""
-        found = ((x, _tile_of(x, self.loop.loop_var, self.extents)) for x in conjuncts(condition))
+        found = ((x, tile_of(x, self.loop.loop_var, self.extents)) for x in conjuncts(condition))
         kept = [x for x, tile in found if tile is None or not tile[0].is_same(self.tile)]
         return p.all_of(*kept)
 
 
-class _Tile(NamedTuple):
-    """`width` places of a row of open `length`, one tile behind the other."""
-
-    width: int
-    length: Sum
-
-    def is_same(self, other: _Tile) -> bool:
-        """Whether another test is of the same tiles."""
-        return other.width == self.width and other.length.is_same(self.length)
-
-
-def _tiles(n: For) -> Iterator[_Tile]:
+def _tiles(n: For) -> Iterator[RowTile]:
     """What the tests below a loop say of its tiles, which cover the row."""
     for test, loops in _tests(n.body, {}):
-        found = _tile_of(test, n.loop_var, loops)
+        found = tile_of(test, n.loop_var, loops)
         if found is not None:
             width, length = found[0]
             covered = p.floordiv(length.shifted(width - 1).expr(n.extent.dtype), width)
@@ -211,7 +197,7 @@ def _tiles(n: For) -> Iterator[_Tile]:
 def _tests(n: Any, loops: dict[e.Var, int | None]) -> Iterator[tuple[e.PrimExpr, Any]]:
     """The parts of the tests below a loop, with the extents of the loops between."""
     if isinstance(n, For):
-        loops = {**loops, n.loop_var: _extent(n)}
+        loops = {**loops, n.loop_var: extent_of(n)}
     if isinstance(n, IfThenElse):
         yield from ((part, loops) for part in conjuncts(n.condition))
     if isinstance(n, BufferStore):
@@ -221,31 +207,6 @@ def _tests(n: Any, loops: dict[e.Var, int | None]) -> Iterator[tuple[e.PrimExpr,
     for child in children(n):
         if isinstance(child, Stmt):
             yield from _tests(child, loops)
-
-
-def _extent(n: For) -> int | None:
-    ends = range_of(n)
-    return ends[1] + 1 if ends is not None and ends[0] == 0 else None
-
-
-def _tile_of(
-    test: e.PrimExpr, var: e.Var, loops: dict[e.Var, int | None]
-) -> tuple[_Tile, Steps] | None:
-    """The tile of the test `var * width + places < length`, and the steps of the loops in it."""
-    if not isinstance(test, e.LT | e.LE) or not is_index(test.a.dtype):
-        return None
-    form = of(test.a).minus(of(test.b)).shifted(int(isinstance(test, e.LE)) * -1)
-    width = form.terms.get(var, 0)
-    steps = {v: c for v, c in form.terms.items() if v in loops}
-    extents = [loops[v] for v in steps]
-    if width <= 1 or None in extents or any(c < 1 for c in steps.values()):
-        return None
-    reach = sum(c * (n - 1) for c, n in zip(steps.values(), extents, strict=True) if n is not None)
-    rest = {v: -c for v, c in form.terms.items() if v is not var and v not in steps}
-    length = Sum(-form.const, rest)
-    if reach != width - 1 or length.uses({var, *loops}):
-        return None
-    return _Tile(width, length), steps
 
 
 class _CannotMoveError(Exception):
@@ -260,7 +221,7 @@ class _Mover(PyStmtExprMutator):
     where it is no one loop that goes through the places of a smaller tile.
     """
 
-    def __init__(self, loop: For, tile: _Tile, start: e.Var, size: int) -> None:
+    def __init__(self, loop: For, tile: RowTile, start: e.Var, size: int) -> None:
         self.loop, self.tile, self.start, self.size = loop, tile, start, size
         self.extents: dict[e.Var, int | None] = {}
         #: loops through a tile that go through a smaller one
@@ -290,10 +251,10 @@ class _Mover(PyStmtExprMutator):
         self.require(not self.stored & self.read)
         return made
 
-    def all_tiles(self) -> Iterator[tuple[_Tile, Steps]]:
+    def all_tiles(self) -> Iterator[tuple[RowTile, Steps]]:
         """What every test says."""
         for test, loops in _tests(self.loop.body, {}):
-            found = _tile_of(test, self.loop.loop_var, loops)
+            found = tile_of(test, self.loop.loop_var, loops)
             if found is not None:
                 yield found
 
@@ -309,7 +270,7 @@ class _Mover(PyStmtExprMutator):
 
     def visit_for_(self, op: For) -> Any:
         """A loop of its own extent."""
-        self.extents[op.loop_var] = _extent(op)
+        self.extents[op.loop_var] = extent_of(op)
         self.require(self.is_free(op.min) and self.is_free(op.extent))
         made: For = self.visit_inside(op)
         if op.loop_var in self.shorter:
@@ -330,7 +291,7 @@ class _Mover(PyStmtExprMutator):
     def visit_if_then_else_(self, op: IfThenElse) -> Any:
         """A test of the row's end is gone; others are moved."""
         parts = list(conjuncts(op.condition))
-        found = [_tile_of(c, self.loop.loop_var, self.extents) for c in parts]
+        found = [tile_of(c, self.loop.loop_var, self.extents) for c in parts]
         ends = [f for f in found if f is not None and f[0].is_same(self.tile)]
         if not ends:
             return self.visit_inside(op)
