@@ -151,6 +151,17 @@ def test_what_is_fused_and_what_is_transformed_first():
     assert few.count("T.parallel") == 2
 
 
+@pytest.mark.parametrize("mcpu", ["znver4", "sapphirerapids"])
+def test_small_images_are_padded_as_their_rows_are_transformed(mcpu):
+    """One that stays in L2 is read in place; a larger one's pieces are copied with their padding."""
+    target = mlc.target.Target(f"llvm -mcpu={mcpu}")
+    for size, in_place in ((28, True), (224, False)):
+        text = schedule_cpu(program((size, size), lanes=16), target).mod["main"].script()
+        rows = text.split('T.block("input_rows")')[1].split("T.block(")[0]
+        assert (", x[" in rows) == in_place
+        assert ('T.block("pad_temp")' in text) != in_place
+
+
 def test_weights_are_transformed_once_for_all_tiles():
     """A task has all tiles of its channels; a row of the tile's weights stays in L2."""
     func = program((56, 56), inner=16, outer=16, whole=True)

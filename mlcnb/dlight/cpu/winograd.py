@@ -11,7 +11,8 @@ Where the weights are so large that they should be read but once, or the image s
 too few blocks, all inputs are transformed first: see `mlcnb.machine.winograd`. Large weights are
 transformed by each run: a row of the tile at a time, for all tiles; where those are so few (7 x 7:
 four) that registers hold the products of a row, each step makes the row's weights in registers.
-Tiles that reach beyond the image read zeros; what they compute beyond it is not stored.
+Tiles that reach beyond the image read zeros; what they compute beyond it is not stored. An image
+that stays in L2 is padded as its rows are transformed; of a larger one each piece is copied before.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ import math
 from typing import Any, NamedTuple
 
 from mlcnb.dlight.cpu.tiles import steady_loads
+from mlcnb.dlight.decide import either
 from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir.expr import Call
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.machine.winograd import Pieces, Size, choose_pieces
 from mlcnb.target import Target
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import Block, BufferStore
 from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 
 
@@ -52,7 +57,7 @@ def winograd(sch: Schedule, survey: Survey, target: Target) -> bool:
     size = _size(found["bgemm"], target)
     if size is None:
         return False
-    blocks = _inlined(sch, survey, found)
+    blocks = _inlined(sch, survey, found, target)
     if blocks is None:
         return False
     tile = found["inverse_rows"].extents[0] or 1
@@ -73,7 +78,9 @@ def _size(product: BlockInfo, target: Target) -> Size | None:
     return Size(images or 1, (rows, columns), outer * inner, chunks * lanes, alpha)
 
 
-def _inlined(sch: Schedule, survey: Survey, found: dict[str, BlockInfo]) -> Blocks | None:
+def _inlined(
+    sch: Schedule, survey: Survey, found: dict[str, BlockInfo], target: Target
+) -> Blocks | None:
     """Elementwise blocks before the tiles go into one, and those after into the last."""
     output = found["conv2d_winograd"]
     after = survey.after(output)
@@ -85,6 +92,12 @@ def _inlined(sch: Schedule, survey: Survey, found: dict[str, BlockInfo]) -> Bloc
         return None
     for block in (*beside, *before[:-1]):
         sch.compute_inline(block.handle)
+    source = before[-1].handle if before else None
+    if source is not None and _is_padding(sch.get(source)):
+        near = 4 * before[-1].work <= target.caches[1]
+        if either("padding inlined", near):
+            sch.compute_inline(source)
+            source = None
     chain = [output, *after]
     for block in chain[:-1]:
         sch.compute_inline(block.handle)
@@ -93,13 +106,21 @@ def _inlined(sch: Schedule, survey: Survey, found: dict[str, BlockInfo]) -> Bloc
         weights = found["weight_rows"].handle, found["transform_weight"].handle
     return Blocks(
         weights=weights,
-        source=before[-1].handle if before else None,
+        source=source,
         rows=found["input_rows"].handle,
         pack=found["data_pack"].handle,
         product=found["bgemm"].handle,
         inverse=found["inverse_rows"].handle,
         last=chain[-1].handle,
     )
+
+
+def _is_padding(block: Block) -> bool:
+    """True of a block that puts something around what it reads, and does nothing else."""
+    match block.body:
+        case BufferStore(value=Call(op="tir.if_then_else", args=(_, BufferLoad(), _))):
+            return True
+    return False
 
 
 def _schedule(sch: Schedule, blocks: Blocks, tile: int, pieces: Pieces, target: Target) -> None:
