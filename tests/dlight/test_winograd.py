@@ -153,7 +153,7 @@ def test_what_is_fused_and_what_is_transformed_first():
 
 @pytest.mark.parametrize("mcpu", ["znver4", "sapphirerapids"])
 def test_small_images_are_padded_as_their_rows_are_transformed(mcpu):
-    """One that stays in L2 is read in place; a larger one's pieces are copied with their padding."""
+    """One that stays in L2 is read in place; pieces of a larger one are copied, padded."""
     target = mlc.target.Target(f"llvm -mcpu={mcpu}")
     for size, in_place in ((28, True), (224, False)):
         text = schedule_cpu(program((size, size), lanes=16), target).mod["main"].script()
