@@ -8,7 +8,8 @@ for n, oc, oh, ow, c, ic, i in …:               for n_oc_0 in T.parallel(…):
                                                             for px_1, oc_1, c: acc += …
                                                         y[…, px // 7, px % 7, …] = acc + bias
 
-With strides, the pixels that are used are copied first, to lie side by side.
+With strides, the pixels that are used are copied first, to lie side by side. So are those that each
+place of a larger window sees, where rows are shorter than a good tile.
 
 Rows and columns of the image become one axis, so that tiles need not fit its rows: 7 x 7 pixels are
 25 and 24. The more pixels in a tile, the fewer times the weights are read; where there are more
@@ -19,6 +20,7 @@ takes less time than a line from far away is written out (`tiles.steady_loads`).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mlcnb.dlight.cpu.blocked_window import (
@@ -27,30 +29,36 @@ from mlcnb.dlight.cpu.blocked_window import (
     prefetch_weights,
 )
 from mlcnb.dlight.cpu.elementwise import spread
-from mlcnb.dlight.cpu.tiles import choose_pixels, steady_loads
+from mlcnb.dlight.cpu.tiles import Tile, choose_pixels, choose_tile, gain_over_rows, steady_loads
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 
+#: how much less a tile must cost that needs what windows see side by side; and multiply-adds in the
+#: time in which a vector of that is copied
+ENOUGH_GAIN, COPY = 1.1, 6
+
 
 def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
-    """Apply to a dense convolution of blocked channels whose window is one pixel, stride 1."""
+    """Apply to a dense convolution of blocked channels: of a window of one pixel, or of small
+    images.
+    """
     anchor = survey.anchor
     if anchor is None or not is_blocked_window(anchor, target.lanes("float32")):
         return False
-    if not is_pointwise(anchor) or survey.before(anchor) or not survey.keeps_shape(anchor):
-        return False
-    _, chunks, height, width = (e or 0 for e in anchor.extents[:4])
-    found = choose_pixels(width, height, chunks, target)
+    before = survey.before(anchor)
+    found = _tile(anchor, before, target) if survey.keeps_shape(anchor) else None
     if found is None:
         return False
     tile, over_rows = found
     if (image := strided_image(anchor)) is not None:
         gathered(sch, anchor, image)
+        for block in before:
+            sch.compute_inline(block.handle)
     last = fuse_epilogue(sch, anchor, survey.after(anchor))
     if over_rows:
-        fuse_pixels(sch, anchor, last, width)
+        fuse_pixels(sch, anchor, last, anchor.extents[3] or 0)
     loops, steps = sch.get_loops(anchor.handle), len(anchor.reduced())
     (n, oc, *oh, px, c), reduce = loops[:-steps], loops[-steps:]
     oc_0, oc_1 = sch.split(oc, [None, tile.vectors])
@@ -72,6 +80,22 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     prefetch_weights(sch, anchor, inner, target)
     spread(sch, outer if tile.even else outer[:-1], anchor.work)
     return True
+
+
+def _tile(anchor: BlockInfo, before: list[BlockInfo], target: Target) -> tuple[Tile, bool] | None:
+    """The tile, and whether it runs over the ends of rows; None where this is not the way."""
+    _, chunks, height, width = (e or 0 for e in anchor.extents[:4])
+    if is_pointwise(anchor):
+        return None if before else choose_pixels(width, height, chunks, target)
+    is_window = anchor.name == "conv2d_NCHWc" and anchor.kinds == "SSSSSRRRR"
+    if not is_window or None in anchor.extents or any(b.name != "pad_temp" for b in before):
+        return None
+    depth = math.prod(e or 0 for e in anchor.reduced())
+    gain = gain_over_rows(width, height, chunks, target, depth)
+    if strided_image(anchor) is None or gain < ENOUGH_GAIN + COPY / chunks:
+        return None
+    size = width * height
+    return choose_tile(size, chunks, target.vector_registers, target=target, depth=depth), True
 
 
 def is_pointwise(block: BlockInfo) -> bool:

@@ -86,24 +86,20 @@ def choose_tile(
             slower to read. None where that does not count.
         depth: steps of the reduction.
     """
-    most = registers - 4 if registers > 16 else registers - 3
-    candidates = [
-        Tile(rows, width, length is not None and length % rows == 0)
-        for width in ([vectors] if vectors else _vectors(chunks))
-        for rows in range(1, min(length or most, most) + 1)
-        if rows == 1 or (rows * width <= most and _fits(rows, width, registers))
-    ]
-    read, near = 0.0, 0
-    broadcasts = registers > 16 and (target is None or _keeps_up(target))
-    if target is not None:
-        lanes = target.lanes("float32")
-        read, near = vector_reads(target, lanes), target.caches[0] // (8 * lanes * depth)
+    found = _tiles(length, chunks, registers, vectors)
+    return decide("tile", found, lambda tile: _cost(tile, length, registers, target, depth))
 
-    def cost(tile: Tile) -> float:
-        reads = tile.vectors * read if tile.vectors > near else 0.0
-        return 1 / _score(tile, length, reads, broadcasts)
 
-    return decide("tile", candidates, cost)
+def gain_over_rows(width: int, height: int, chunks: int, target: Target, depth: int) -> float:
+    """How much less a tile costs that runs over the ends of rows than one that ends with a row; the
+    arguments are `choose_pixels`' and `choose_tile`'s.
+    """
+    registers = target.vector_registers
+    row, all_rows = (
+        min(_cost(t, n, registers, target, depth) for t in _tiles(n, chunks, registers))
+        for n in (width, width * height)
+    )
+    return row / all_rows
 
 
 def choose_pixels(width: int, height: int, chunks: int, target: Target) -> tuple[Tile, bool] | None:
@@ -159,6 +155,31 @@ def second_width(rows: int, vectors: int) -> int | None:
 
     best = max(range(1, rows + 1), key=both)
     return best if both(best) > both(rows) else None
+
+
+def _tiles(
+    length: int | None, chunks: int | None, registers: int, vectors: int | None = None
+) -> list[Tile]:
+    """The tiles that registers hold."""
+    most = registers - 4 if registers > 16 else registers - 3
+    return [
+        Tile(rows, width, length is not None and length % rows == 0)
+        for width in ([vectors] if vectors else _vectors(chunks))
+        for rows in range(1, min(length or most, most) + 1)
+        if rows == 1 or (rows * width <= most and _fits(rows, width, registers))
+    ]
+
+
+def _cost(
+    tile: Tile, length: int | None, registers: int, target: Target | None, depth: int
+) -> float:
+    """What a multiply-add costs that is not thrown away."""
+    reads, broadcasts = 0.0, registers > 16 and (target is None or _keeps_up(target))
+    if target is not None:
+        lanes = target.lanes("float32")
+        if tile.vectors > target.caches[0] // (8 * lanes * depth):
+            reads = tile.vectors * vector_reads(target, lanes)
+    return 1 / _score(tile, length, reads, broadcasts)
 
 
 def _vectors(chunks: int | None) -> list[int]:
