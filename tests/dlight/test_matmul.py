@@ -16,6 +16,7 @@ from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.dlight.cpu.blocking import ProductTile, blocking
 from mlcnb.dlight.cpu.matmul import is_copied
 from mlcnb.dlight.cpu.product import Operand, Product, lanes_of
+from mlcnb.dlight.decide import Decisions
 from mlcnb.dlight.survey import Survey
 from mlcnb.ir.structural import assert_structural_equal
 
@@ -323,6 +324,26 @@ def test_a_large_matrix_that_is_not_copied_is_asked_for_a_tile_ahead():
         plain = schedule_cpu(product(m, k, n, form), zen4)
         assert "pragma_prefetch" not in plain.mod["main"].script(), (m, k, n, form)
     check(61, 700, 400, bias=True)
+
+
+def test_a_cpu_that_reads_several_streams_by_itself_is_not_asked_a_tile_ahead():
+    """Zen 3: rows ahead or a copy, of which the first takes a third less than tiles ahead."""
+    zen3 = mlc.target.Target("llvm -mcpu=znver3 -num-cores=1")
+    for m, k, n, how in [(48, 512, 1000, "rows"), (64, 512, 512, "copy"), (128, 768, 768, "copy")]:
+        text = schedule_cpu(product(m, k, n), zen3).mod["main"].script()
+        asked = re.findall(r'"pragma_prefetch": \["B", (\d+)\]', text)
+        assert asked == ([str(8 * n)] if how == "rows" else [])
+        assert ("B_global" in text) == (how == "copy")
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
+def test_sums_of_columns_that_fill_no_vector_stay_in_registers(cpu):
+    """A loop over the rows of a tile is written out by LLVM: its places are known there."""
+    target = mlc.target.Target(f"llvm -mcpu={cpu} -num-cores=1")
+    with Decisions({"copy of B": "no"}):
+        made = mlc.compile(product(48, 256, 515), target=target, schedule="default")
+    assert "alloca" in str(made.kernels["main"].llvm_ir)
+    assert "alloca" not in str(made.kernels["main"].llvm_ir_optimized)
 
 
 def test_panels_are_copied_eight_rows_at_a_time():

@@ -174,9 +174,11 @@ def is_streamed(product: Product, target: Target) -> bool:
     what is asked for drives out what is read again and again. A deep B, whose column tile lies in
     more pages than a processor knows the places of, is read as it lies: asking ahead sometimes made
     it slower by a third. Where lines from the shared cache come slowly, rows of B are asked for.
+    Hardware that reads several streams at all speed by itself is only hindered.
     """
     depth, own = product.depth or 0, target.caches[1]
-    if not stays_far(ProductTile(ROW_TILE, 1), lanes_of(product.columns, target), target):
+    far = stays_far(ProductTile(ROW_TILE, 1), lanes_of(product.columns, target), target)
+    if not far or target.fetches_ahead:
         return False
     rows, nbytes = product.rows or 0, 4 * depth * (product.columns or 0)
     fits = rows < MANY_ROWS or 2 * 4 * depth * PANEL <= own

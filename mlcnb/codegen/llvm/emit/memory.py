@@ -208,14 +208,15 @@ def _store_vector(em: Emitter, x: BufferStore, place: e.Ramp, kind: DType, value
 
 
 def _is_room(em: Emitter, buffer: Buffer, place: e.Ramp, kind: DType) -> bool:
-    """True if all lanes lie in a buffer on the stack, at a place that is known: such a buffer can
-    stay in registers, but not if it is stored under a mask (and a load after that waits long).
+    """True if all lanes lie in a buffer on the stack, in every round of the loops around: such a
+    buffer can stay in registers where these are written out, but not if it is stored under a mask
+    (and a load after that waits long).
     """
     room = em.f.on_stack.get(buffer.data)
-    if room is None or not isinstance(place.base, e.IntImm) or kind.element.bits < 8:
+    if room is None or kind.element.bits < 8:
         return False
-    first = place.base.value * kind.element.bits // 8
-    return 0 <= first and first + kind.lanes * kind.element.bits // 8 <= room
+    first, last = em.ranges.ends(place.base)
+    return first >= 0 and (last + kind.lanes) * kind.element.bits // 8 <= room
 
 
 def _store_lane(em: Emitter, kind: DType, pointer: str, value: str, lanes: list[int]) -> None:
