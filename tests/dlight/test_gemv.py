@@ -8,6 +8,8 @@ import pytest
 import mlcnb as mlc
 from mlcnb import te
 from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.dlight.decide import Decisions
+from mlcnb.ir.structural import assert_structural_equal
 from tests.dlight.test_cpu import LANES
 from tests.dlight.test_matmul import product
 
@@ -83,3 +85,46 @@ def test_others_are_cut_into_tiles_of_results(cpu, rows, depth):
     )
     *_, depth_loop, _row, _vector, _lane = sch.get_loops("C_update")
     assert int(sch.get(depth_loop).extent) >= 256
+
+
+@pytest.mark.parametrize(
+    "cpu, rows, depth, together",
+    [
+        ("znver3", 12, 4096, True),  # eight ways
+        ("znver3", 12, 4080, False),
+        ("znver3", 8, 4096, False),
+        ("emeraldrapids", 12, 4096, False),  # twelve
+    ],
+)
+def test_numbers_of_rows_that_want_the_same_place_lie_side_by_side(cpu, rows, depth, together):
+    target = mlc.target.Target(f"llvm -mcpu={cpu} -num-cores=1")
+    func = product(rows, depth, 8192)
+    sch = schedule_cpu(func, target)
+    assert ("A_global" in sch.mod["main"].script()) is together
+    again = mlc.tir.Schedule(func)
+    sch.trace.apply_to_schedule(again, remove_postproc=False)
+    assert_structural_equal(again.mod, sch.mod)
+
+
+def test_numbers_side_by_side_are_those_of_the_rows():
+    func = product(20, 2048, 800)
+    rng = np.random.default_rng(20)
+    a, b = rng.standard_normal((20, 2048), "f4"), rng.standard_normal((2048, 800), "f4")
+    y = np.full((20, 800), np.nan, "f4")
+    with Decisions({"rows of A together": "yes"}):
+        sch = schedule_cpu(func, mlc.target.Target("llvm -mcpu=emeraldrapids -num-cores=1"))
+    assert "A_global" in sch.mod["main"].script()
+    mlc.compile(sch, target="llvm")(a, b, y)
+    np.testing.assert_allclose(y, a.astype("f8") @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows, once", [(8, True), (12, True), (24, False)])
+def test_few_rows_read_a_matrix_once_that_hardware_fetches_by_itself(rows, once):
+    """Zen 3: lines of a tile of columns come late, and only many rows pay for a copy."""
+    zen3 = mlc.target.Target("llvm -mcpu=znver3 -num-cores=1")
+    sch = schedule_cpu(product(rows, 3072, 768), zen3)
+    text = sch.mod["main"].script()
+    assert ("B_global" not in text) is once
+    if once:
+        *_, column, depth, row, _ = (int(sch.get(x).extent) for x in sch.get_loops("C_update"))
+        assert (depth, row) == (8, rows) and column >= 48

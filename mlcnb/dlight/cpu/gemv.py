@@ -19,7 +19,8 @@ Each element is used once, so nothing is faster than the memory: several rows ar
 each from front to back and as long as may be, as the prefetchers of the CPU like it. Those of most
 CPUs stop at the end of a page, so the rows after those are asked for meanwhile. Half precision is
 converted as it is read. More rows of A than accumulators are cut into tiles, all of which use eight
-rows of B before the next.
+rows of B before the next. Rows of A that want the same place in the first cache are copied, so that
+the numbers of a step lie side by side.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ from typing import Any
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.blocking import USUAL, AsItLies, ProductTile, stays_far
 from mlcnb.dlight.cpu.general import elementwise
-from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory
+from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory, rows_together
 from mlcnb.dlight.cpu.rows import halves
 from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
+from mlcnb.machine.cache import LINE, caches
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
@@ -42,8 +44,8 @@ from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 STREAMS, SUMMED = 8, 4
 #: and of those, from a cache, how many may want the same place in the first one
 SAME_PLACE = 4
-#: bytes of a line of the cache, and after which addresses want the same place in the first one
-LINE, ALIASED = 64, 4096
+#: bytes after which addresses want the same place in the first cache
+ALIASED = 4096
 #: where the rows after those are brought meanwhile: the second cache
 SECOND = 2
 #: columns whose sums are kept in the first cache
@@ -86,7 +88,9 @@ def is_summed(product: Product, target: Target) -> bool:
 
 def is_added(product: Product, target: Target) -> bool:
     """A row times a matrix whose rows run along the columns; several rows, where it comes from
-    memory, or from a shared cache as slowly: that takes longer than to multiply it."""
+    memory, or from a shared cache as slowly: that takes longer than to multiply it. Or whose lines
+    come in time only one behind the other, unasked, and too few rows use them to pay for a copy.
+    """
     rows = product.rows or 0
     if product.b.is_transposed or product.columns == 1 or not rows:
         return False
@@ -95,10 +99,12 @@ def is_added(product: Product, target: Target) -> bool:
     is_far = 4 * (product.depth or 0) * (product.columns or 0) > target.caches[1]
     if not is_far or row_tile(rows) is None:
         return False
-    if stays_far(ProductTile(rows, 1), target.lanes("float32"), target):
-        return False
     lies = AsItLies.of(product, False, target)
-    return lies is not None and not lies.is_asked
+    if lies is None or lies.is_asked:
+        return False
+    if stays_far(ProductTile(rows, 1), target.lanes("float32"), target):
+        return target.fetches_ahead and lies.late > 0 and not lies.copy_pays(rows)
+    return True
 
 
 def row_tile(rows: int) -> int | None:
@@ -116,6 +122,9 @@ def rows_added(
     lanes = whole_lines(product, target)
     blocks, parts = cuts(anchor, product, target)
     sums = anchor.handle
+    height = row_tile(product.rows or 1)
+    if height and either("rows of A together", crowds(product, height, target)):
+        rows_together(sch, anchor.handle, product, height)
     if parts > 1:
         sums = parts_added(sch, anchor, after, parts, lanes)
         last = sch.cache_write(sums, 0, "local")
@@ -128,7 +137,6 @@ def rows_added(
     together = decide("rows added", (streams(product, target), 4, 8, 16, 2))
     k_0, k_1 = sch.split(k, [None, together])
     below = []
-    height = row_tile(product.rows or 1)
     if rows and height != product.rows:
         i_0, i_1 = sch.split(rows[0], [None, height])
         below, rows = [i_0], [i_1]
@@ -148,6 +156,13 @@ def rows_added(
         name = anchor.node.reads[product.b.index].buffer.data.name
         sch.annotate(j_1, PREFETCH, [name, STREAMS * product.columns, SECOND])
     return [*outer, j_0]
+
+
+def crowds(product: Product, rows: int, target: Target) -> bool:
+    """Whether a step's numbers of so many rows of A want more of a place in L1 than it has."""
+    if not product.has_rows or product.a.is_transposed:
+        return False
+    return not caches(target)[0].holds(rows, 4 * (product.depth or 1), LINE)
 
 
 def whole_lines(product: Product, target: Target) -> int:

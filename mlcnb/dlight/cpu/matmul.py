@@ -51,7 +51,13 @@ from mlcnb.dlight.cpu.blocking import (
     stays_far,
 )
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
-from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory, lanes_of
+from mlcnb.dlight.cpu.product import (
+    FEW_ROWS,
+    Product,
+    from_memory,
+    lanes_of,
+    rows_together,
+)
 from mlcnb.dlight.cpu.tiles import overlap, second_width
 from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey
@@ -95,7 +101,11 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     deep = depth_of_part(product, cut.tile, target) if copies else None
     if deep is None or after:
         last = last or fuse_epilogue(sch, anchor, after)
-    rows = turned(sch, anchor, product, cut.tile.rows) if product.a.is_transposed else None
+    rows = (
+        rows_together(sch, anchor.handle, product, cut.tile.rows)
+        if product.a.is_transposed
+        else None
+    )
     parts, row_tile, column_tile, k = tiled(sch, anchor, cut, lanes, streams)
     rows_asked = 0 if copies or streams else rows_ahead(product, target)
     if ahead := width if streams else rows_asked * (product.columns or 0):
@@ -236,18 +246,6 @@ def is_padded(sch: Schedule, anchor: BlockInfo, lanes: int) -> bool:
     except ScheduleError:
         return False
     return True
-
-
-def turned(sch: Schedule, anchor: BlockInfo, product: Product, rows: int) -> Any:
-    """The block that copies the rows of a tile from A[k, i], so that they lie side by side."""
-    copy = sch.cache_read(anchor.handle, product.a.index, "global")
-
-    def layout(*index: Any) -> tuple[Any, ...]:
-        *batch, k, i = index
-        return (*batch, i // rows, k, i % rows)
-
-    sch.transform_layout(anchor.handle, ("read", product.a.index), layout)
-    return copy
 
 
 def tiled(

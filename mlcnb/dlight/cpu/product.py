@@ -8,12 +8,14 @@ An operand that lies the other way round (A[k, i], B[j, k]) is transposed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from mlcnb.core.node import walk
 from mlcnb.dlight.survey import BlockInfo
 from mlcnb.ir.expr import Var
 from mlcnb.target import Target
 from mlcnb.tir.buffer import BufferRegion
+from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import BufferStore
 
 #: most rows that are done at a time, one vector of each: with more, B takes less time to read than
@@ -140,3 +142,17 @@ def _indices(region: BufferRegion) -> list[Var | None] | None:
         else:
             found.append(None)
     return found
+
+
+def rows_together(sch: Schedule, block: Any, product: Product, rows: int) -> Any:
+    """The block that copies A so that what a step reads of `rows` rows lies side by side."""
+    copy = sch.cache_read(block, product.a.index, "global")
+
+    def layout(*index: Any) -> tuple[Any, ...]:
+        *batch, i, k = index
+        if product.a.is_transposed:
+            i, k = k, i
+        return (*batch, i // rows, k, i % rows)
+
+    sch.transform_layout(block, ("read", product.a.index), layout)
+    return copy
