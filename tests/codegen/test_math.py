@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from functools import cache
 
 import numpy as np
@@ -292,6 +293,30 @@ def test_an_exponential_is_fifteen_instructions_where_there_is_vscalef(lanes, wi
     hot = facts(made)["f"].hot
     assert hot is not None and hot.instructions <= 15 * len(scaled) + 6
     assert "vscalefps" not in compile_ir(loop("exp", lanes), Cpu.named("x86-64-v4")).assembly
+
+
+@pytest.mark.parametrize("cpu", RUNNABLE)
+@pytest.mark.parametrize("name", ["exp", "sigmoid"])
+def test_lanes_near_zero_are_the_same_beside_others(name, cpu):
+    """A vector all of whose lanes are near takes another way than one with a lane that is not."""
+    edge = np.array([86.0, 86.01, 87.4, -86.0, -86.01, -87.4, 0.0, NAN], np.float32)
+    near = np.linspace(-86, 86, 4096, dtype=np.float32)
+    mixed = np.insert(near, np.arange(0, 4096, 3), np.resize(edge, 1366))
+    alone = apply(name, 1, mixed, cpu=cpu)[: mixed.size]
+    for lanes in (4, 8, 16):
+        np.testing.assert_array_equal(apply(name, lanes, mixed, cpu=cpu)[: mixed.size], alone)
+        together = apply(name, lanes, near, cpu=cpu)[: near.size]
+        np.testing.assert_array_equal(together, apply(name, 1, near, cpu=cpu)[: near.size])
+
+
+def test_an_exponential_near_zero_has_no_limits_and_no_factors():
+    """Range reduction, six multiply-adds, the exponent; and whether all lanes are near."""
+    assembly = compile_ir(loop("exp", 8, cpu="x86-64-v3"), Cpu.named("x86-64-v3")).assembly
+    near = assembly.split(".LBB0_1:")[1].split(".LBB0_3:")[0]
+    words = re.findall(r"^\t(v\w+)", near, re.MULTILINE)
+    assert len(words) <= 23
+    assert sum(w.startswith("vf") for w in words) == 9
+    assert not {"vmulps", "vminps", "vmaxps"} & {*words}
 
 
 @pytest.mark.parametrize("name", sorted(set(ARITY) - WITH_CALLS))

@@ -67,7 +67,6 @@ class Body:
         self.lanes = lanes
         self.features = features
         self.lines: list[str] = []
-        self.last_label = "entry"
         self._count = 0
 
     def type(self, kind: str) -> str:
@@ -210,16 +209,24 @@ class Body:
 
     def unless_any(self, rare: Value, usual: Value, function: str, *given: Value) -> Value:
         """`usual`, or where a lane is rare, all lanes by a scalar function, off the hot path."""
+        return self.either(rare, lambda: usual, lambda: self.per_lane(function, given))
+
+    def either(self, rare: Value, usual: Callable[[], Value], whole: Callable[[], Value]) -> Value:
+        """What `usual` makes, or where a lane is rare, what `whole` does, off the hot path."""
         any_lane = rare.text
         if self.lanes > 1:
             reduce = f"@llvm.vector.reduce.or.{self.suffix('i1')}"
             any_lane = self.emit("i1", f"call i1 {reduce}({self.type('i1')} {rare.text})").text
         unlikely = self.emit("i1", f"call i1 @llvm.expect.i1(i1 {any_lane}, i1 false)").text
-        self.lines += [f"  br i1 {unlikely}, label %slow, label %done", "slow:"]
-        scalar = self.per_lane(function, given)
-        self.lines += ["  br label %done", "done:"]
-        choices = f"[ {usual.text}, %entry ], [ {scalar.text}, %slow ]"
-        return self.emit(usual.kind, f"phi {self.type(usual.kind)} {choices}")
+        usually, slow, done = (f"{x}{self._count}" for x in ("usual", "slow", "done"))
+        self.lines += [f"  br i1 {unlikely}, label %{slow}, label %{usually}", f"{usually}:"]
+        ways = [(usual(), usually)]
+        self.lines += [f"  br label %{done}", f"{slow}:"]
+        ways.append((whole(), slow))
+        self.lines += [f"  br label %{done}", f"{done}:"]
+        choices = ", ".join(f"[ {value.text}, %{label} ]" for value, label in ways)
+        kind = ways[0][0].kind
+        return self.emit(kind, f"phi {self.type(kind)} {choices}")
 
     def _like(self, model: Value, other: Value | float) -> Value:
         return other if isinstance(other, Value) else self.constant(other, model.kind)

@@ -4,7 +4,8 @@ The way from x to the result:
 
     x = n ln 2 + r,  |r| <= ln 2 / 2         n by adding and subtracting 1.5 * 2^23
     t = r + r^2 Q(r)  ~  e^r - 1             Q of degree 4 or 5, from `fit.py`
-    e^x     = (1 + t) * 2^n                  in two factors, or by vscalefps: denormals round once
+    e^x     = (1 + t) * 2^n                  in two factors, or by vscalefps: denormals round once;
+                                             n added to the exponents where all lanes are normal
     e^x - 1 = t * 2^n + (2^n - 1)                         small results stay exact to the last bit
 
     sigmoid(x) = {1 or e^-|x|} / (1 + e^-|x|)
@@ -25,6 +26,8 @@ _LN2_LOW = _f("0x1.7f7d1cp-20")
 #: adding it leaves the nearest integer in the low bits of the sum
 _ROUND = 1.5 * 2.0**23
 _ROUND_BITS = 0x4B400000
+#: 86.0, whose power and all nearer ones are normal: bits of larger ones, and of nan, are more
+_NEAR_BITS = 0x42AC0000
 
 EXP_Q = factors("""
     0x1.fffffcp-2 0x1.555492p-3 0x1.5558f2p-5 0x1.1239e2p-7 0x1.6a2434p-10
@@ -42,9 +45,26 @@ EXP2_Q = factors("""
 
 
 def exp(b: Body, x: Value) -> Value:
-    """e^x: inf above 88.7228, denormals below -87.3366, 0 below -103.973."""
-    shifted, r = _reduce(b, b.clamp(x, -104.0, 89.0))
-    return _scale(b, b.polynomial(r, (1.0, 1.0, *EXP_Q)), shifted)
+    """e^x: inf above 88.7228, denormals below -87.3366, 0 below -103.973.
+
+    Vectors without vscalefps whose lanes are all near 0 need no limits, and an addition to the
+    exponent for the power of two.
+    """
+
+    def of(x: Value) -> tuple[Value, Value]:
+        shifted, r = _reduce(b, x)
+        return b.polynomial(r, (1.0, 1.0, *EXP_Q)), shifted
+
+    def whole() -> Value:
+        return _scale(b, *of(b.clamp(x, -104.0, 89.0)))
+
+    def near() -> Value:
+        p, shifted = of(x)
+        return b.bits(b.bits(p) + (b.bits(shifted) << 23))
+
+    if b.lanes == 1 or b.has_scalef:
+        return whole()
+    return b.either((b.bits(x) & 0x7FFFFFFF).gt(_NEAR_BITS), near, whole)
 
 
 def exp2(b: Body, x: Value) -> Value:
