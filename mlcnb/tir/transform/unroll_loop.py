@@ -4,7 +4,8 @@ for i in T.unroll(2):                    ->     C[0] = A[0]
     C[i] = A[i]                                 C[1] = A[1]
 
 A nest that would become many statements stays as it is, for the code generator to write out: it
-does so thirty times faster, and the loops can be read.
+does so thirty times faster, and the loops can be read. Fewer are too many for it where lanes are
+loaded from here and there: only of numbers is it seen which of them lie together.
 
 TVM's options and pragmas unroll what is not marked:
 
@@ -24,6 +25,7 @@ from mlcnb.arith import simplify
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import Ramp
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
@@ -36,6 +38,8 @@ from mlcnb.tir.stmt import For, ForKind, Stmt, flattened, seq
 MAX_EXTENT = 256
 #: an unrolled loop that would become more statements than this is left to the code generator
 MAX_STATEMENTS = 4
+#: the same of a loop whose variable says where the lanes of a load lie that is no row of elements
+MAX_PICKED = 16
 
 
 def unroll_loops(func: PrimFunc) -> PrimFunc:
@@ -51,11 +55,23 @@ def _unroll(n: Node) -> Node | None:
         return replace(n, kind=ForKind.SERIAL)
     if is_left_early(n.body):
         return replace(n, kind=ForKind.SERIAL)
-    if extent * _statements(n.body) > MAX_STATEMENTS:
+    count = extent * _statements(n.body)
+    if count > MAX_STATEMENTS and not (count <= MAX_PICKED and _picks_by(n)):
         return None
     values = (p.const(start + i, n.loop_var.dtype) for i in range(extent))
     steps = (substitute(n.body, {n.loop_var: value}) for value in values)
     return seq(*(rewrite_statements(step, taken) for step in steps))
+
+
+def _picks_by(loop: For) -> bool:
+    """Whether lanes of a load lie at places that are no row, and that the loop's variable moves."""
+    return any(
+        loop.loop_var in walk(index)
+        for load in walk(loop.body)
+        if isinstance(load, BufferLoad)
+        for index in load.indices
+        if index.dtype.lanes > 1 and not isinstance(index, Ramp)
+    )
 
 
 def _statements(n: Stmt) -> int:

@@ -37,6 +37,24 @@ def test_a_nest_of_many_statements_stays_for_the_code_generator():
     assert_structural_equal(unroll_loops(copy(loops)), copy(inner))
 
 
+def test_loads_from_here_and_there_are_written_out_until_they_are_too_many():
+    """Of numbers the code generator sees that lanes of a reflected row lie together."""
+    body = """
+    for i in T.unroll({count}):
+        B[i * 8:i * 8 + 8] = A[{index}]
+    """
+    turned = "T.min(T.Ramp(i * 8, 1, 8), T.Broadcast(200, 8) - T.Ramp(i * 8, 1, 8))"
+    for count, index, out in (
+        (8, turned, True),
+        (17, turned, False),
+        (8, "T.Ramp(0, 2, 8)", False),
+    ):
+        before = copy(body.format(count=count, index=index))
+        made = unroll_loops(before).script()
+        assert ("T.unroll" not in made) is out
+        assert made.count("B[") == (count if out else 1)
+
+
 def test_a_loop_that_is_too_long_is_a_plain_loop():
     before = copy("    for i in T.unroll(257):\n        B[0] = A[0]\n")
     assert_structural_equal(
