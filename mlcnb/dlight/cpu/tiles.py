@@ -22,6 +22,8 @@ ENOUGH = 8
 #: what comes from L2 or L3 in a cycle, one behind the other: so many bytes, or this part of a
 #: vector if that is more
 NEXT_BYTES, NEXT_VECTOR = 12, 0.375
+#: bytes in a cycle where each load goes by one stride (`steady_loads`)
+STEADY_BYTES = 24
 #: accumulators with which the units that multiply and add do not wait for one another's results
 BUSY = 10
 #: cycles in which a line comes from the last cache
@@ -36,9 +38,10 @@ class Tile(NamedTuple):
     even: bool
 
 
-def vector_reads(target: Target, lanes: int) -> float:
-    """Multiply-adds of vectors in the time in which one of `lanes` float32 comes from L2 or L3."""
-    return target.multiply_adds / max(NEXT_BYTES / (4 * lanes), NEXT_VECTOR)
+def vector_reads(target: Target, lanes: int, nbytes: int = NEXT_BYTES) -> float:
+    """Multiply-adds of vectors in the time in which one of `lanes` float32 comes from L2 or L3, of
+    which a cycle brings so many bytes."""
+    return target.multiply_adds / max(nbytes / (4 * lanes), NEXT_VECTOR)
 
 
 def steady_loads(sch: Schedule, channel: Any, tile: tuple[int, int], target: Target) -> None:
@@ -178,7 +181,8 @@ def _cost(
     if target is not None:
         lanes = target.lanes("float32")
         if tile.vectors > target.caches[0] // (8 * lanes * depth):
-            reads = tile.vectors * vector_reads(target, lanes)
+            steady = NEXT_BYTES if "neon" in target.features else STEADY_BYTES
+            reads = tile.vectors * vector_reads(target, lanes, steady)
     return 1 / _score(tile, length, reads, broadcasts)
 
 
