@@ -78,7 +78,7 @@ def test_a_residual_is_added_to_the_pixels_it_belongs_to():
     "image, window, strides, padding, aside",
     [
         ((1, 3, 13, 13), (3, 3), 2, 1, True),
-        ((2, 2, 8, 4), (5, 5), 1, (2, 0, 1, 3), True),
+        ((2, 2, 8, 4), (5, 3), 1, (2, 0, 1, 1), True),
         ((1, 2, 11, 9), (1, 3), 1, 0, True),
         ((1, 2, 11, 9), (3, 3), 2, 1, False),  # rows of five are a good tile
     ],
