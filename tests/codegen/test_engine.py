@@ -221,6 +221,22 @@ def test_code_for_other_cpus_can_be_read(cpu, marks):
         assert mark in compiled.assembly
 
 
+@pytest.mark.parametrize("cpu", ["znver3", "znver4", "host"])
+def test_no_instruction_of_sse4a_is_chosen(cpu):
+    """Three bytes of a vector and a zero: `extrq` where AMD's CPUs may use it."""
+    lanes = "<i32 0, i32 1, i32 2, i32 16>"
+    ir = f"""
+define void @f(ptr %p, ptr %q) {{
+  %x = load <16 x i8>, ptr %p
+  %r = shufflevector <16 x i8> %x, <16 x i8> zeroinitializer, <4 x i32> {lanes}
+  store <4 x i8> %r, ptr %q
+  ret void
+}}
+"""
+    words = {line.split()[0] for line in compile_ir(ir, Cpu.named(cpu)).assembly.splitlines()}
+    assert not words & {"extrq", "insertq"}
+
+
 def test_code_for_other_cpus_does_not_run():
     other = "x86-64-v3" if Cpu.host().arch == "aarch64" else "cortex-a72"
     compiled = compile_ir(SCALE, Cpu.named(other))

@@ -104,6 +104,9 @@ _FAMILIES = (
     ),
 )
 
+#: architecture -> what LLVM should not use though a CPU has it. AMD's SSE4A has no form for AVX:
+#: with wider registers in use, one of its instructions takes as long as hundreds of others
+_NEVER = {"x86_64": "-sse4a"}
 #: features that calls of the C library rest on
 _CALLS = ("sse", "sse2", "64bit")
 #: features that each level of x86-64 promises beyond the one before, as far as code here cares
@@ -180,8 +183,9 @@ def new_machine(cpu: Cpu, level: int = 3, jit: bool = True) -> Any:
         target = llvm.Target.from_triple(triple)
     except RuntimeError as error:
         raise CodegenError(f"LLVM has no target {triple!r}: {error}") from error
+    features = ",".join(filter(None, (cpu.features, _NEVER.get(cpu.arch))))
     return target.create_target_machine(
-        cpu=cpu.cpu, features=cpu.features, opt=level, reloc="pic", codemodel="small"
+        cpu=cpu.cpu, features=features, opt=level, reloc="pic", codemodel="small"
     )
 
 
