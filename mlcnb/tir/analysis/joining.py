@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 from mlcnb.arith.reading import of
+from mlcnb.core.node import identical
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.structure import statements
@@ -49,15 +50,20 @@ def _only_store(func: PrimFunc) -> BufferStore | None:
     """The store of a function of one block, whose axes are the indices of what it writes."""
     if not all(map(_whole, func.buffers)):
         return None
-    found = list(statements(func.body))
-    stores = [n for n in found if isinstance(n, BufferStore)]
-    blocks = [n for n in found if isinstance(n, Block) and n.iter_vars]
-    if len(stores) != 1 or len(blocks) != 1 or func.buffers[-1].dtype.bits % 8:
+    if func.buffers[-1].dtype.bits % 8:
         return None
-    axes = [axis.var for axis in blocks[0].iter_vars]
-    indices = stores[0].indices
-    same = len(axes) == len(indices) and all(a is i for a, i in zip(axes, indices, strict=True))
-    return stores[0] if same else None
+    store = block = None
+    for n in statements(func.body):
+        if isinstance(n, BufferStore):
+            if store is not None:
+                return None
+            store = n
+        elif isinstance(n, Block) and n.iter_vars:
+            if block is not None:
+                return None
+            block = n
+    axes = () if block is None else [axis.var for axis in block.iter_vars]
+    return store if store is not None and axes and identical(axes, store.indices) else None
 
 
 def _whole(buffer: Buffer) -> bool:
