@@ -91,8 +91,9 @@ class Node(display.Shown):
     walked_of: ClassVar[Any] = tuple
     #: where `walked_fields` stand in `node_fields`
     walked_places: ClassVar[tuple[int, ...]] = ()
-    #: fields compared: binders first, labels left out
+    #: fields compared: binders first, labels left out; and their values
     compared_fields: ClassVar[tuple[str, ...]] = ()
+    compared_of: ClassVar[Any] = tuple
     #: fields that define variables
     binder_fields: ClassVar[frozenset[str]] = frozenset()
     #: fields that name things for people
@@ -150,6 +151,7 @@ def node(cls: type[T]) -> type[T]:
     made.compared_fields = tuple(
         f.name for f in sorted(compared, key=lambda f: not f.metadata.get("binder"))
     )
+    made.compared_of = staticmethod(_getter(made.compared_fields))
     return made
 
 
