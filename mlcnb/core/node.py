@@ -143,19 +143,19 @@ def node(cls: type[T]) -> type[T]:
     made.node_fields = tuple(f.name for f in fields)
     made.child_fields = tuple(f.name for f in shown)
     made.walked_fields = tuple(f.name for f in shown if f.type not in _PLAIN)
-    made.values_of = staticmethod(_getter(made.node_fields))
-    made.walked_of = staticmethod(_getter(made.walked_fields))
+    made.values_of = staticmethod(values_getter(made.node_fields))
+    made.walked_of = staticmethod(values_getter(made.walked_fields))
     made.walked_places = tuple(map(made.node_fields.index, made.walked_fields))
     made.binder_fields = frozenset(f.name for f in fields if f.metadata.get("binder"))
     made.label_fields = tuple(f.name for f in shown if f.metadata.get("label"))
     made.compared_fields = tuple(
         f.name for f in sorted(compared, key=lambda f: not f.metadata.get("binder"))
     )
-    made.compared_of = staticmethod(_getter(made.compared_fields))
+    made.compared_of = staticmethod(values_getter(made.compared_fields))
     return made
 
 
-def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+def values_getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """A function from an object to the values of these fields."""
     if not names:
         return lambda _n: ()
@@ -189,7 +189,7 @@ def _constructor_of(cls: Any) -> Any:
     text = f"def make({', '.join(known)}):\n def __init__({', '.join(['self', *heads])}):\n  "
     text += "\n  ".join(lines or ["pass"]) + "\n return __init__"
     names: dict[str, Any] = {}
-    exec(text, names)
+    exec(text, names)  # noqa: S102 (as dataclasses do: of the names of fields)
     made = names["make"](**known)
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     made.__annotations__ = {f.name: f.type for f in fields} | {"return": None}

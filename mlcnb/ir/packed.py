@@ -21,14 +21,15 @@ import numpy as np
 
 from mlcnb.core import above
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import FrozenDict, Node, Record
+from mlcnb.core.node import FrozenDict, Node, Record, values_getter
 from mlcnb.core.recursion import roomy
 from mlcnb.core.text import kind_of
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.json import class_named, enums, fields_of, key_of
 
-#: classes whose values stand as they are
+#: classes whose values stand as they are, and those of texts and numbers that do not
 _PLAIN = {int, str, bool, type(None)}
+_NAMES = (DType, Enum)
 
 
 @roomy
@@ -87,45 +88,44 @@ class _Writer:
         self.arrays: list[np.ndarray] = []
         #: id of what there is once, or what a line says that may be shared -> its number
         self.known: dict[Any, int] = {}
-        self.classes: dict[type, tuple[str, tuple[str, ...]]] = {}
+        #: class of nodes -> its name, and what gives the values of its fields
+        self.classes: dict[type, tuple[str, Any]] = {}
 
     def number(self, value: Any) -> int:
-        """The number of the line that is a value."""
-        known = self.known.get(id(value))
-        if known is not None:
-            return known
+        """The number of the line of a value that none is known of."""
+        cls = type(value)
+        if cls in self.classes or isinstance(value, Node | Record):
+            name, values_of = self.classes.get(cls) or self.named(cls)
+            return self.once(value, name, values_of(value))
         if isinstance(value, Mapping):
             return self.line("d", [part for pair in value.items() for part in pair])
         if callable(getattr(value, "export", None)):  # a target says itself what it is
             return self.line("g", [FrozenDict(value.export()), value.host])
         if isinstance(value, tuple | list):
             return self.line("t", value)
+        if isinstance(value, DType):
+            return self.once(value, "k", [str(value)])
         if isinstance(value, float):
             return self.line("f", [float(value).hex()])
-        self.known[id(value)] = made = self.line(*self.once(value))
-        return made
-
-    def once(self, value: Any) -> tuple[str, list[Any]]:
-        """Name and values of the line of what there is once: a node, a dtype, an array."""
-        if isinstance(value, Node | Record):
-            name, fields = self.named(type(value))
-            return name, [getattr(value, f) for f in fields]
-        if isinstance(value, DType):
-            return "k", [str(value)]
         if isinstance(value, Enum):
-            return "e", [type(value).__name__, value.value]
+            return self.once(value, "e", [cls.__name__, value.value])
         if isinstance(value, np.ndarray):
             self.arrays.append(value)
-            return "a", [len(self.arrays) - 1]
+            return self.once(value, "a", [len(self.arrays) - 1])
         raise MLCError(f"pack: {kind_of(value)} is no part of a program: {value!r}")
 
-    def named(self, cls: type) -> tuple[str, tuple[str, ...]]:
-        """A class of nodes by its name, with its fields."""
-        found = self.classes.get(cls)
-        if found is None:
-            found = self.classes[cls] = key_of(cls), fields_of(cls)
-            if class_named(found[0]) is not cls:
-                raise MLCError(f"pack: nodes of class {cls.__name__} are not known by a name")
+    def once(self, value: Any, name: str, values: Sequence[Any]) -> int:
+        """The line of what is known from then on: a node, a dtype, an array."""
+        self.known[id(value)] = made = self.line(name, values)
+        return made
+
+    def named(self, cls: type) -> tuple[str, Any]:
+        """A class of nodes by its name, and what gives the values of its fields."""
+        name, fields = key_of(cls), fields_of(cls)
+        if class_named(name) is not cls:
+            raise MLCError(f"pack: nodes of class {cls.__name__} are not known by a name")
+        values_of = cls.values_of if issubclass(cls, Node) else values_getter(fields)
+        found = self.classes[cls] = name, values_of
         return found
 
     def line(self, name: str, values: Sequence[Any]) -> int:
@@ -135,12 +135,14 @@ class _Writer:
         for place, value in enumerate(values):
             if type(value) in _PLAIN:
                 said.append(value)
-            elif isinstance(value, str | int) and not isinstance(value, DType | Enum):
+                continue
+            number = self.known.get(id(value))
+            if number is None and isinstance(value, str | int) and not isinstance(value, _NAMES):
                 # a name that knows what it is: its node makes it again
                 said.append(str(value) if isinstance(value, str) else int(value))
-            else:
-                places.append(place)
-                said.append(self.number(value))
+                continue
+            places.append(place)
+            said.append(self.number(value) if number is None else number)
         kind = self.kinds.setdefault((name, tuple(places)), len(self.kinds))
         line = (kind, *said)
         may_share = name in ("k", "f") or (name == "t" and len(places) == len(values))
