@@ -33,8 +33,8 @@ WORTHWHILE = 500_000
 WORTHWHILE_SIMULATED = 100_000
 #: workers at most: each takes some 150 MB while it runs
 MOST = 3
-#: kernels that wait in a worker, so that it need not
-AHEAD = 2
+#: kernels that wait in a worker, or are in the hands of LLVM there, so that it need not
+AHEAD = 3
 
 
 class Task(NamedTuple):

@@ -24,7 +24,11 @@ from mlcnb.tir.stmt import Block, BufferStore
 def joined_at(func: PrimFunc) -> tuple[int, ...] | None:
     """The byte of the result at which each operand lies; None if `func` is no such copy."""
     *operands, result = func.buffers
-    store = _only_store(func) if len(operands) > 1 else None
+    if len(operands) < 2 or not all(map(_whole, func.buffers)):
+        return None
+    if sum(map(_size, operands)) != _size(result):
+        return None
+    store = _only_store(func)
     if store is None or store.buffer is not result:
         return None
     loads, edges = _parts(store.value)
@@ -48,8 +52,6 @@ def joined_at(func: PrimFunc) -> tuple[int, ...] | None:
 
 def _only_store(func: PrimFunc) -> BufferStore | None:
     """The store of a function of one block, whose axes are the indices of what it writes."""
-    if not all(map(_whole, func.buffers)):
-        return None
     if func.buffers[-1].dtype.bits % 8:
         return None
     store = block = None
@@ -70,6 +72,11 @@ def _whole(buffer: Buffer) -> bool:
     """True if the sizes are known and nothing but the elements is between them."""
     known = all(p.as_int(d) is not None for d in buffer.shape)
     return known and not buffer.strides and not p.as_int(buffer.elem_offset)
+
+
+def _size(buffer: Buffer) -> int:
+    """The number of elements."""
+    return math.prod(p.as_int(d) or 0 for d in buffer.shape)
 
 
 #: an expression that is tested, and the number from which on the next part is chosen
