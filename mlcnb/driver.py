@@ -47,8 +47,8 @@ from mlcnb.tir.function import PrimFunc
 
 #: operators of a graph above which what its passes made is kept on disk
 MANY_CALLS = 24
-#: different products above which kernels are compiled by several processes: about 40 kernels
-MANY_PRODUCTS = 20
+#: different products above which kernels are compiled by several processes: about 20 kernels
+MANY_PRODUCTS = 16
 
 __path__: list[str] = []  # TVM's `driver` is a package: `driver.build_module` is found
 
@@ -297,7 +297,7 @@ def _products(mod: IRModule) -> int:
     """The number of different products and convolutions in a module's graphs."""
     return len(
         {
-            (called(b.value), static_shape(b.var.struct_info))
+            (called(b.value), *(static_shape(x.struct_info) for x in (b.var, *b.value.args)))
             for func in mod.of_kind(Function).values()
             for b in bindings_of(func)
             if called(b.value).product

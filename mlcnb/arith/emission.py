@@ -155,5 +155,7 @@ def size_of(x: Any) -> int:
 def emit_shorter(high: Sum, low: Sum, dtype: DType) -> PrimExpr:
     """high - low, as one sum or as a difference, whichever is shorter."""
     one = emit(high.minus(low), dtype)
+    if isinstance(one, e.IntImm):
+        return one
     two = p.subtract(emit(high, dtype), emit(low, dtype))
     return one if size_of(one) <= size_of(two) else two

@@ -69,6 +69,8 @@ def union(sets: Sequence[Ends], analyzer: Analyzer, dtype: DType) -> Ends:
     ctx = analyzer.context
     low, high = sets[0]
     for first, last in sets[1:]:
+        if first is low and last is high:
+            continue
         low = None if low is None or first is None else extrema.minimum(ctx, low, first, dtype)
         high = None if high is None or last is None else extrema.maximum(ctx, high, last, dtype)
     return low, high

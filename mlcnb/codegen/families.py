@@ -141,7 +141,10 @@ def groups_of(funcs: Mapping[str, PrimFunc], texts: Mapping[str, str]) -> list[G
     """
     alike: dict[str, dict[str, list[tuple[str, str]]]] = defaultdict(dict)
     for name, text in texts.items():
-        alike[_NUMBER.sub(r"\1", text)][name] = _NUMBER.findall(text)
+        parts = _NUMBER.split(text)  # words, a number's dtype, the number, words, …
+        numbers = list(zip(parts[1::3], parts[2::3], strict=True))
+        del parts[2::3]
+        alike["".join(parts)][name] = numbers
     found: list[Group] = []
     for text, members in alike.items():
         if len(members) >= FEW:

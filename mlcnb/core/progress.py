@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from functools import cache
 from io import StringIO
 from shutil import get_terminal_size
@@ -35,12 +36,19 @@ def progress_bar(what: str, total: int) -> Any:
     if display.in_notebook():
         bar = _in_cells()
         return bar(total=total, desc=what, disable=aside, ncols=WIDTH, file=StringIO(), **look)
+    if aside or not sys.stderr.isatty():
+        return nullcontext(_Unseen())
     from tqdm import tqdm
 
-    quiet = aside or not sys.stderr.isatty()
     # a terminal that does not know its width has 0 columns, and tqdm would print nothing there
-    width = None if quiet else get_terminal_size().columns
-    return tqdm(total=total, desc=what, disable=quiet, ncols=width, **look)
+    return tqdm(total=total, desc=what, ncols=get_terminal_size().columns, **look)
+
+
+class _Unseen:
+    """A bar that nobody would see, which needs no library."""
+
+    def update(self, n: float = 1) -> None:
+        """So much more is done."""
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 #: characters that would end a text early, hide it or turn it around
@@ -21,6 +20,8 @@ def visible(text: str) -> str:
 
 def suggestion(name: str, known: Iterable[str]) -> str | None:
     """`did you mean 'x'?` for the closest of `known`, or None."""
+    from difflib import get_close_matches  # loaded where something is wrong
+
     found = get_close_matches(name, sorted(known), n=1)
     return f"did you mean {found[0]!r}?" if found else None
 

@@ -240,21 +240,26 @@ class _Hasher:
         self.count = 0
 
     def feed(self, value: Any, binding: bool) -> None:
-        if isinstance(value, Node):
-            self.node(value, binding)
-        elif type(value) in (tuple, list):
-            self.parts.append(f"({len(value)}")
-            for item in value:
-                self.feed(item, binding)
-        elif isinstance(value, dict):
-            self.mapping(value, binding)
-        elif isinstance(value, np.ndarray):
-            content = blake2b(_bytes(value), digest_size=16).hexdigest()
-            self.parts.append(f"array {value.dtype} {value.shape} {content}")
-        elif isinstance(value, str):
-            self.parts.append(f"str {len(value)} {value}")
-        else:
-            self.parts.append(f"{type(value).__name__} {value}")
+        cls = type(value)
+        (_FEEDS.get(cls) or _feed_of(cls))(self, value, binding)
+
+    def sequence(self, value: Sequence, binding: bool) -> None:
+        self.parts.append(f"({len(value)}")
+        for item in value:
+            self.feed(item, binding)
+
+    def array(self, value: np.ndarray, _binding: bool) -> None:
+        content = blake2b(_bytes(value), digest_size=16).hexdigest()
+        self.parts.append(f"array {value.dtype} {value.shape} {content}")
+
+    def text(self, value: str, _binding: bool) -> None:
+        self.parts.append(f"str {len(value)} {value}")
+
+    def plain(self, value: Any, _binding: bool) -> None:
+        self.parts.append(f"{type(value).__name__} {value}")
+
+    def float_imm(self, n: FloatImm, _binding: bool) -> None:
+        self.parts.append(f"FloatImm {n.dtype} {struct.pack('d', n.value).hex()}")
 
     def mapping(self, value: dict, binding: bool) -> None:
         self.parts.append(f"{{{len(value)}")
@@ -269,24 +274,43 @@ class _Hasher:
             self.feed(key, binding)
             self.feed(item, binding)
 
-    def node(self, n: Node, binding: bool) -> None:
-        if isinstance(n, _named):
-            if id(n) in self.numbers:
-                self.parts.append(f"#{self.numbers[id(n)]}")
-                return
-            pointers = [getattr(n, name) for name in n.binder_fields]
-            is_over_known = bool(pointers) and all(id(x) in self.numbers for x in pointers)
-            if binding or self.map_free or is_over_known:
-                self.numbers[id(n)] = self.count
-                self.count += 1
-            else:
-                name = getattr(n, "name", getattr(n, "name_hint", ""))
-                self.parts.append(f"free {name}")
-        if isinstance(n, FloatImm):
-            self.parts.append(f"FloatImm {n.dtype} {struct.pack('d', n.value).hex()}")
+    def named(self, n: Node, binding: bool) -> None:
+        if id(n) in self.numbers:
+            self.parts.append(f"#{self.numbers[id(n)]}")
             return
+        pointers = [getattr(n, name) for name in n.binder_fields]
+        is_over_known = bool(pointers) and all(id(x) in self.numbers for x in pointers)
+        if binding or self.map_free or is_over_known:
+            self.numbers[id(n)] = self.count
+            self.count += 1
+        else:
+            name = getattr(n, "name", getattr(n, "name_hint", ""))
+            self.parts.append(f"free {name}")
+        self.node(n, binding)
+
+    def node(self, n: Node, binding: bool) -> None:
         self.parts.append(type(n).__name__)
         for name in n.label_fields:
             self.names.append(str(getattr(n, name)))
-        for name in n.compared_fields:
-            self.feed(getattr(n, name), binding or name in n.binder_fields)
+        binders = n.binder_fields
+        for name, value in zip(n.compared_fields, n.compared_of(n)):  # noqa: B905 (one by one)
+            cls = type(value)
+            feed = _FEEDS.get(cls) or _feed_of(cls)
+            feed(self, value, binding or name in binders)
+
+
+#: class -> how its values are written down
+_FEEDS: dict[type, Any] = {}
+
+
+def _feed_of(cls: type) -> Any:
+    """How values of a class are written down, from now on without asking again."""
+    if issubclass(cls, Node):
+        of_node = _Hasher.named if issubclass(cls, _named) else _Hasher.node
+        found: Any = _Hasher.float_imm if issubclass(cls, FloatImm) else of_node
+    elif cls in (tuple, list):
+        found = _Hasher.sequence
+    else:
+        kinds = {dict: _Hasher.mapping, np.ndarray: _Hasher.array, str: _Hasher.text}
+        found = next((how for kind, how in kinds.items() if issubclass(cls, kind)), _Hasher.plain)
+    return _FEEDS.setdefault(cls, found)

@@ -21,7 +21,7 @@ from mlcnb.core.node import FrozenDict, replace, rewrite, walk
 from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import GE, GT, LE, LT, PrimExpr, Range, Var
+from mlcnb.ir.expr import GE, GT, LE, LT, IntImm, PrimExpr, Range, Var
 from mlcnb.te.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
 from mlcnb.te.translate import Translator, index_dtype
 from mlcnb.tir.analysis.access import complete_regions
@@ -122,7 +122,8 @@ class _Maker:
 
     def to_index(self, x: PrimExpr) -> PrimExpr:
         """A dimension or bound in the index dtype."""
-        return simplify(p.fitted(self.index, x))
+        fitted = p.fitted(self.index, x)
+        return fitted if isinstance(fitted, IntImm) else simplify(fitted)
 
     def declare(self, tensor: Tensor) -> Buffer:
         shape = [self.to_index(d) for d in tensor.shape]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -205,7 +206,8 @@ def test_salt_names_the_makers(tmp_path):
     first, version, digest, *rest = cache.salt(tmp_path).split()
     assert first == "mlcnb" and len(digest) == 32
     assert rest[::2] == ["llvmlite", "islpy"]
-    assert version
+    assert rest[1::2] == [metadata.version("llvmlite"), metadata.version("islpy")]
+    assert version and cache._version("a package that is not there") == "checkout"
 
 
 @pytest.mark.parametrize("size", [10, 1 << 20])

@@ -16,6 +16,7 @@ from mlcnb.codegen.llvm.worker import answer, rules_named
 from mlcnb.codegen.llvm.workers import Workers
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.ir.json import save_json
+from mlcnb.runtime import threads
 from mlcnb.script import tir as T
 from mlcnb.target import Target
 
@@ -79,6 +80,37 @@ def test_workers_make_the_same_code(monkeypatch):
     assert _code(kernels) == _alone()
     warm = backend.build(_functions(), TARGET, schedule_cpu)
     assert all(k.compiled.cached for k in warm.values()) and _code(warm) == _code(kernels)
+
+
+def _alike() -> dict:
+    """Two groups of functions that differ in one size, and one function that is like no other."""
+    made = {**_functions(1)}
+    for columns in (16, 24):
+        for rows in (4, 6, 10, 12, 30):
+            a = te.placeholder((rows, columns), name="a")
+            b = te.compute(a.shape, lambda i, j, a=a: a[i, j] * 2.0, name="b")
+            made[f"rows{rows}x{columns}"] = te.create_prim_func([a, b]).without_attr(
+                "global_symbol"
+            )
+    return made
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_workers_make_what_functions_share(monkeypatch, dies):
+    monkeypatch.setenv("MLCNB_CACHE", "0")
+    symbols = threads.symbols()
+    alone = backend.build(_alike(), TARGET, schedule_cpu, symbols=symbols)
+    assert len({k.symbol for k in alone.values()}) == 3
+    answers = _counted(monkeypatch)
+    if dies:
+        monkeypatch.setattr(workers, "read_frame", lambda _file: None)
+    monkeypatch.setattr(workers.Work, "here", lambda self: iter(()))  # the workers make all
+    with Workers(2) as helpers:
+        helpers.start()
+        kernels = backend.build(_alike(), TARGET, schedule_cpu, workers=helpers, symbols=symbols)
+    assert len(answers) == (0 if dies else 3) and None not in answers
+    assert _code(kernels) == _code(alone)
+    assert [k.code.sizes for k in kernels.values()] == [k.code.sizes for k in alone.values()]
 
 
 def test_shared_work_is_complete_and_in_order():

@@ -40,6 +40,18 @@ def test_a_node_class_is_a_dataclass_whose_objects_stay_as_they_are():
             assert (one, two) == (1, 2)
 
 
+def test_a_constructor_is_written_when_it_is_asked_for():
+    @node
+    class Late(_Pair):
+        three: Any = 3
+
+    assert not inspect.isfunction(vars(Late)["__init__"])
+    made = Late(1)
+    assert inspect.isfunction(vars(Late)["__init__"])
+    assert (made.one, made.two, made.seen, made.three) == (1, 2, None, 3)
+    assert Late(1, three=4).three == 4 and Late.__match_args__ == ("one", "two", "seen", "three")
+
+
 def test_what_is_replaced_by_itself_is_the_very_node():
     a, b = _Pair(1), _Pair(2)
     pair = _Pair((a, b), a, seen=[3])

@@ -69,6 +69,14 @@ def test_what_is_shared_is_shared_again() -> None:
     assert one is two and one is not three and len(arrays) == 2
 
 
+def test_what_says_the_same_is_written_once() -> None:
+    x, y = FloatImm("float64", 0.1), FloatImm("float64", 0.1)
+    text, arrays = pack(((x, y), (x, y)))
+    assert text.count("float64") == text.count(float.hex(0.1)) == 1
+    (one, two), again = unpack(text, arrays)
+    assert one is not two and again == (one, two)
+
+
 def test_nodes_that_no_name_finds_are_refused() -> None:
     @node
     class Strange(Node):

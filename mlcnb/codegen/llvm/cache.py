@@ -20,6 +20,7 @@ import hashlib
 import mmap
 import os
 import struct
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -272,9 +273,13 @@ def salt(folder: Path) -> str:
 
 
 def _version(package: str) -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "checkout"
+    """What is installed, by the name of its folder: `importlib.metadata` takes 10 ms to load."""
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:  # no folder: an archive
+            continue
+        for name in names:
+            if name.startswith(f"{package}-") and name.endswith(".dist-info"):
+                return name.removesuffix(".dist-info").removeprefix(f"{package}-")
+    return "checkout"

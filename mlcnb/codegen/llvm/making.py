@@ -19,7 +19,14 @@ from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.engine import Compiled, Options, compile_many
 from mlcnb.codegen.llvm.symbols import PREFIX, symbol_of
 from mlcnb.codegen.llvm.target_machine import cpu_of
-from mlcnb.codegen.llvm.workers import WORTHWHILE, WORTHWHILE_SIMULATED, Task, Work, Workers
+from mlcnb.codegen.llvm.workers import (
+    WORTHWHILE,
+    WORTHWHILE_SIMULATED,
+    Done,
+    Task,
+    Work,
+    Workers,
+)
 from mlcnb.core.errors import MLCError
 from mlcnb.core.garbage import collect_young
 from mlcnb.target import Target
@@ -72,6 +79,8 @@ class Making:
         self.kept = self.store if self.rules else None
         #: name -> what goes with its IR, in the order of the modules
         self.facts: dict[str, Emitted] = {}
+        #: name -> what the rules make of it
+        self._ruled: dict[str, Any] = {}
         self.groups = self._groups()
         self._group_of = {name: group for group in self.groups for name in group.members}
 
@@ -111,17 +120,15 @@ class Making:
             elif name not in again:
                 missing.append(Task(number, name, self.funcs[name]))
         work = self.shared(missing)
-        for group in groups:
-            yield from self.together(group)
+        try:
+            for group in groups:
+                yield from self.together(group, work)
+        finally:
+            work.close()
         for task in work.here():
-            yield self.emitted(task.name)
+            yield from self.finished(task)
         for task, done in work.there():
-            if done is None:
-                yield self.emitted(task.name)
-            else:
-                self.noted(task.name, Emitted(done.ir, done.workspace, done.messages), new=True)
-                parts = done.object, done.bitcode
-                yield Compiled(done.ir, self.cpu, self.options, parts, done.seconds)
+            yield from self.finished(task, done)
 
     def shared(self, missing: list[Task]) -> Work:
         """The work, shared with workers where it is worth while, and they can do it."""
@@ -129,6 +136,7 @@ class Making:
         much = told >= (WORTHWHILE if self.target.kind == "llvm" else WORTHWHILE_SIMULATED)
         if self.rules and much:
             self.workers.start()
+        much = much or self.workers.are_there
         question = {
             "target": str(self.target),
             "cpu": str(self.cpu),
@@ -136,35 +144,58 @@ class Making:
         }
         return self.workers.work(missing, question, here_only=self.rules is None or not much)
 
-    def together(self, group: Group) -> Iterator[str]:
-        """The IR of each function of a group; the same of those that are scheduled alike."""
-        schedules: dict[str, Any] = {}
+    def ruled(self, name: str) -> Any:
+        """What the rules make of a function, asked once."""
+        if name not in self._ruled:
+            assert self.schedule is not None
+            self._ruled[name] = self.schedule(self.funcs[name], self.target)
+        return self._ruled[name]
 
-        def rule(name: str) -> Any:
-            if name not in schedules:
-                assert self.schedule is not None
-                schedules[name] = self.schedule(self.funcs[name], self.target)
-            return schedules[name]
+    def together(self, group: Group, work: Work) -> Iterator[str | Compiled]:
+        """The modules of a group's functions, one of those that are scheduled alike; what workers
+        may take is left in `work`.
+        """
+        for part in group.parts(self.ruled):
+            if part.general is None:
+                yield from self.apart(part)
+                continue
+            name = _family_name(part.names[0], part.general, part.schedule.trace)
+            func = scheduled_by(part.schedule, part.general)
+            task = Task(self.names.index(part.names[0]), name, func, part)
+            if work.has_help:
+                work.add(task)
+            else:
+                yield from self.finished(task)
 
-        for part in group.parts(rule):
-            made = self._for_all(part)
-            for number, (name, size) in enumerate(zip(part.names, part.sizes, strict=True)):
-                if made is None:
-                    yield self.emitted(name, lambda *_, of=name: rule(of))
-                    continue
-                if number:
-                    self.tell(0.5)  # its object is the first one's
-                yield self.noted(name, made._replace(sizes=(size,)), new=True)
+    def finished(self, task: Task, done: Done | None = None) -> Iterator[str | Compiled]:
+        """The modules of a task's functions, as a worker made them, else made here."""
+        module: str | Compiled
+        if done is not None:
+            made = Emitted(done.ir, done.workspace, done.messages)
+            code = done.object, done.bitcode
+            module = Compiled(done.ir, self.cpu, self.options, code, done.seconds)
+        elif task.part is None:
+            yield self.emitted(task.name)
+            return
+        else:
+            try:
+                made = emit(task.name, task.func, self.target, None)
+            except MLCError:  # numbers that code is written for are open in it
+                yield from self.apart(task.part)
+                return
+            module = made.ir
+        part = task.part or Part([task.name], [])
+        for number, name in enumerate(part.names):
+            if number:
+                self.tell(0.5)  # its object is the first one's
+            sizes = tuple(part.sizes[number : number + 1])
+            self.noted(name, made._replace(sizes=sizes), new=True)
+            yield module
 
-    def _for_all(self, part: Part) -> Emitted | None:
-        """The IR of the function of any size; None where each is to be made for itself."""
-        if part.general is None:
-            return None
-        name = _family_name(part.names[0], part.general, part.schedule.trace)
-        try:
-            return emit(name, scheduled_by(part.schedule, part.general), self.target, None)
-        except MLCError:  # numbers that code is written for are open in it
-            return None
+    def apart(self, part: Part) -> Iterator[str]:
+        """The IR of each function of a part, made for itself."""
+        for name in part.names:
+            yield self.emitted(name, lambda *_, of=name: self.ruled(of))
 
     def emitted(self, name: str, schedule: Schedule | None = None) -> str:
         """The IR of a function, made here."""

@@ -19,6 +19,8 @@ import struct
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, BinaryIO
 
 from mlcnb.codegen.llvm import cache as disk
@@ -54,14 +56,32 @@ def answer_all(answer: Callable[[bytes], bytes]) -> None:
 
 def answer(question: bytes) -> bytes:
     """A kernel, compiled; what goes wrong is said, and the parent then sees for itself."""
+    return begun(question)()
+
+
+def begun(question: bytes) -> Callable[[], bytes]:
+    """The first half of an answer, which is Python's; what comes back is the other, LLVM's."""
     try:
-        return disk.pack(_compiled(json.loads(question)))
+        rest = _emitted(json.loads(question))
     except Exception as error:  # noqa: BLE001 (whatever it is, the parent compiles it again)
-        said = {"error": f"{type(error).__name__}: {error}"}
-        return disk.pack([json.dumps(said).encode(), b"", b"", b""])
+        return partial(_refusal, error)
+    return partial(_ended, rest)
 
 
-def _compiled(asked: dict[str, Any]) -> list[bytes]:
+def _ended(rest: Callable[[], list[bytes]]) -> bytes:
+    try:
+        return disk.pack(rest())
+    except Exception as error:  # noqa: BLE001 (as above)
+        return _refusal(error)
+
+
+def _refusal(error: Exception) -> bytes:
+    said = {"error": f"{type(error).__name__}: {error}"}
+    return disk.pack([json.dumps(said).encode(), b"", b"", b""])
+
+
+def _emitted(asked: dict[str, Any]) -> Callable[[], list[bytes]]:
+    """The IR of a kernel; what comes back compiles it."""
     from mlcnb.codegen.llvm.engine import compile_ir
     from mlcnb.codegen.llvm.making import emit, options_of
     from mlcnb.codegen.llvm.target_machine import cpu_of
@@ -77,13 +97,17 @@ def _compiled(asked: dict[str, Any]) -> list[bytes]:
     if asked["made"]:
         note_made(func)
     found = emit(asked["name"], func, target, rules_named(asked["rules"]))
-    made = compile_ir(found.ir, cpu, options_of(target))
-    said = {
-        "workspace": found.workspace,
-        "messages": found.messages,
-        "seconds": made.seconds,
-    }
-    return [json.dumps(said).encode(), found.ir.encode(), made.object, made.bitcode]
+
+    def compiled() -> list[bytes]:
+        made = compile_ir(found.ir, cpu, options_of(target))
+        said = {
+            "workspace": found.workspace,
+            "messages": found.messages,
+            "seconds": made.seconds,
+        }
+        return [json.dumps(said).encode(), found.ir.encode(), made.object, made.bitcode]
+
+    return compiled
 
 
 def rules_named(name: str) -> Any:
@@ -97,7 +121,9 @@ def rules_named(name: str) -> Any:
 
 
 def main() -> None:
-    """Answer questions in order. They are read beside the work, so that nobody waits to send."""
+    """Answer questions in order. They are read beside the work, so that nobody waits to send; LLVM
+    works on one kernel while the next is scheduled and lowered.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to end
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
@@ -105,8 +131,13 @@ def main() -> None:
     threading.Thread(target=_read, args=(waiting,), daemon=True).start()
     _load()
     gc.disable()  # it is done after each kernel (`emit`)
-    while (question := waiting.get()) is not None:
-        write_frame(answers, answer(question))
+    with ThreadPoolExecutor(1, "mlcnb-answers") as one_by_one:
+        while (question := waiting.get()) is not None:
+            one_by_one.submit(_write, answers, begun(question))
+
+
+def _write(answers: BinaryIO, rest: Callable[[], bytes]) -> None:
+    write_frame(answers, rest())
 
 
 def _read(waiting: queue.SimpleQueue[bytes | None]) -> None:

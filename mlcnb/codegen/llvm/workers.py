@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from mlcnb.codegen.families import Part
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.apart import own_python
 from mlcnb.codegen.llvm.worker import read_frame, write_frame
@@ -32,8 +33,8 @@ WORTHWHILE = 500_000
 WORTHWHILE_SIMULATED = 100_000
 #: workers at most: each takes some 150 MB while it runs
 MOST = 3
-#: kernels that wait in a worker, so that it need not
-AHEAD = 2
+#: kernels that wait in a worker, or are in the hands of LLVM there, so that it need not
+AHEAD = 3
 
 
 class Task(NamedTuple):
@@ -42,6 +43,8 @@ class Task(NamedTuple):
     number: int
     name: str
     func: PrimFunc
+    #: the functions that share what is made of it; it is scheduled already
+    part: Part | None = None
 
 
 class Done(NamedTuple):
@@ -82,6 +85,11 @@ class Workers:
             except OSError:
                 self.count = len(self._processes)
 
+    @property
+    def are_there(self) -> bool:
+        """Whether some were started."""
+        return bool(self._processes)
+
     def work(self, tasks: Sequence[Task], question: dict[str, Any], here_only: bool) -> Work:
         """Let the workers take from these tasks; what all of them have in common is `question`."""
         return Work(tasks, [] if here_only else self._processes, question)
@@ -99,6 +107,7 @@ def _new_process() -> subprocess.Popen[bytes]:
 class Work:
     """Tasks that are shared out.
 
+    add(task)   one more, until `close()`
     here()      those for this process, one after the other, until none is left
     there()     then what the workers made; None of a task that is to be done here after all
     """
@@ -110,6 +119,8 @@ class Work:
         question: dict[str, Any],
     ) -> None:
         self._left = deque(tasks)
+        self._news = threading.Condition()
+        self._is_complete = False
         self._question = question
         self._done: dict[int, Done | None] = {}
         self._taken: dict[int, Task] = {}
@@ -118,6 +129,23 @@ class Work:
         ]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def has_help(self) -> bool:
+        """Whether there are workers."""
+        return bool(self._threads)
+
+    def add(self, task: Task) -> None:
+        """One more task, for this process or another."""
+        with self._news:
+            self._left.append(task)
+            self._news.notify()
+
+    def close(self) -> None:
+        """No more tasks will be added."""
+        with self._news:
+            self._is_complete = True
+            self._news.notify_all()
 
     def here(self) -> Iterator[Task]:
         """Tasks from the front."""
@@ -140,11 +168,18 @@ class Work:
         """Ask one worker, as long as there are tasks and it answers."""
         waiting: deque[Task] = deque()
         try:
-            while self._ask(process, waiting) or waiting:
-                task = waiting.popleft()
-                self._done[task.number] = _read(process)
+            while self._ask(process, waiting) or waiting or self._has_more():
+                if waiting:
+                    task = waiting.popleft()
+                    self._done[task.number] = _read(process)
         except (OSError, ValueError, KeyError):  # it ended, or says what cannot be understood
             return
+
+    def _has_more(self) -> bool:
+        """Wait for a task; False where none will come."""
+        with self._news:
+            self._news.wait_for(lambda: self._left or self._is_complete)
+            return bool(self._left)
 
     def _ask(self, process: subprocess.Popen[bytes], waiting: deque[Task]) -> bool:
         """Give a worker the next tasks from the back; False where there are none."""
@@ -156,6 +191,7 @@ class Work:
             self._taken[task.number] = task
             try:
                 what = {"name": task.name, "func": save_json(task.func), "made": is_made(task.func)}
+                what |= {"rules": "none"} if task.part else {}
             except MLCError:  # it holds what has no text: it is done here
                 continue
             waiting.append(task)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 from mlcnb.arith.reading import of
+from mlcnb.core.node import identical
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.structure import statements
@@ -23,7 +24,11 @@ from mlcnb.tir.stmt import Block, BufferStore
 def joined_at(func: PrimFunc) -> tuple[int, ...] | None:
     """The byte of the result at which each operand lies; None if `func` is no such copy."""
     *operands, result = func.buffers
-    store = _only_store(func) if len(operands) > 1 else None
+    if len(operands) < 2 or not all(map(_whole, func.buffers)):
+        return None
+    if sum(map(_size, operands)) != _size(result):
+        return None
+    store = _only_store(func)
     if store is None or store.buffer is not result:
         return None
     loads, edges = _parts(store.value)
@@ -47,23 +52,31 @@ def joined_at(func: PrimFunc) -> tuple[int, ...] | None:
 
 def _only_store(func: PrimFunc) -> BufferStore | None:
     """The store of a function of one block, whose axes are the indices of what it writes."""
-    if not all(map(_whole, func.buffers)):
+    if func.buffers[-1].dtype.bits % 8:
         return None
-    found = list(statements(func.body))
-    stores = [n for n in found if isinstance(n, BufferStore)]
-    blocks = [n for n in found if isinstance(n, Block) and n.iter_vars]
-    if len(stores) != 1 or len(blocks) != 1 or func.buffers[-1].dtype.bits % 8:
-        return None
-    axes = [axis.var for axis in blocks[0].iter_vars]
-    indices = stores[0].indices
-    same = len(axes) == len(indices) and all(a is i for a, i in zip(axes, indices, strict=True))
-    return stores[0] if same else None
+    store = block = None
+    for n in statements(func.body):
+        if isinstance(n, BufferStore):
+            if store is not None:
+                return None
+            store = n
+        elif isinstance(n, Block) and n.iter_vars:
+            if block is not None:
+                return None
+            block = n
+    axes = () if block is None else [axis.var for axis in block.iter_vars]
+    return store if store is not None and axes and identical(axes, store.indices) else None
 
 
 def _whole(buffer: Buffer) -> bool:
     """True if the sizes are known and nothing but the elements is between them."""
     known = all(p.as_int(d) is not None for d in buffer.shape)
     return known and not buffer.strides and not p.as_int(buffer.elem_offset)
+
+
+def _size(buffer: Buffer) -> int:
+    """The number of elements."""
+    return math.prod(p.as_int(d) or 0 for d in buffer.shape)
 
 
 #: an expression that is tested, and the number from which on the next part is chosen

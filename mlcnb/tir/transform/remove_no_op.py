@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.arith import Analyzer, const_bounds
-from mlcnb.core.node import Node, nodes_in, replace, rewrite
+from mlcnb.core.node import Node, children, nodes_in, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
@@ -63,11 +63,13 @@ def _note_uses(n: Node, used: set[Node]) -> None:
         if n in used:
             return
         used.add(n)
-    for name in n.child_fields:
-        if isinstance(n, _DEFINING) and name in n.binder_fields:
-            continue
-        for child in nodes_in(getattr(n, name)):
-            _note_uses(child, used)
+    if isinstance(n, _DEFINING):
+        said = [getattr(n, name) for name in n.walked_fields if name not in n.binder_fields]
+        parts = nodes_in(tuple(said))
+    else:
+        parts = children(n)
+    for part in parts:
+        _note_uses(part, used)
 
 
 _DEFINING = (s.LetStmt, s.Allocate, s.DeclBuffer)

@@ -224,7 +224,7 @@ with bb.function("main", [x]):
         y = bb.emit(relax.op.add(relax.op.exp(y), relax.const(np.float32(n))))
     bb.emit_func_output(y)
 mlc.compile(bb.get(), "llvm")(np.ones((1, 16), np.float32))
-print(*(m for m in sys.modules if m.startswith("mlcnb.")))
+print(*sys.modules)
 """
 
 
@@ -237,10 +237,11 @@ def test_a_second_start_loads_no_pass_no_lowering_and_no_emitter(store: disk.Sto
         "mlcnb.codegen.llvm.emit.kernel",
         "mlcnb.script.printer",
     }
+    slow = {"tqdm", "importlib.metadata"}
     words = [sys.executable, "-c", AGAIN]
     cold, second = (
         set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
         for _ in range(2)
     )
     assert makers - {"mlcnb.script.printer"} <= cold
-    assert not makers & second
+    assert not (makers | slow) & second
