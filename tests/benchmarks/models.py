@@ -136,7 +136,10 @@ def with_drawn_weights(model: onnx.ModelProto) -> onnx.ModelProto:
         if node.op_type == "ConstantOfShape" and node.input[0] in shapes and _is_float(node):
             dims = tuple(int(d) for d in shapes[node.input[0]])
             value = _drawn(rng, dims, norms.get(node.output[0]))
-            model.graph.initializer.append(numpy_helper.from_array(value, node.output[0]))
+            kind = TensorProto.FLOAT
+            model.graph.initializer.add(  # in its place: a tensor that is appended is copied
+                name=node.output[0], dims=dims, data_type=kind, raw_data=value.tobytes()
+            )
             if model.ir_version < 4:  # an initializer is an input as well
                 info = onnx.helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, dims)
                 model.graph.input.append(info)

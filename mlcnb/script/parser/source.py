@@ -94,6 +94,15 @@ class Source:
             raise self._error("the text nests too deeply", Where(1, 1, 1, 2), None) from None
 
     @cached_property
+    def definitions(self) -> dict[str, list[Any]]:
+        """The functions and classes of the text by name, the outer ones first."""
+        found: dict[str, list[Any]] = {}
+        for n in ast.walk(self.tree):
+            if isinstance(n, ast.FunctionDef | ast.ClassDef):
+                found.setdefault(n.name, []).append(n)
+        return found
+
+    @cached_property
     def origin(self) -> str:
         """What spans call this text: a digest, so that they say nothing of files and folders."""
         digest = hashlib.blake2b("\n".join(self.lines).encode(), digest_size=6).hexdigest()
@@ -170,7 +179,8 @@ def source_of_definition(kind: type, name: str, around: CodeType, line: int) -> 
     text = "".join(linecache.getlines(file)) or text_behind(around)
     if text:
         source = _tree_of(text, file)
-        found = [n for n in ast.walk(source.tree) if _is_definition(n, kind, name, line)]
+        named = source.definitions.get(name, ())
+        found = [n for n in named if isinstance(n, kind) and _stands_at(n, line)]
         if found:
             return source, found[-1]  # of two, the one that stands inside
     raise ParseError(
@@ -180,12 +190,9 @@ def source_of_definition(kind: type, name: str, around: CodeType, line: int) -> 
     )
 
 
-def _is_definition(node: Any, kind: type, name: str, line: int) -> bool:
-    if not isinstance(node, kind) or getattr(node, "name", None) != name:
-        return False
-    lines: Any = node
-    first = min([lines.lineno, *(d.lineno for d in lines.decorator_list)])
-    return first <= line <= lines.body[0].lineno
+def _stands_at(node: Any, line: int) -> bool:
+    first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+    return first <= line <= node.body[0].lineno
 
 
 #: no program on the standard input is longer
