@@ -179,20 +179,15 @@ class _Constructor:
 
 
 def _constructor_of(cls: Any) -> Any:
-    """As of a frozen dataclass, but each slot is set by its own setter: a third quicker."""
+    """As a frozen dataclass has it, taken from one of the same fields."""
     fields = dataclasses.fields(cls)
-    known = {f"set_{f.name}": getattr(cls, f.name).__set__ for f in fields}
-    known |= {f"default_{f.name}": f.default for f in fields}
-    heads = [
-        f.name if f.default is dataclasses.MISSING else f"{f.name}=default_{f.name}" for f in fields
+    same = [
+        (f.name, Any, f.default) if f.default is not dataclasses.MISSING else (f.name, Any)
+        for f in fields
     ]
-    lines = [f"set_{f.name}(self, {f.name})" for f in fields]
-    lines += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else []
-    text = f"def make({', '.join(known)}):\n def __init__({', '.join(['self', *heads])}):\n  "
-    text += "\n  ".join(lines or ["pass"]) + "\n return __init__"
-    names: dict[str, Any] = {}
-    exec(text, names)  # noqa: S102 (as dataclasses do: of the names of fields)
-    made = names["make"](**known)
+    hooks = {"__post_init__": None} if hasattr(cls, "__post_init__") else {}
+    twin: Any = dataclasses.make_dataclass(cls.__name__, same, namespace=hooks, frozen=True)
+    made = twin.__init__
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     made.__annotations__ = {f.name: f.type for f in fields} | {"return": None}
     return made
