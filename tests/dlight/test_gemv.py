@@ -128,3 +128,21 @@ def test_few_rows_read_a_matrix_once_that_hardware_fetches_by_itself(rows, once)
     if once:
         *_, column, depth, row, _ = (int(sch.get(x).extent) for x in sch.get_loops("C_update"))
         assert (depth, row) == (8, rows) and column >= 48
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+def test_every_decision_about_a_few_rows_can_go_the_other_way(rows):
+    """A row alone has no rows to lie side by side: that is not asked."""
+    emerald = mlc.target.Target("llvm -mcpu=emeraldrapids -num-cores=1")
+    a, b = te.placeholder((2048,), "float32", "A"), te.placeholder((2048, 800), "float32", "B")
+    k = te.reduce_axis((0, 2048), "k")
+    alone = te.create_prim_func([a, b, te.compute((800,), lambda j: te.sum(a[k] * b[k, j], k))])
+    func = alone if rows == 1 else product(rows, 2048, 800)
+    with Decisions() as made:
+        schedule_cpu(func, emerald)
+    names = [p.name for p in made.points]
+    assert ("rows of A together" in names) == (rows > 1)
+    for point in made.points:
+        for label in point.options:
+            with Decisions({point.name: label}):
+                assert schedule_cpu(func, emerald) is not None

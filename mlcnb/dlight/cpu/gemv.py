@@ -123,8 +123,9 @@ def rows_added(
     blocks, parts = cuts(anchor, product, target)
     sums = anchor.handle
     height = row_tile(product.rows or 1)
-    if height and either("rows of A together", crowds(product, height, target)):
-        rows_together(sch, anchor.handle, product, height)
+    several = product.has_rows and height is not None and height > 1
+    if several and either("rows of A together", crowds(product, height or 1, target)):
+        rows_together(sch, anchor.handle, product, height or 1)
     if parts > 1:
         sums = parts_added(sch, anchor, after, parts, lanes)
         last = sch.cache_write(sums, 0, "local")
@@ -160,9 +161,8 @@ def rows_added(
 
 def crowds(product: Product, rows: int, target: Target) -> bool:
     """Whether a step's numbers of so many rows of A want more of a place in L1 than it has."""
-    if not product.has_rows or product.a.is_transposed:
-        return False
-    return not caches(target)[0].holds(rows, 4 * (product.depth or 1), LINE)
+    apart = 4 * (product.depth or 1)
+    return not product.a.is_transposed and not caches(target)[0].holds(rows, apart, LINE)
 
 
 def whole_lines(product: Product, target: Target) -> int:

@@ -66,7 +66,7 @@ def _unroll(n: Node) -> Node | None:
 def _picks_by(loop: For) -> bool:
     """Whether lanes of a load lie at places that are no row, and that the loop's variable moves."""
     return any(
-        loop.loop_var in walk(index)
+        loop.loop_var in set(walk(index))
         for load in walk(loop.body)
         if isinstance(load, BufferLoad)
         for index in load.indices
