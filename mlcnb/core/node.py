@@ -186,8 +186,9 @@ def _constructor_of(cls: Any) -> Any:
         for f in fields
     ]
     hooks = {"__post_init__": None} if hasattr(cls, "__post_init__") else {}
-    plain = {"frozen": True, "eq": False, "repr": False}
-    twin: Any = dataclasses.make_dataclass(cls.__name__, same, namespace=hooks, **plain)
+    twin: Any = dataclasses.make_dataclass(
+        cls.__name__, same, namespace=hooks, frozen=True, eq=False, repr=False
+    )
     made = twin.__init__
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     made.__annotations__ = {f.name: f.type for f in fields} | {"return": None}
