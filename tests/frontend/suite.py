@@ -2,6 +2,8 @@
 
     python -m tests.frontend.suite            run all, print what does not pass
     python -m tests.frontend.suite --write    and write that as the list of what is not supported
+    python -m tests.frontend.suite --open     with open sizes: an `n3` for each 3 of an input
+    python -m tests.frontend.suite --target cuda-sim [--open]     on the simulated GPU
 
 A case passes, or raises a typed error (an `MLCError`); a wrong answer or any other exception is a
 bug and is never written to the list.
@@ -22,13 +24,22 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from mlcnb import driver
 from mlcnb.core.errors import MLCError
 from mlcnb.onnx_backend import MlcnbBackend
+from mlcnb.relax.frontend.onnx.entry import from_onnx
 
 #: case -> name of the typed error, one a line, sorted
 LIST = Path(__file__).with_name("onnx_unsupported.txt")
 #: cases whose values are drawn at random: only shapes and dtypes can be compared
 RANDOM = ("test_bernoulli",)
+#: dtypes of inputs whose sizes are opened; what is counted in integers often has to be known
+FLOATS = (
+    onnx.TensorProto.FLOAT,
+    onnx.TensorProto.FLOAT16,
+    onnx.TensorProto.DOUBLE,
+    onnx.TensorProto.BFLOAT16,
+)
 #: kinds of cases; the `real` ones are the light models, nine well-known topologies
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 
@@ -111,14 +122,51 @@ def _plain(value: Any) -> Any:
     return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
-def run(case: Case) -> None:
+def opened(model: Any) -> Any:
+    """The model with a variable for each size of its floating-point inputs of two dimensions or
+    more, one for all that are equal, but for sizes of 1; None where there is none.
+    """
+    made = onnx.ModelProto.FromString(model.SerializeToString())
+    stored = {t.name for t in made.graph.initializer}
+    kinds = [i.type.tensor_type for i in made.graph.input if i.name not in stored]
+    shapes = [kind.shape.dim for kind in kinds if kind.elem_type in FLOATS]
+    sizes = [dim for dims in shapes if len(dims) > 1 for dim in dims if dim.dim_value > 1]
+    for dim in sizes:
+        dim.dim_param = f"n{dim.dim_value}"
+    for output in made.graph.output:
+        if output.type.HasField("tensor_type"):
+            output.type.tensor_type.ClearField("shape")
+    return made if sizes else None
+
+
+def results(model: Any, inputs: list[Any], target: str, is_open: bool) -> Any:
+    """What comes out of a model; of one with open sizes None where it has none to open. Vectors and
+    numbers among its inputs are constants then, as real models have axes, scales and biases.
+    """
+    if not is_open:
+        return MlcnbBackend.prepare(model, target=target).run(inputs)
+    made = opened(model) if all(isinstance(x, np.ndarray) for x in inputs) else None
+    if made is None:
+        return None
+    stored = {t.name for t in model.graph.initializer}
+    names = [i.name for i in model.graph.input if i.name not in stored]
+    given = dict(zip(names, inputs, strict=False))
+    known = {name: x for name, x in given.items() if x.ndim < 2}
+    ex = driver.compile(from_onnx(made, freeze=known), target)
+    found = ex(*(x for name, x in given.items() if name not in known))
+    return found if len(model.graph.output) > 1 else (found,)
+
+
+def run(case: Case, target: str = "llvm", is_open: bool = False) -> None:
     """Run a case and compare; raises what went wrong.
 
     Tolerances are the suite's: rtol 1e-3, atol 1e-7, or what the case says; for 16-bit floats those
     of their precision.
     """
     for model, inputs, outputs in data_sets(case):
-        found = MlcnbBackend.prepare(model).run(inputs)
+        found = results(model, inputs, target, is_open)
+        if found is None:
+            continue
         assert len(found) == len(outputs), f"{len(found)} outputs, expected {len(outputs)}"
         for ours, theirs in zip(found, outputs, strict=True):
             if case.name.startswith(RANDOM):
@@ -157,11 +205,11 @@ def compare(ours: Any, theirs: Any, rtol: float, atol: float) -> None:
     )
 
 
-def outcome(case: Case) -> str:
+def outcome(case: Case, target: str = "llvm", is_open: bool = False) -> str:
     """ "pass", the name of the typed error, or "BUG …"."""
     try:
         with np.errstate(all="ignore"):
-            run(case)
+            run(case, target, is_open)
     except MLCError as error:
         return type(error).__name__
     except Exception as error:  # noqa: BLE001 (anything untyped is a bug, to be shown with the rest)
@@ -174,11 +222,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--only", default="", help="a part of the names")
+    parser.add_argument("--open", action="store_true", help="with open sizes")
+    parser.add_argument("--target", default="llvm", help="llvm, cuda-sim, interp")
     args = parser.parse_args()
+    if args.write and (args.open or args.target != "llvm"):
+        parser.error("the list is of fixed sizes on llvm")
     start, found = time.perf_counter(), {}
     for case in cases():
         if args.only in case.name:
-            found[case.name] = outcome(case)
+            found[case.name] = outcome(case, args.target, args.open)
             if found[case.name] != "pass":
                 print(case.name, found[case.name], flush=True)
     passed = sum(o == "pass" for o in found.values())

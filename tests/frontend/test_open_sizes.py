@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
-from mlcnb.core.errors import ExecutionError
+from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.relax.expr import Constant
 from mlcnb.script import parse, script_with_constants
@@ -277,3 +277,49 @@ def test_a_squeeze_without_axes_drops_what_is_surely_one():
     )
     fixed = mlc.from_onnx(proto, shape_dict={"x": (1, 1, 4)})
     assert mlc.compile(fixed)(np.ones((1, 1, 4), np.float32)).shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups", "outputs"),
+    [(4, 4, 4), (4, 4, 8), (16, 16, 16), (20, 20, 20), (8, 2, 8), (32, 4, 64), (48, 3, 48)],
+)
+def test_groups_of_an_open_number_of_channels(channels, groups, outputs):
+    """What fills up blocks of channels belongs to no group."""
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((outputs, channels // groups, 3, 3)).astype(np.float32)
+    conv = node("Conv", "x w", "y", name="conv", group=groups)
+    proto = model("x: float[n, c, h, w0]", [conv], "y: float[n, o, p, q]", w=weights)
+    text = f"node 'conv' (Conv): x_dim1 is c = {channels + 1}, but has to be {channels}"
+    check(
+        proto,
+        [((2, channels, 9, 11),), ((1, channels, 20, 40),)],
+        [(((2, channels + 1, 9, 11),), text)],
+    )
+
+
+def test_a_kernel_of_open_size():
+    conv = node("Conv", "x z", "y", name="conv", group=4)
+    check(
+        model("x: float[n, 4, h]; z: float[4, 1, k]", [conv], "y: float[n, 4, p]"),
+        [((2, 4, 9), (4, 1, 3)), ((1, 4, 30), (4, 1, 5))],
+    )
+    same = node("Conv", "x z", "y", name="conv", auto_pad="SAME_UPPER")
+    proto = model("x: float[n, 4, h]; z: float[4, 4, k]", [same], "y: float[n, 4, p]")
+    with pytest.raises(UnsupportedOpError, match="auto_pad needs a known kernel_shape"):
+        mlc.from_onnx(proto)
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_halves_of_an_open_row(axis):
+    """A result lies in no operand's place where the last tile of a row computes anew what the one
+    before it has computed: here a sigmoid would be taken twice.
+    """
+    nodes = [
+        node("Split", "x", "a b", axis=axis),
+        node("Sigmoid", "b", "s"),
+        node("Mul", "a s", "y"),
+    ]
+    check(
+        model("x: float[k, m, n]", nodes, "y: float[k, p, q]"),
+        [((5, 6, 7),) if axis == 1 else ((5, 7, 6),), ((3, 4, 40),), ((1, 2, 2),)],
+    )

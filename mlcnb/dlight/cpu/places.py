@@ -45,7 +45,8 @@ class Places:
             n for x in (*extents, *access.buffer.shape) for n in walk(x) if isinstance(n, Var)
         )
         self.sizes = {v: np.asarray(TRIED + 4 * n) for n, v in enumerate(opened)}
-        self.extents = [int(self.number(x)) or 1 for x in extents]
+        # sizes that hang together may be none, or less, for what is tried of each
+        self.extents = [max(int(self.number(x)), 1) for x in extents]
 
     def number(self, x: Any) -> Any:
         """A size; of an open one, one that is tried."""

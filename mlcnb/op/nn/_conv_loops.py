@@ -118,11 +118,14 @@ def _channel_axes(conv: Any, kernel: dict[str, Any], channels: Any) -> Channels:
     ours = _layout.block_of(conv.data_layout, "C")
     theirs = _layout.block_of(conv.kernel_layout, "I")
     if is_depthwise(conv, kernel):
-        # blocks that are filled up hold more channels than there are groups
-        each = 1 if same(kernel["O"], channels) else _per_group(conv, kernel)
+        # blocks that are filled up hold more channels than there are groups; an open number of
+        # channels is what the groups ask for, or the call is refused
+        there = channels if as_int(channels) is not None else _filled(conv.groups, ours)
+        one_each = same(kernel["O"], channels) or same(kernel["O"], there)
+        each = 1 if one_each else _per_group(conv, kernel)
 
         def own(out: Place) -> Place:
-            if each == 1:
+            if as_int(each) == 1:
                 return _reblock(out, conv.out_layout, "C", conv.data_layout, "C")
             return _layout.at(_whole(conv, out) // each, ours)
 
@@ -155,11 +158,18 @@ def _groups_fill_blocks(conv: Any, kernel: dict[str, Any], block: int) -> bool:
         return True
     if _layout.block_of(conv.out_layout, "C") != block:
         return False
-    return (as_int(kernel["I"]) or 0) % block == 0 and _per_group(conv, kernel) % block == 0
+    inner, outer = as_int(kernel["I"]), as_int(_per_group(conv, kernel))
+    return inner is not None and outer is not None and inner % block == outer % block == 0
+
+
+def _filled(channels: int, block: int) -> int:
+    """Channels with what fills up their blocks."""
+    return -(-channels // block) * block if block else channels
 
 
 def _per_group(conv: Any, kernel: dict[str, Any]) -> Any:
-    return max(as_int(kernel["O"]) // conv.groups, 1)
+    known = as_int(kernel["O"])
+    return kernel["O"] // conv.groups if known is None else max(known // conv.groups, 1)
 
 
 def _whole(conv: Any, out: Place) -> Any:

@@ -137,11 +137,11 @@ def taps(
 def onnx_pads(
     n: OnnxNode,
     spatial: Sequence[Any],
-    kernel: Sequence[int],
+    kernel: Sequence[int | None],
     strides: Sequence[int],
     dilation: Sequence[int],
 ) -> tuple[int, ...]:
-    """`pads`, or what `auto_pad` makes of them."""
+    """`pads`, or what `auto_pad` makes of them; a size of the kernel that is open is None."""
     mode, rank = n.attr("auto_pad", "NOTSET"), len(kernel)
     if not len(spatial) == rank == len(strides) == len(dilation):
         n.refuse(
@@ -166,8 +166,10 @@ def onnx_pads(
 
 
 def _same_total(
-    n: OnnxNode, spatial: Any, size: Any, kernel: int, stride: int, dilation: int
+    n: OnnxNode, spatial: Any, size: Any, kernel: int | None, stride: int, dilation: int
 ) -> int:
+    if kernel is None:
+        n.refuse("auto_pad needs a known kernel_shape, but sizes of the weight are open")
     reach, known = (kernel - 1) * dilation + 1, as_int(size)
     if stride == 1:
         return reach - 1

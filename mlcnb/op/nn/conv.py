@@ -316,7 +316,7 @@ def onnx_window(n: OnnxNode, x: Expr, w: Expr) -> dict[str, Any]:
     dilation = n.attr("dilations") or (1,) * rank
     return {
         "strides": strides,
-        "padding": onnx_pads(n, dims[2:], [int(k) for k in kernel], strides, dilation),
+        "padding": onnx_pads(n, dims[2:], [as_int(k) for k in kernel], strides, dilation),
         "dilation": dilation,
         "groups": n.attr("group", 1),
     }

@@ -27,6 +27,7 @@ from mlcnb.core.node import walk
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.memory import ALIGNMENT
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.structural import structural_equal
 from mlcnb.relax.analysis.calls import callee_of
 from mlcnb.relax.analysis.memory_lives import ARENA, PlannedTensor, aligned, lifetimes
@@ -320,11 +321,14 @@ def _only_operand(place: PlannedTensor, call: Any, index: int, places: Places) -
 def reads_where_it_writes(func: PrimFunc, index: int) -> bool:
     """True if `func` is one block that reads parameter `index` only at the element that it writes.
 
-    Such a function gives the same result when the operand and the result are the same memory.
+    Such a function gives the same result when the operand and the result are the same memory, but
+    where rows are of open length: the last tile of one computes some elements of the tile before
+    once more (`OverlapTiles`), from what would be results then.
     """
     buffers = func.buffers
     source, target = buffers[index], buffers[-1]
-    if source.dtype != target.dtype or _has_several_nests(func):
+    row = next((d for d in reversed(target.shape) if as_int(d) != 1), 1)
+    if source.dtype != target.dtype or as_int(row) is None or _has_several_nests(func):
         return False
     nodes = list(walk(func.body))
     stores = [n for n in nodes if isinstance(n, BufferStore)]

@@ -37,8 +37,7 @@ from mlcnb.tir.transform.overwritten import remove_overwritten
 
 def remove_no_op(func: PrimFunc) -> PrimFunc:
     """`func` without statements that have no effect, and without what only they need."""
-    used: set[Node] = set()
-    _note_uses(func.body, used)
+    used = _uses(func.body)
     bounds = _loop_bounds(func.body)
     return func.with_body(rewrite(func.body, lambda n: _remove(n, used, bounds), enter=_keep))
 
@@ -55,21 +54,24 @@ def _first(effect: s.Stmt, rest: s.Stmt) -> s.Stmt:
     return effect if is_nothing(rest) else s.seq(effect, rest)
 
 
-def _note_uses(n: Node, used: set[Node]) -> None:
-    """Note the variables and buffers that something but their definition mentions."""
-    if isinstance(n, e.Var):
-        used.add(n)
-    if isinstance(n, Buffer):
-        if n in used:
-            return
-        used.add(n)
-    if isinstance(n, _DEFINING):
-        said = [getattr(n, name) for name in n.walked_fields if name not in n.binder_fields]
-        parts = nodes_in(tuple(said))
-    else:
-        parts = children(n)
-    for part in parts:
-        _note_uses(part, used)
+def _uses(body: Node) -> set[Node]:
+    """The variables and buffers that something but their definition mentions."""
+    used: set[Node] = set()
+    seen: set[int] = set()  # nodes that stand in many places are looked into once
+    left = [body]
+    while left:
+        n = left.pop()
+        if id(n) in seen:
+            continue
+        seen.add(id(n))
+        if isinstance(n, e.Var | Buffer):
+            used.add(n)
+        if isinstance(n, _DEFINING):
+            said = [getattr(n, name) for name in n.walked_fields if name not in n.binder_fields]
+            left += nodes_in(tuple(said))
+        else:
+            left += children(n)
+    return used
 
 
 _DEFINING = (s.LetStmt, s.Allocate, s.DeclBuffer)

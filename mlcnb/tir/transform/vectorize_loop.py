@@ -14,6 +14,7 @@ from typing import Any
 
 from mlcnb.arith import simplify
 from mlcnb.core.node import Node, identical, map_children, replace, rewrite, walk
+from mlcnb.core.shared import distinct, places
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.folding import DIVIDING
@@ -28,6 +29,10 @@ from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.index_check import of_lanes
+
+#: places of the nodes of a statement on vectors: conditions inside of one another, each of which
+#: masks what stands in the next one, make more of a few lines than anybody could compile
+MOST_PLACES = 1 << 16
 
 
 class NoVectorForm(Exception):
@@ -49,7 +54,10 @@ def vectorized(n: Node) -> Node | None:
     try:
         if not are_lanes_apart(n):
             raise NoVectorForm
-        return Widen(n, lanes).stmt(n.body)
+        made: Node = Widen(n, lanes).stmt(n.body)
+        if places(made) > MOST_PLACES:
+            raise NoVectorForm
+        return made
     except NoVectorForm:
         return replace(n, kind=s.ForKind.SERIAL)
 
@@ -111,9 +119,8 @@ class Widen:
         indices = tuple(self.expr(i) for i in n.indices)
         value = self.expr(n.value)
         if all(i.dtype.lanes == 1 for i in indices):
-            if value.dtype.lanes != 1 or any(
-                isinstance(x, BufferLoad) and x.buffer.data is n.buffer.data for x in walk(value)
-            ):
+            loads = [x for x in distinct(value) if isinstance(x, BufferLoad)]
+            if value.dtype.lanes != 1 or any(x.buffer.data is n.buffer.data for x in loads):
                 raise NoVectorForm
             return n
         self.only_last_is_vector(indices)
@@ -281,7 +288,7 @@ def _is_lost_at_the_end(condition: e.PrimExpr) -> bool:
 
 def _loads_scalar(value: e.PrimExpr) -> bool:
     """True if a number that all lanes share is loaded."""
-    return any(isinstance(n, BufferLoad) and n.dtype.lanes == 1 for n in walk(value))
+    return any(isinstance(n, BufferLoad) and n.dtype.lanes == 1 for n in distinct(value))
 
 
 def masked(store: s.BufferStore, condition: e.PrimExpr, some_lane: bool = False) -> s.BufferStore:
@@ -322,7 +329,7 @@ def _loaded_by(condition: e.PrimExpr) -> Iterator[BufferLoad]:
     """Loads that a condition makes in all lanes, or in all for which it may hold: of `a and b`,
     those of b where a holds.
     """
-    loads = [n for n in walk(condition) if isinstance(n, BufferLoad)]
+    loads = [n for n in distinct(condition) if isinstance(n, BufferLoad)]
     yield from (n for n in loads if n.predicate is None)
     while isinstance(condition, e.And):
         yield from (n for n in loads if n.predicate is condition.a)

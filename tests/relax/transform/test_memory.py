@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mlcnb as mlc
 from mlcnb.core.errors import ExecutionError, PassError
 from mlcnb.ir import assert_structural_equal
 from mlcnb.ir.memory import ALIGNMENT
@@ -31,6 +32,7 @@ from mlcnb.script import ir as I
 from mlcnb.script import relax as R
 from mlcnb.script import tir as T
 from mlcnb.testing import evaluate
+from mlcnb.tir.transform.overlap_tiles import PRAGMA
 from tests.relax.harness import as_module, check_pass, same_numbers
 
 LOWER = Sequential([LegalizeOps(), ToNonDataflow(), RemovePurityChecking(), CallTIRRewrite()])
@@ -205,6 +207,38 @@ def test_only_elementwise_functions_work_in_place() -> None:
     assert reads_where_it_writes(add, 0) and reads_where_it_writes(add, 1)
     assert not reads_where_it_writes(reverse, 0)
     assert not reads_where_it_writes(two_steps, 0)
+
+
+@T.prim_func(private=True)
+def open_rows(a: T.handle, b: T.handle):
+    m = T.int64()
+    n = T.int64()
+    A = T.match_buffer(a, (m, n))
+    B = T.match_buffer(b, (m, n))
+    for i, j in T.grid(m, n):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + T.float32(1)
+
+
+@T.prim_func(private=True)
+def open_batch(a: T.handle, b: T.handle):
+    m = T.int64()
+    A = T.match_buffer(a, (m, 40))
+    B = T.match_buffer(b, (m, 40))
+    for i, j in T.grid(m, 40):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + T.float32(1)
+
+
+def test_no_row_of_open_length_is_written_over() -> None:
+    """Its last tile begins early, and would read what the tile before it wrote."""
+    target = mlc.target.Target("llvm")
+    for func, begins_early in ((open_rows, True), (open_batch, False)):
+        assert reads_where_it_writes(func, 0) is not begins_early
+        made = mlc.dlight.cpu.schedule_cpu(func, target).mod.script()
+        assert (PRAGMA in made) is begins_early
 
 
 # the passes --------------------------------------------------------------------------------------

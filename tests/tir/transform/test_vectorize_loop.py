@@ -14,7 +14,7 @@ from mlcnb.ir.transform import PassContext
 from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir.buffer import BufferLoad
-from mlcnb.tir.stmt import ForKind
+from mlcnb.tir.stmt import For, ForKind
 from mlcnb.tir.transform import VectorizeLoop
 from tests.tir.transform.lowering import (
     check,
@@ -355,3 +355,25 @@ def test_a_lane_that_reads_outside_is_told(n):
     with pytest.raises(ExecutionError) as error:
         ex(a, index, found, n + 1)
     assert f"A[index[i]] is read, dimension 0: index {n} is outside of 0..{n}" in str(error.value)
+
+
+def asking(times: int):
+    """Each element is asked for so many things, each where all before it hold."""
+    condition = "A[j] < n"
+    for at in range(1, times):
+        condition = f"T.And({condition}, A[j + {at}] < n)"
+    return parse(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((64,), "int32"), B: T.Buffer((16,), "int32"), n: T.int32):
+    for j in T.vectorized(16):
+        B[j] = T.if_then_else({condition}, A[j + 40], 0)
+"""
+    )
+
+
+def test_conditions_in_one_another_are_no_vectors_beyond_some_places():
+    """Each load has all conditions before it as its mask: 18 of them are a million places."""
+    few, many = (run_pass(VectorizeLoop(), asking(times)) for times in (3, 18))
+    assert not [n for n in walk(few) if isinstance(n, For)]
+    assert [n.kind for n in walk(many) if isinstance(n, For)] == [ForKind.SERIAL]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from mlcnb.codegen.llvm.emit.index import DIVISIONS, division_key, index, nonnegative
 from mlcnb.core.node import walk
+from mlcnb.core.shared import distinct
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.functor import bound
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def divides_by_sizes(body: s.Stmt) -> bool:
     """Whether anything in it is divided by what is no constant."""
-    return any(isinstance(n, DIVISIONS) and not isinstance(n.b, e.IntImm) for n in walk(body))
+    return any(isinstance(n, DIVISIONS) and not isinstance(n.b, e.IntImm) for n in distinct(body))
 
 
 def loop_body(em: Emitter, body: s.Stmt) -> None:
