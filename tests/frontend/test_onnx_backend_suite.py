@@ -3,6 +3,9 @@
 What is not in `onnx_unsupported.txt` passes; what is in it raises just the typed error that stands
 there, and fails here on the day that it passes. The cases are slow tests, of which `make test` runs
 one in four; all of them, and the real models too: `python -m tests.frontend.suite`.
+
+With open sizes (`--open`) and on the simulated GPU (`--target cuda-sim`) one case of each kind of
+loops stands for the rest here; what all of them said last is in RESULTS.md.
 """
 
 from __future__ import annotations
@@ -42,6 +45,48 @@ def test_so_many_cases_are_supported():
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_case(case):
     assert suite.outcome(case) == EXPECTED.get(case.name, "pass")
+
+
+#: whose loops differ: blocks of channels, windows, reductions, results from data, recurrences,
+#: conditions inside of one another, opaque statements
+OPEN = (
+    "test_Conv2d_depthwise",
+    "test_Conv2d_groups",
+    "test_ConvTranspose2d",
+    "test_GLU_dim",
+    "test_affine_grid_2d_expanded",
+    "test_argmax_default_axis_example",
+    "test_attention_bidirectional_window",
+    "test_averagepool_2d_pads",
+    "test_causal_conv_with_state_basic_expanded",
+    "test_compress_1",
+    "test_cumsum_2d_axis_1",
+    "test_det_nd",
+    "test_gather_elements_1",
+    "test_gridsample_volumetric_nearest_align_corners_0",
+    "test_layer_normalization_2d_axis1",
+    "test_logsoftmax_axis_1",
+    "test_matmul_3d",
+    "test_maxpool_2d_pads",
+    "test_reduce_l2_keep_dims_random",
+    "test_resize_downsample_sizes_linear_pytorch_half_pixel",
+    "test_resize_upsample_scales_linear",
+    "test_roialign_aligned_true",
+    "test_scatter_elements_with_axis",
+    "test_softmax_axis_0",
+    "test_top_k",
+    "test_transpose_all_permutations_3",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["llvm", "cuda-sim"])
+@pytest.mark.parametrize("name", OPEN)
+def test_case_with_open_sizes(name, target):
+    """One variable for each size of an input but 1; vectors and numbers are constants."""
+    (case,) = (case for case in CASES if case.name == name)
+    assert suite.opened(next(suite.data_sets(case))[0]) is not None
+    assert suite.outcome(case, target, is_open=True) == "pass"
 
 
 def test_onnx_runner_takes_the_backend():

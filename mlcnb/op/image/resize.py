@@ -181,8 +181,10 @@ class Resize(OpDecl):
         """The neighbours of output place `o` along one dimension."""
         mode = self.coordinate_transformation_mode
         least, most = _least(mode, size_in, size_out, scale)
-        if mode == "pytorch_half_pixel" and (as_int(most) or 0) >= (as_int(least) or 1):
-            mode = "half_pixel"  # a single place reads the single element
+        several = (as_int(size_out) or 0) > 1
+        grows = as_int(least) is not None and (as_int(most) or 0) >= (as_int(least) or 1)
+        if mode == "pytorch_half_pixel" and (several or grows):
+            mode = "half_pixel"  # where it grows, a single place reads the single element
         p, q = ip.fraction(mode, o, least, most, maximum, size_out)
         within = Analyzer()  # of open sizes no later step knows that much
         if isinstance(o, Var):
