@@ -82,6 +82,6 @@ def _keep(sch: Schedule, block: BlockInfo, others: list[BlockInfo]) -> None:
 def _keep_inside(sch: Schedule, handle: Any) -> None:
     """What a block, or one inside of it, allocates is a thread's own."""
     for buffer in sch.get(handle).alloc_buffers:
-        sch.set_scope(handle, buffer.name, "local")
+        sch.set_scope(handle, buffer, "local")
     for inner in sch.get_child_blocks(handle):
         _keep_inside(sch, inner)
