@@ -147,7 +147,7 @@ class _Solver:
         """Find the lowest digits that are written as those of a part of a number, until none is
         new: (f * 256 + t) % 4 is t % 4.
         """
-        while any([self._is_new_below(number) for number in [*self.numbers.values()]]):
+        while any(self._is_new_below(number) for number in [*self.numbers.values()]):
             pass
 
     def _is_new_below(self, number: Sum) -> bool:
@@ -173,7 +173,8 @@ class _Solver:
         for end in reached:  # it grows as we go
             if end % place == 0:
                 return True
-            reached += [upper for lower, upper in digits if lower == end and upper is not None]
+            ends = [upper for lower, upper in digits if lower == end and upper is not None]
+            reached += [upper for upper in ends if upper not in reached]
         return False
 
     def _covers(self, number: Sum, digits: list[Digit]) -> bool:
