@@ -13,6 +13,7 @@ vectors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mlcnb.codegen.cuda.host import why_unbound
@@ -20,8 +21,10 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.gpu.threads import folded, lanes_of, loops_by_kind, on_elements
 from mlcnb.dlight.rule import no
 from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule import Schedule
 
 
@@ -104,25 +107,26 @@ def _finishes(sch: Schedule, block: BlockInfo, reader: BlockInfo, loop: Any) -> 
 
 
 def _keep(sch: Schedule, block: BlockInfo, others: list[BlockInfo]) -> None:
-    """What no other kernel sees of a block's results is a thread's own, where its size is known."""
+    """What no other kernel sees of a block's results is a thread's own."""
     func: Any = sch.mod[sch.func_working_on]
     seen = {r.buffer for other in others for r in (*other.node.reads, *other.node.writes)}
     for number, region in enumerate(block.node.writes):
-        is_small = None not in [as_int(side.extent) for side in region.region]
-        if is_small and region.buffer not in {*seen, *func.buffer_map.values()}:
+        if region.buffer not in {*seen, *func.buffer_map.values()}:
+            _refuse_open(region.buffer, [side.extent for side in region.region])
             sch.set_scope(block.handle, number, "local")
     _keep_inside(sch, block.handle)
 
 
 def _keep_inside(sch: Schedule, handle: Any) -> None:
-    """What a block, or one inside of it, allocates is a thread's own.
-
-    Raises:
-        ScheduleError: it is of a size that only a run knows, which a thread cannot have.
-    """
+    """What a block, or one inside of it, allocates is a thread's own."""
     for buffer in sch.get(handle).alloc_buffers:
-        if None in map(as_int, buffer.shape):
-            raise ScheduleError(f"the size of {buffer.name}, which each thread needs, is not known")
+        _refuse_open(buffer, buffer.shape)
         sch.set_scope(handle, buffer, "local")
     for inner in sch.get_child_blocks(handle):
         _keep_inside(sch, inner)
+
+
+def _refuse_open(buffer: Buffer, sizes: Sequence[PrimExpr]) -> None:
+    """Refuse what a thread cannot have for itself: memory of a size that only a run knows."""
+    if None in map(as_int, sizes):
+        raise ScheduleError(f"the size of {buffer.name}, which each thread needs, is not known")

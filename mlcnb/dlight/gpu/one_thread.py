@@ -27,7 +27,6 @@ from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import map_bodies, nested
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.schedule.legality.regions import symbols
 
 #: bytes of a buffer that a thread has for itself, at most
 OWN_BYTES = 4096
@@ -49,7 +48,8 @@ def _blocks(sch: Schedule, block: Any) -> list[Any]:
 
 
 def _on_one_thread(func: PrimFunc) -> PrimFunc:
-    given = {*symbols(func)}
+    shapes = (n for b in func.buffer_map.values() for n in b.shape)
+    given = {*func.params, *(v for n in shapes for v in variables_of(n))}
     root: Any = func.body
     moved = [b for b in _allocated(func.body) if not _is_own(b) and variables_of(b.shape) <= given]
 

@@ -87,17 +87,15 @@ def _stores_all(block: s.Block, region: BufferRegion) -> bool:
 
 def _writes_of(block: s.Block, buffer: Buffer) -> list[Access]:
     """What an instance writes of a buffer, in its init or after it, by its own axes."""
-    return [access for access in _writes(block) if access.buffer is buffer]
-
-
-def _writes(block: s.Block) -> Iterator[Access]:
     axes = tuple(axis.var for axis in block.iter_vars)
     told = [r.buffer for r in block.writes]
+    found: list[Access] = []
     for part in (block.init, block.body):
         if part is not None:
             alone = with_fields(block, init=None, body=part)
             reading = Reading(s.BlockRealize(axes, p.const(True), alone), told)
-            yield from (a for a in reading.accesses if a.is_write)
+            found += (a for a in reading.accesses if a.is_write and a.buffer is buffer)
+    return found
 
 
 def _always_runs(access: Access) -> bool:
