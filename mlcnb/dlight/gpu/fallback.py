@@ -30,7 +30,7 @@ from mlcnb.tir.schedule import Schedule
 
 def fallback(sch: Schedule, survey: Survey, target: Target) -> bool:
     """Every block on threads of its own."""
-    blocks = folded(sch, survey)
+    blocks = folded(sch, survey, is_strict=False)
     left = blocks
     while left:
         done = _spread(sch, left, target)
@@ -41,7 +41,7 @@ def fallback(sch: Schedule, survey: Survey, target: Target) -> bool:
 
 def fallback_in_parts(sch: Schedule, survey: Survey, target: Target) -> Schedule | bool:
     """As `fallback`; a block that cannot be spread is done by one thread."""
-    left = survey.blocks
+    left = blocks = folded(sch, survey, is_strict=False)
     while left:
         trial = sch.copy()
         try:
@@ -50,7 +50,7 @@ def fallback_in_parts(sch: Schedule, survey: Survey, target: Target) -> Schedule
             trial, done = sch.copy(), left[:1]
             _alone(trial, left[0])
         sch, left = trial, left[len(done) :]
-        _keep(sch, done[0], [b for b in survey.blocks if b not in done])
+        _keep(sch, done[0], [b for b in blocks if b not in done])
     return sch if _is_bound(sch) else False
 
 
