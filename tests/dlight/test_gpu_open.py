@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import mlcnb as mlc
+from mlcnb import te, tir
 from mlcnb.core.node import walk
 from mlcnb.dlight.gpu import RULES
 from mlcnb.dlight.rule import choice
@@ -175,3 +176,15 @@ def test_only_the_part_that_cannot_be_spread_is_alone():
         if isinstance(n, For) and n.thread_binding == "threadIdx.x"
     ]
     assert threads == [256, 1, 256]
+
+
+def test_a_buffer_named_as_a_function_of_the_kernel():
+    """C++ has one name for both: the buffer takes another."""
+    n = te.size_var("n", "int64")
+    x = te.placeholder((n, 4), name="x")
+    k = te.reduce_axis((0, 4), name="k")
+    total = te.compute((n,), lambda i: te.sum(x[i, k], k), name="total")
+    func = te.create_prim_func([x, te.compute((n,), lambda i: tir.sigmoid(total[i]), "sigmoid")])
+    source = mlc.compile(choice(RULES, func, GPU).schedule.mod, target=GPU).kernels[0].source
+    assert "sigmoid(" in source
+    assert "sigmoid_1" in source
