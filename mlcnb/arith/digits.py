@@ -6,6 +6,8 @@
     [i + width 4]            (a slice of 4) does not determine i
     [f // (h * 6), f % (h * 6) // h, f % h]
                              determines f: its digits from h * 6 on, from h to h * 6, and below h
+    [(f * 256 + t) // (h * 4), (f * 256 + t) % (h * 4) // 4, t % 4]
+                             determines f * 256 + t: below 4 it is what t is there
 
 The quick test behind parallel, vectorize, reorder and the block conditions. It never says yes
 wrongly.
@@ -43,6 +45,7 @@ def determined(
     solver = _Solver(domain, known)
     for index, width in starts:
         solver.learn(index, width)
+    solver.settle()
     return solver.variables
 
 
@@ -65,6 +68,8 @@ class _Solver:
         self.domain = domain
         self.known = known
         self.variables: set[e.Var] = set()
+        #: the sums that have digits, by key
+        self.numbers: dict[Any, Sum] = {}
         self.digits: dict[Any, list[Digit]] = {}
         #: those whose places may be sizes that only a run knows
         self.open_digits: dict[Any, list[OpenDigit]] = {}
@@ -119,9 +124,11 @@ class _Solver:
     def _open_digit(self, atom: Any) -> None:
         """As `_digit`, for places that need not be known."""
         found = open_digit(atom)
-        if found is None:
-            return
-        number, digit = found
+        if found is not None:
+            self._put_open(*found)
+
+    def _put_open(self, number: Sum, digit: OpenDigit) -> None:
+        self.numbers[number.key] = number
         digits = self.open_digits.setdefault(number.key, [])
         if digit not in digits:
             digits.append(digit)
@@ -129,11 +136,46 @@ class _Solver:
                 self.learn(number, 0)
 
     def _digit(self, inner: Sum, digit: Digit) -> None:
-        key = inner.key
-        digits = self.digits.setdefault(key, [])
-        digits.append(digit)
-        if self._covers(inner, digits):
-            self.learn(inner, 0)
+        self.numbers[inner.key] = inner
+        digits = self.digits.setdefault(inner.key, [])
+        if digit not in digits:
+            digits.append(digit)
+            if self._covers(inner, digits):
+                self.learn(inner, 0)
+
+    def settle(self) -> None:
+        """Find the lowest digits that are written as those of a part of a number, until none is
+        new: (f * 256 + t) % 4 is t % 4.
+        """
+        while any(self._is_new_below(number) for number in [*self.numbers.values()]):
+            pass
+
+    def _is_new_below(self, number: Sum) -> bool:
+        """True if all below the lowest known place of a number, but 1, is known as of now."""
+        digits = self.digits.setdefault(number.key, [])
+        opened = self.open_digits.get(number.key, ())
+        places = {p.number for p, _ in opened if not p.factors} | {lower for lower, _ in digits}
+        place = min((n for n in places if n > 1), default=1)
+        if place == 1 or (1, place) in digits:
+            return False
+        terms = {t: c for t, c in number.terms.items() if c % place}
+        if not self._is_known(Sum(number.const % place and number.const, terms), place):
+            return False
+        self._digit(number, (1, place))
+        self._put_open(number, (UNIT, Place(place)))
+        return True
+
+    def _is_known(self, x: Sum, place: int) -> bool:
+        """True if x % place is known."""
+        if all(v in self.variables for v in x.variables() if v in self.domain):
+            return True
+        digits, reached = self.digits.get(x.key, []), [1]
+        for end in reached:  # it grows as we go
+            if end % place == 0:
+                return True
+            ends = [upper for lower, upper in digits if lower == end and upper is not None]
+            reached += [upper for upper in ends if upper not in reached]
+        return False
 
     def _covers(self, number: Sum, digits: list[Digit]) -> bool:
         lo, hi = number.bounds(self.known)

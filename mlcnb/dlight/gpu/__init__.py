@@ -9,6 +9,8 @@ RULES, first that fits:    flash_attention  softmax(Q K^T) V of halves, on tenso
                            rows             softmax, normalisations, reductions along rows
                            transpose        copies along another axis, by tiles in shared memory
                            fallback         a thread for each element, or for a vector of them
+                           fallback_in_parts  the same; what cannot be spread on one thread
+                           one_thread       everything on one thread, whatever it is
 
 By TVM's names, for `ApplyDefaultSchedule`: `Attention`, `Matmul` (on tensor cores where they
 multiply its dtype; float32, which they round to tf32, with `tf32=True` only), `GEMV`,
@@ -22,10 +24,11 @@ from __future__ import annotations
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.gpu.attention import attention
-from mlcnb.dlight.gpu.fallback import fallback
+from mlcnb.dlight.gpu.fallback import fallback, fallback_in_parts
 from mlcnb.dlight.gpu.flash_attention import flash_attention
 from mlcnb.dlight.gpu.gemv import gemv, low_batch_gemv
 from mlcnb.dlight.gpu.matmul import matmul
+from mlcnb.dlight.gpu.one_thread import one_thread
 from mlcnb.dlight.gpu.rows import rows
 from mlcnb.dlight.gpu.tensor_cores import tensor_cores, tensor_cores_tf32
 from mlcnb.dlight.gpu.transpose import transpose
@@ -45,6 +48,8 @@ RULES = (
     rows,
     transpose,
     fallback,
+    fallback_in_parts,
+    one_thread,
 )
 
 
@@ -81,7 +86,7 @@ GEMV = ScheduleRule(gemv)
 LowBatchGEMV = ScheduleRule(low_batch_gemv)
 Reduction = GeneralReduction = RMSNorm = ScheduleRule(rows)
 Transpose = ScheduleRule(transpose)
-Fallback = ScheduleRule(fallback)
+Fallback = ScheduleRule(fallback, fallback_in_parts, one_thread)
 
 
 def schedule_gpu(func: PrimFunc, target: Target) -> Schedule | None:

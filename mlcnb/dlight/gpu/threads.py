@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.expr import Call, Var
@@ -79,11 +80,18 @@ def _is_in_rows(x: Any, last: Var, lanes: int) -> bool:
     return not any(uses[:-1]) and x.indices[-1] is last and rows is not None and rows % lanes == 0
 
 
-def folded(sch: Schedule, survey: Survey) -> list[BlockInfo]:
-    """What is left when elementwise blocks are computed inside of the one block that reads them."""
+def folded(sch: Schedule, survey: Survey, is_strict: bool = True) -> list[BlockInfo]:
+    """What is left when elementwise blocks are computed inside of the one block that reads them.
+
+    is_strict: one of which that is refused is an error; else it stays.
+    """
     for block in survey.blocks[:-1]:
         if block.is_spatial and len(sch.get_consumers(block.handle)) == 1:
-            sch.compute_inline(block.handle)
+            try:
+                sch.compute_inline(block.handle)
+            except ScheduleError:
+                if is_strict:
+                    raise
     return Survey.of(sch).blocks
 
 

@@ -520,3 +520,32 @@ def main(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
     assert match.buffer.scope == match.source.buffer.scope == "shared"
     assert 'scope="shared"' in sch.mod["main"].script().split("T.match_buffer(")[1].split("\n")[0]
     replays(sch)
+
+
+def test_allocations_of_one_name_are_told_apart():
+    """By themselves, or by numbers that come after those of the outputs; so does a trace."""
+    func = parse("""
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), C: T.Buffer((16, 2), "float32")):
+    for i in range(16):
+        with T.block("C"):
+            v = T.axis.spatial(16, i)
+            T.reads(A[v])
+            T.writes(C[v, 0:2])
+            work = T.alloc_buffer((1,))
+            work[0] = A[v] * T.float32(2.0)
+            C[v, 0] = work[0]
+            work = T.alloc_buffer((1,))
+            work[0] = A[v] + T.float32(1.0)
+            C[v, 1] = work[0]
+""")
+    sch = Schedule(func)
+    first, other = sch.get(sch.get_block("C")).alloc_buffers
+    assert (first.name, other.name) == ("work", "work")
+    sch.set_scope("C", other, "local")
+    sch.set_scope("C", 1, "shared")
+    assert [b.scope for b in sch.get(sch.get_block("C")).alloc_buffers] == ["shared", "local"]
+    replays(sch)
+    message = "set_scope: block C has no buffer work among its writes"
+    with refuses(sch, message, "it writes C"):
+        sch.set_scope("C", "work", "local")

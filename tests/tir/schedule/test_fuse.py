@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mlcnb import te
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.carried import CARRIED
 from tests.tir.schedule.programs import (
@@ -267,3 +268,23 @@ def test_refuses_starts_marks_and_ranges():
     i, j = sch.get_loops("B")
     with refuses(sch, "fuse: the extent of loop j depends on the loops around it"):
         sch.fuse(i, j)
+
+
+def test_loops_of_one_iteration_are_at_0():
+    """Also where nobody knows how far the others go: the first that moves needs no remainder."""
+    n, m = te.size_var("n", "int64"), te.size_var("m", "int64")
+    x = te.placeholder((1, n, 1, m), name="A")
+    sch = Schedule(te.create_prim_func([x, te.compute(x.shape, lambda *i: x[i] * 2.0, name="B")]))
+    sch.fuse(*sch.get_loops("B"))
+    becomes(
+        sch,
+        """
+        for i0_i1_i2_i3_fused in range(n * m):
+            with T.block("B"):
+                v_i0 = T.axis.spatial(T.int64(1), T.int64(0))
+                v_i1 = T.axis.spatial(n, i0_i1_i2_i3_fused // m)
+                v_i2 = T.axis.spatial(T.int64(1), T.int64(0))
+                v_i3 = T.axis.spatial(m, i0_i1_i2_i3_fused % m)
+                B[v_i0, v_i1, v_i2, v_i3] = A[v_i0, v_i1, v_i2, v_i3] * T.float32(2.0)
+        """,
+    )

@@ -154,6 +154,27 @@ def test_iterations_that_read_what_another_one_left_are_not_parallel(func):
         sch.parallel(sch.get_loops("D")[0])
 
 
+def test_a_store_at_a_place_that_memory_holds():
+    """Where it is is not known: it stores all of one element only, and steps are still decided."""
+
+    @T.prim_func
+    def counted(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        with T.block("B"):
+            T.reads(A[0:8])
+            T.writes(B[0:8])
+            at = T.alloc_buffer((1,), "int32")
+            at[0] = 0
+            for i in range(8):
+                if A[i] > 0:
+                    B[at[0]] = i
+                    at[0] = at[0] + 1
+
+    sch = Schedule(counted)
+    (block,) = (n for n in walk(counted.body) if isinstance(n, s.Block) and n.name_hint == "B")
+    assert not stores_all(block, block.writes[0])
+    sch.bind(sch.add_unit_loop("B"), "threadIdx.x")
+
+
 def test_stores_side_by_side_are_one():
     @T.prim_func
     def four(A: T.Buffer((2,), "float32"), B: T.Buffer((8, 2), "float32")):

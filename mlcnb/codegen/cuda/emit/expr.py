@@ -11,6 +11,7 @@ from typing import Any
 
 from mlcnb.arith import Analyzer
 from mlcnb.codegen.cuda.emit import functions, types
+from mlcnb.codegen.cuda.emit.helpers import HELPERS
 from mlcnb.codegen.cuda.emit.types import ctype
 from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import Node, rewrite, walk
@@ -43,7 +44,7 @@ class Emitter:
 
     def __init__(self) -> None:
         self.names: dict[Any, str] = {}
-        self.taken: set[str] = set(_RESERVED)
+        self.taken: set[str] = {*_RESERVED, *HELPERS}
         self.analyzer = Analyzer()
         self.helpers: dict[str, None] = {}
         #: where arrays of dynamic shared memory begin in it, in bytes

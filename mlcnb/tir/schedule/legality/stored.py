@@ -53,7 +53,7 @@ def why_unwritten(block: s.Block, buffer: Buffer) -> str | None:
     """The reason why an instance may leave out elements that it says it writes: it stores them on
     a condition, and nothing else in it stores them for sure; or not at all.
     """
-    if not all(_surely(block, buffer).values()):
+    if not all(_surely(block, _writes_of(block, buffer)).values()):
         return f"{name_of(block)} writes elements of {buffer.name} on a condition"
     if all(stores_all(block, r) for r in block.writes if r.buffer is buffer):
         return None
@@ -75,25 +75,27 @@ def _is_one_store(n: s.Stmt, region: BufferRegion) -> bool:
 
 def _stores_all(block: s.Block, region: BufferRegion) -> bool:
     axes = _axes(block)
-    found = [a for a in _writes(block) if a.buffer is region.buffer]
+    found = _writes_of(block, region.buffer)
     if any(a.indices is None and _always_runs(a) for a in found):
         return True
-    sure = _surely(block, region.buffer)
+    sure = _surely(block, found)
     stores = [a for a in found if a.indices is not None][:MOST]
     boxes = [box for a in stores for box in _stored_by(a, axes, sure[_place(a)])]
     said = box_over(region, (), p.const(True), Context(axes))
     return any(x.exact and inside(said, x, axes) for x in _joined(boxes, axes))
 
 
-def _writes(block: s.Block) -> Iterator[Access]:
-    """What an instance writes, in its init or after it, by its own axes."""
+def _writes_of(block: s.Block, buffer: Buffer) -> list[Access]:
+    """What an instance writes of a buffer, in its init or after it, by its own axes."""
     axes = tuple(axis.var for axis in block.iter_vars)
     told = [r.buffer for r in block.writes]
+    found: list[Access] = []
     for part in (block.init, block.body):
         if part is not None:
             alone = with_fields(block, init=None, body=part)
             reading = Reading(s.BlockRealize(axes, p.const(True), alone), told)
-            yield from (a for a in reading.accesses if a.is_write)
+            found += (a for a in reading.accesses if a.is_write and a.buffer is buffer)
+    return found
 
 
 def _always_runs(access: Access) -> bool:
@@ -196,9 +198,12 @@ def _alike(x: Side, y: Side) -> bool:
 Path = tuple[tuple[Any, bool], ...]
 
 
-def _surely(block: s.Block, buffer: Buffer) -> dict[Any, bool]:
-    """Where an instance stores elements of a buffer -> does it store there whatever holds?"""
-    known = (x for x in _writes(block) if x.buffer is buffer and x.indices is not None)
+def _surely(block: s.Block, writes: Sequence[Access]) -> dict[Any, bool]:
+    """Where an instance stores elements of a buffer -> does it store there whatever holds?
+
+    writes: those of the buffer, of one reading: the place of one may be itself.
+    """
+    known = (x for x in writes if x.indices is not None)
     paths = grouped((_place(access), _path(access, block)) for access in known)
     return {place: _is_sure(found) for place, found in paths.items()}
 

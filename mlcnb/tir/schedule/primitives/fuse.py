@@ -101,17 +101,21 @@ def _refuse(state: State, loops: tuple[For, ...]) -> None:
             )
 
 
-def _digits(fused: e.Var, loops: tuple[For, ...], known: dict[e.Var, Bounds]) -> dict[e.Var, Sum]:
-    """Each old variable as a digit of the fused one: fused % (step * extent) // step."""
+def _digits(fused: e.Var, loops: Sequence[For], known: dict[e.Var, Bounds]) -> dict[e.Var, Sum]:
+    """Each old variable as a digit of the fused one: fused % (step * extent) // step; of the first
+    one that moves, fused // step, whatever its extent: the fused one goes no further.
+    """
     values: dict[e.Var, Sum] = {}
+    first = next((x for x in loops if p.as_int(x.extent) != 1), loops[0])
     step: e.PrimExpr = p.const(1, fused.dtype)
-    for x in reversed(loops[1:]):
-        if p.as_int(x.extent) == 0:  # it never runs: any digit will do
-            values[x.loop_var] = of(0, Context(known))
-            continue
+    for x in reversed(loops):
         above = simplified(p.multiply(x.extent, step))
-        digit: Any = p.floordiv(p.floormod(fused, above), step)
-        values[x.loop_var] = of(0 if p.as_int(x.extent) == 1 else digit, Context(known))
-        step = above
-    values[loops[0].loop_var] = of(p.floordiv(fused, step), Context(known))
+        if p.as_int(x.extent) in (0, 1):  # at 0; where it never runs, any digit will do
+            values[x.loop_var] = ZERO
+        elif x is first:
+            values[x.loop_var] = of(p.floordiv(fused, step), Context(known))
+        else:
+            digit: Any = p.floordiv(p.floormod(fused, above), step)
+            values[x.loop_var] = of(digit, Context(known))
+        step = step if p.as_int(x.extent) == 0 else above
     return values

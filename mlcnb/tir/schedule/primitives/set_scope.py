@@ -26,18 +26,18 @@ def set_scope(
     Args:
         state: the program.
         block: a block that writes the buffer, or allocates it.
-        buffer_index: which of its outputs, by number, by name, or itself; or
-            what it allocates, by name or itself.
+        buffer_index: which of its outputs or, after them, of what it allocates: by number,
+            by name, or itself.
         storage_scope: local, shared, global, …
 
     Raises:
         ScheduleError: the buffer is a parameter of the function, or there is no such scope.
     """
     caching.refuse_scope(state, "set_scope", storage_scope, block)
-    own = [b for b in block.alloc_buffers if b is buffer_index or b.name == buffer_index]
+    old = _allocated(block, buffer_index)
     kept: int | str
-    if len(own) == 1:
-        old, kept = own[0], own[0].name
+    if old is not None:
+        kept = _reference(block, old)
     else:
         old = caching.chosen_buffer(state, "set_scope", block, block.writes, buffer_index)
         kept = caching.index_of(block.writes, old)
@@ -47,6 +47,26 @@ def set_scope(
     edit = state.edit()
     func = caching.replaced_everywhere(state, old, swaps[old], edit, ViewSwap(swaps, edit.forward))
     return Change.of(edit, func=func).noting(buffer_index=kept)
+
+
+def _allocated(block: Block, asked: int | str | Buffer) -> Buffer | None:
+    """What of a block's allocations is asked for; None where it is none of them, or several."""
+    own = block.alloc_buffers
+    if type(asked) is int:
+        number = asked - len(block.writes)
+        return own[number] if 0 <= number < len(own) else None
+    if asked in own:
+        return asked  # type: ignore[return-value]
+    named = [b for b in own if b.name == asked]
+    return named[0] if len(named) == 1 else None
+
+
+def _reference(block: Block, buffer: Buffer) -> int | str:
+    """How a trace says which allocation it is: by its name, or by number where others have it."""
+    own = block.alloc_buffers
+    if sum(b.name == buffer.name for b in own) == 1:
+        return buffer.name
+    return len(block.writes) + own.index(buffer)
 
 
 def _moved(buffer: Buffer, scope: str) -> Buffer:

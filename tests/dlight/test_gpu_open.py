@@ -1,0 +1,190 @@
+"""Rules for GPUs on open sizes: whatever mlcnb builds has a schedule, and is computed right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import mlcnb as mlc
+from mlcnb import te, tir
+from mlcnb.core.node import walk
+from mlcnb.dlight.gpu import RULES
+from mlcnb.dlight.rule import choice
+from mlcnb.observe.peers import onnxruntime_session
+from mlcnb.script import tir as T
+from mlcnb.target import Target
+from mlcnb.tir.stmt import For
+
+GPU = Target("cuda -arch=sm_80")
+
+
+def drawn(shape) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+# -- operators ------------------------------------------------------------------------------------
+
+#: operator, attributes, shapes of its inputs with names for what is open, values of these
+OPERATORS = [
+    ("ArgMax", {"axis": 0}, [["n", "m"]], [(2, 2), (3, 300), (1, 1)]),
+    ("AveragePool", {"kernel_shape": [2, 2]}, [[1, "n", "m", "m"]], [(3, 32), (1, 2), (2, 9)]),
+    ("AveragePool", {"kernel_shape": [3], "pads": [1, 1]}, [[1, 3, "n"]], [(1,), (300,)]),
+    ("ConvTranspose", {"strides": [3, 2]}, [[1, 3, "n", "m"], [3, 4, 3, 2]], [(7, 6), (1, 1)]),
+    ("Conv", {}, [["n", 8, "m"], [1, 8, 1]], [(1, 5), (3, 100)]),
+    ("DepthToSpace", {"blocksize": 2}, [["n", 8, "m", "k"]], [(1, 2, 3), (2, 9, 11)]),
+    ("DepthToSpace", {"blocksize": 2, "mode": "CRD"}, [[1, 4, "n", "m"]], [(2, 3), (17, 5)]),
+    ("Det", {}, [["n", "m", "m"]], [(1, 1), (3, 4)]),
+    ("LSTM", {"hidden_size": 4}, [[2, "n", 3], [1, 16, 3], [1, 16, 4]], [(1,), (4,), (7,)]),
+    ("LayerNormalization", {}, [["n", "m", 12], [12]], [(1, 1), (3, 50)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, attributes, shapes, sizes", OPERATORS)
+def test_operators(kind, attributes, shapes, sizes):
+    """One compilation, several sizes: as ONNX Runtime has it."""
+    names = [f"x{n}" for n in range(len(shapes))]
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in zip(names, shapes, strict=True)
+    ]
+    made = TensorProto.INT64 if kind == "ArgMax" else TensorProto.FLOAT
+    output = helper.make_tensor_value_info("y", made, None)
+    graph = helper.make_graph(
+        [helper.make_node(kind, names, ["y"], **attributes)], "open", inputs, [output]
+    )
+    opset = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
+    ex, session = (
+        mlc.compile(mlc.from_onnx(model), target="cuda-sim"),
+        onnxruntime_session(model, 1),
+    )
+    opened = list(dict.fromkeys(d for shape in shapes for d in shape if isinstance(d, str)))
+    for given in sizes:
+        known = dict(zip(opened, given, strict=True))
+        args = [drawn([known.get(d, d) for d in shape]) for shape in shapes]
+        (expected,) = session.run(None, dict(zip(names, args, strict=True)))
+        np.testing.assert_allclose(ex(*args), expected, rtol=1e-4, atol=1e-5)
+
+
+# -- programs that cannot be spread ---------------------------------------------------------------
+
+
+@T.prim_func
+def loose(a: T.handle, b: T.handle):
+    """Statements outside of blocks; sums of all that comes before."""
+    n = T.int64()
+    A = T.match_buffer(a, (n,), "float32")
+    B = T.match_buffer(b, (n,), "float32")
+    for i in range(n):
+        B[i] = A[i]
+    for i in range(n - 1):
+        B[i + 1] = B[i + 1] + B[i]
+
+
+@T.prim_func
+def carried(a: T.handle, b: T.handle):
+    """An iteration reads what the one before it wrote."""
+    n = T.int64()
+    A = T.match_buffer(a, (n,), "float32")
+    B = T.match_buffer(b, (n,), "float32")
+    C = T.alloc_buffer((n + 1,), "float32")
+    for i in range(n + 1):
+        with T.block("nothing"):
+            v = T.axis.spatial(n + 1, i)
+            C[v] = T.float32(0)
+    for i in range(n):
+        with T.block("total"):
+            v = T.axis.spatial(n, i)
+            C[v + 1] = C[v] + A[v]
+    for i in range(n):
+        with T.block("copy"):
+            v = T.axis.spatial(n, i)
+            B[v] = C[v + 1]
+
+
+@T.prim_func
+def work_of_each(a: T.handle, b: T.handle):
+    """Each row has memory of a size that only a run knows."""
+    n = T.int64()
+    A = T.match_buffer(a, (n,), "float32")
+    B = T.match_buffer(b, (n,), "float32")
+    for i in range(n):
+        with T.block("row"):
+            v = T.axis.spatial(n, i)
+            W = T.alloc_buffer((n,), "float32")
+            last = T.alloc_buffer((1,), "float32")
+            for j in range(n):
+                W[j] = T.if_then_else(j <= v, A[j], T.float32(0))
+            last[0] = T.float32(0)
+            for j in range(n):
+                last[0] = last[0] + W[j]
+            B[v] = last[0]
+
+
+@T.prim_func
+def work_of_all(a: T.handle, b: T.handle):
+    """The same, of the whole function."""
+    n = T.int64()
+    A = T.match_buffer(a, (n,), "float32")
+    B = T.match_buffer(b, (n,), "float32")
+    W = T.alloc_buffer((n,), "float32")
+    with T.block("all"):
+        T.reads(A[0:n], W[0:n])
+        T.writes(B[0:n], W[0:n])
+        for j in range(n):
+            W[j] = A[j]
+        for j in range(n - 1):
+            W[j + 1] = W[j + 1] + W[j]
+        for j in range(n):
+            B[j] = W[j]
+
+
+REFUSED = "a step is refused: bind: loop i_0 is not parallel: its iterations may touch the same "
+NO_SIZE = "a step is refused: the size of W, which each thread needs, is not known"
+ALONE = [
+    (loose, "one_thread", "the store to B is not bound to threads"),
+    (carried, "fallback_in_parts", f"{REFUSED}elements of C, which block total writes"),
+    (work_of_each, "one_thread", NO_SIZE),
+    (work_of_all, "one_thread", NO_SIZE),
+]
+
+
+@pytest.mark.parametrize("func, rule, why", ALONE)
+@pytest.mark.parametrize("target", ["cuda-sim", "cuda -arch=sm_80"])
+def test_what_cannot_be_spread_is_done_by_one_thread(func, rule, why, target):
+    """All four are sums of what comes before. Why it is alone is told by the rule before it."""
+    found = choice(RULES, func, Target(target))
+    assert found.rule == rule
+    assert {x.rule: x.why for x in found.passed}["fallback"] == why
+    ex = mlc.compile(found.schedule.mod, target=target)
+    if target != "cuda-sim":
+        assert "__global__" in ex.kernels[0].source
+        return
+    for n in (1, 2, 77):
+        a, b = drawn((n,)), np.zeros(n, "float32")
+        ex(a, b)
+        np.testing.assert_allclose(b, np.cumsum(a, dtype="float64"), rtol=1e-4, atol=1e-5)
+
+
+def test_only_the_part_that_cannot_be_spread_is_alone():
+    """What comes before and after the sums has a thread for each element."""
+    func = choice(RULES, carried, GPU).schedule.mod["main"]
+    threads = [
+        int(n.extent.value)
+        for n in walk(func.body)
+        if isinstance(n, For) and n.thread_binding == "threadIdx.x"
+    ]
+    assert threads == [256, 1, 256]
+
+
+def test_a_buffer_named_as_a_function_of_the_kernel():
+    """C++ has one name for both: the buffer takes another."""
+    n = te.size_var("n", "int64")
+    x = te.placeholder((n, 4), name="x")
+    k = te.reduce_axis((0, 4), name="k")
+    total = te.compute((n,), lambda i: te.sum(x[i, k], k), name="total")
+    func = te.create_prim_func([x, te.compute((n,), lambda i: tir.sigmoid(total[i]), "sigmoid")])
+    source = mlc.compile(choice(RULES, func, GPU).schedule.mod, target=GPU).kernels[0].source
+    assert "sigmoid(" in source
+    assert "sigmoid_1" in source
