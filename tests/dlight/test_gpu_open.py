@@ -188,3 +188,26 @@ def test_a_buffer_named_as_a_function_of_the_kernel():
     source = mlc.compile(choice(RULES, func, GPU).schedule.mod, target=GPU).kernels[0].source
     assert "sigmoid(" in source
     assert "sigmoid_1" in source
+
+
+@T.prim_func
+def table(A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32")):
+    """A thread's array, filled, and read backwards."""
+    W = T.alloc_buffer((512,), "float32")
+    for i in range(512):
+        W[i] = A[i]
+    for i in range(128):
+        for j in range(4):
+            B[i * 4 + j] = W[511 - (i * 4 + j)]
+
+
+def test_what_is_long_on_one_thread_is_not_written_out():
+    """NVRTC would put arrays that such loops fill into registers: an LSTM's took minutes."""
+    made = choice(RULES, table, GPU)
+    source = mlc.compile(made.schedule.mod, target=GPU).kernels[0].source
+    lines = [line.strip() for line in source.splitlines()]
+    before = {x: lines[n - 1] for n, x in enumerate(lines) if x.startswith("for (")}
+    counts = {x.partition("< ")[2].partition(";")[0]: y for x, y in before.items()}
+    assert made.rule == "one_thread"
+    assert counts["512"] == counts["128"] == "#pragma unroll 1"
+    assert "unroll" not in counts["4"]

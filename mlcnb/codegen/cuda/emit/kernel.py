@@ -78,6 +78,7 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
         writer.current = axis.var
         writer.do(f"const {ctype(axis.var.dtype)} {writer.name(axis.var)} = {tag};")
     writer.current = None
+    writer.is_alone = all(p.as_int(axis.dom.extent) == 1 for axis in launch.in_block.values())
     start = len(writer.lines)
     allocated = Counter(n.buffer_var for n in allocations(launch.body))
     writer.repeated = {v for v, count in allocated.items() if count > 1}

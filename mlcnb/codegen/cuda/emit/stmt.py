@@ -23,6 +23,10 @@ from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.transform.split_host_device import aligned_bytes
 
 
+#: iterations of a thread's loop that NVRTC may write out where there is one thread
+WRITTEN_OUT = 16
+
+
 class Writer(Emitter):
     """The body of a kernel, line by line."""
 
@@ -33,6 +37,9 @@ class Writer(Emitter):
         self.made: list[Any] = []
         self.current: Any = None
         self.depth = 1
+        #: whether a block is one thread: what is not spread is long, and gains nothing by being
+        #: written out, for which NVRTC takes minutes where loops fill arrays
+        self.is_alone = False
         #: bytes of dynamic shared memory used so far
         self.dynamic = 0
         #: arrays that several parts of the kernel use in turn, declared once at its start: their
@@ -87,6 +94,8 @@ def _loop(w: Writer, x: s.For) -> None:
     last = w.expr(w.analyzer.simplify(p.add(x.min, x.extent)))
     if x.kind is s.ForKind.UNROLLED:
         w.do("#pragma unroll")
+    elif w.is_alone and (p.as_int(x.extent) or 0) > WRITTEN_OUT:
+        w.do("#pragma unroll 1")
     kind = ctype(x.loop_var.dtype)
     with w.block(f"for ({kind} {name} = {first}; {name} < {last}; ++{name})"):
         w.stmt(x.body)
