@@ -22,7 +22,6 @@ from mlcnb.tir.analysis.kernels import SHARED_SCOPES
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.transform.split_host_device import aligned_bytes
 
-
 #: iterations of a thread's loop that NVRTC may write out where there is one thread
 WRITTEN_OUT = 16
 
