@@ -92,17 +92,18 @@ def arguments(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
     Raises:
         MLCError: a size is not known.
     """
+    unknown = unknown_parameter(func)
+    if unknown is not None:
+        raise MLCError(
+            f"{unknown} has no known size: what should it be timed with?",
+            hint="tune(func, args=[…]) with arrays (and numbers) for all parameters",
+        )
     rng = np.random.default_rng(seed)
     bounds = _bounds(func)
     found = []
     for param in func.params:
-        buffer = func.buffer_map.get(param)
-        shape = [] if buffer is None else [n for d in buffer.shape if (n := as_int(d)) is not None]
-        if buffer is None or len(shape) < len(buffer.shape):
-            raise MLCError(
-                f"{param.name} has no known size: what should it be timed with?",
-                hint="tune(func, args=[…]) with arrays (and numbers) for all parameters",
-            )
+        buffer = func.buffer_map[param]
+        shape = [as_int(d) or 0 for d in buffer.shape]
         kind = buffer.dtype.numpy
         if buffer.dtype.is_float:
             found.append(rng.standard_normal(shape).astype(kind))
@@ -110,6 +111,15 @@ def arguments(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
             most = 2 if buffer.dtype.is_bool else min(bounds.get(buffer.data.name, 100), 100_000)
             found.append(rng.integers(0, max(1, most), shape).astype(kind))
     return found
+
+
+def unknown_parameter(func: PrimFunc) -> str | None:
+    """The name of the first parameter that cannot be drawn: a number, or of an open size."""
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is None or None in map(as_int, buffer.shape):
+            return param.name
+    return None
 
 
 def _bounds(func: PrimFunc) -> dict[str, int]:

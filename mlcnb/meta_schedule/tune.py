@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
 from typing import Any
@@ -36,6 +36,7 @@ from mlcnb.ir.json import load_json
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.meta_schedule.child import do_job, end_all
+from mlcnb.meta_schedule.contest import unknown_parameter
 from mlcnb.meta_schedule.database import Database, MemoryDatabase, Workload
 from mlcnb.meta_schedule.found import Trial, Tuning
 from mlcnb.meta_schedule.search import (
@@ -77,12 +78,14 @@ class ModelTuning(display.Shown):
         left: names of kernels that were not searched, since they take next to no time.
         database: where the best of each is kept: `with tuning.database: mlc.compile(mod)`.
         seconds: that it took.
+        opened: names of kernels of open sizes: there is nothing to time them with.
     """
 
     tasks: list[tuple[Tuning, int]]
     left: list[str]
     database: Database
     seconds: float
+    opened: list[str] = field(default_factory=list)
 
     @property
     def ratio(self) -> float:
@@ -132,7 +135,8 @@ def tune(
         stop: an event that ends the search, as Ctrl-C does: what was measured is kept.
 
     Raises:
-        MLCError: the function has open sizes and no `args`, or the default schedule cannot be run.
+        MLCError: the function has open sizes and no `args`; all kernels of the model have open
+            sizes; the default schedule cannot be run.
         ScheduleError: no default rule takes it.
     """
     where = searched(target)
@@ -228,7 +232,15 @@ def _tune_model(
     What made one faster is tried first for the next of the same rule.
     """
     start = time.perf_counter()
-    tasks = extract_tasks(mod, target)
+    found_tasks = extract_tasks(mod, target)
+    tasks = [task for task in found_tasks if unknown_parameter(task[0].func) is None]
+    opened = [w.name for w, _ in found_tasks if unknown_parameter(w.func) is not None]
+    if opened and not tasks:
+        raise MLCError(
+            "tune: the sizes of all kernels of the model are open: what should they be timed with?",
+            hint='give the model its sizes: from_onnx(model, shape={"x": (1, 3, 224, 224)}), or '
+            "relax.transform.BindSymbolicVars",
+        )
     given = [(w.func, calls) for w, calls in tasks]
     took = _time_defaults(given, target, seconds * FOR_DEFAULTS, options)
     shares = [calls * s for (_, calls), s in zip(tasks, took, strict=True)]
@@ -256,7 +268,7 @@ def _tune_model(
                 hints.append(Hint(best.decisions[RULE], best.choices, found.ratio))
     names = {tuning.name for tuning, _ in done}
     rest_of_them = [w.name for w, _ in tasks if w.name not in names]
-    return ModelTuning(done, rest_of_them, database, time.perf_counter() - start)
+    return ModelTuning(done, rest_of_them, database, time.perf_counter() - start, opened)
 
 
 def _time_defaults(

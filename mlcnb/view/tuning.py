@@ -92,6 +92,9 @@ def model_tuning(m: Any) -> list[Part]:
     parts: list[Part] = [Title(found), Table(columns, rows, 40, "tuning.tasks")]
     if m.left:
         parts.append(Line(f"{plural(len(m.left), 'kernel')} left alone", "note"))
+    if m.opened:
+        of_them = plural(len(m.opened), "kernel")
+        parts.append(Line(f"{of_them} of open sizes not tuned: give the model its sizes", "note"))
     return parts
 
 

@@ -25,6 +25,7 @@ from mlcnb.meta_schedule.child import Child, do_job, end_all
 from mlcnb.meta_schedule.contest import arguments
 from mlcnb.meta_schedule.database import JSONDatabase, MemoryDatabase
 from mlcnb.meta_schedule.space import DecisionModel, DefaultSpace
+from mlcnb.meta_schedule.tune import ModelTuning
 from mlcnb.script import from_source
 from mlcnb.target import Target
 
@@ -409,8 +410,7 @@ def test_records_of_another_cpu_are_kept_apart():
     assert db.query_tuning_record(func, "llvm").seconds == 2.0
 
 
-@pytest.mark.slow
-def test_a_model_shares_the_time_among_its_kernels():
+def two_layers(rows):
     from mlcnb.relax.frontend import nn
 
     class Net(nn.Module):
@@ -420,8 +420,24 @@ def test_a_model_shares_the_time_among_its_kernels():
         def forward(self, x):
             return self.last(nn.op.relu(self.first(x)))
 
-    mod, params = Net().export_tvm({"forward": {"x": nn.spec.Tensor((16, 64), "float32")}})
+    return Net().export_tvm({"forward": {"x": nn.spec.Tensor((rows, 64), "float32")}})[0]
+
+
+def test_a_model_of_open_sizes_cannot_be_timed():
+    """It would be given back as it is, as if nothing in it were worth the while."""
+    text = "the sizes of all kernels of the model are open: what should they be timed with"
+    with pytest.raises(MLCError, match=text) as caught:
+        mlc.tune(two_layers("n"), trials=2)
+    assert "BindSymbolicVars" in caught.value.hint
+    some = ModelTuning([], [], MemoryDatabase(), 1.0, ["a", "b"])
+    assert "2 kernels of open sizes not tuned: give the model its sizes" in repr(some)
+
+
+@pytest.mark.slow
+def test_a_model_shares_the_time_among_its_kernels():
+    mod = two_layers(16)
     found = mlc.tune(mod, trials=9)
+    assert found.opened == []
     assert found.ratio <= 1.0
     assert 1 <= len(found.tasks)
     assert repr(found).startswith(f"{len(found.tasks)} kernel")
