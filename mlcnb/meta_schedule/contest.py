@@ -32,6 +32,7 @@ from mlcnb.ir.json import load_json
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.runtime.threads import get_num_threads, set_num_threads
 from mlcnb.runtime.turns import clock_for, interleaved
+from mlcnb.tir.analysis.variables import unknown_parameter
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import BufferStore
@@ -111,15 +112,6 @@ def arguments(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
             most = 2 if buffer.dtype.is_bool else min(bounds.get(buffer.data.name, 100), 100_000)
             found.append(rng.integers(0, max(1, most), shape).astype(kind))
     return found
-
-
-def unknown_parameter(func: PrimFunc) -> str | None:
-    """The name of the first parameter that cannot be drawn: a number, or of an open size."""
-    for param in func.params:
-        buffer = func.buffer_map.get(param)
-        if buffer is None or None in map(as_int, buffer.shape):
-            return param.name
-    return None
 
 
 def _bounds(func: PrimFunc) -> dict[str, int]:

@@ -36,7 +36,6 @@ from mlcnb.ir.json import load_json
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.meta_schedule.child import do_job, end_all
-from mlcnb.meta_schedule.contest import unknown_parameter
 from mlcnb.meta_schedule.database import Database, MemoryDatabase, Workload
 from mlcnb.meta_schedule.found import Trial, Tuning
 from mlcnb.meta_schedule.search import (
@@ -56,6 +55,7 @@ from mlcnb.runtime.threads import get_num_threads
 from mlcnb.target import Target
 from mlcnb.tir.analysis import flops
 from mlcnb.tir.analysis.safety import secured
+from mlcnb.tir.analysis.variables import unknown_parameter
 from mlcnb.tir.function import PrimFunc
 
 #: a kernel that takes less than this part of all kernels' time is left as it is

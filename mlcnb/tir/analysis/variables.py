@@ -1,4 +1,4 @@
-"""Which variables a program uses without defining them."""
+"""Which variables a program uses without defining them, and which sizes a function leaves open."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from mlcnb.core.node import Node, children
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.function import PrimFunc
@@ -124,3 +125,14 @@ _HANDLERS: dict[type, Any] = {
     BufferRegion: _Finder.region,
     PrimFunc: _Finder.function,
 }
+
+
+def unknown_parameter(func: PrimFunc) -> str | None:
+    """The name of the first parameter that is a number, or of an open size: none that anybody
+    could draw a value for.
+    """
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is None or None in map(as_int, buffer.shape):
+            return param.name
+    return None
