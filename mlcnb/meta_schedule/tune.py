@@ -232,9 +232,13 @@ def _tune_model(
     What made one faster is tried first for the next of the same rule.
     """
     start = time.perf_counter()
-    found_tasks = extract_tasks(mod, target)
-    tasks = [task for task in found_tasks if unknown_parameter(task[0].func) is None]
-    opened = [w.name for w, _ in found_tasks if unknown_parameter(w.func) is not None]
+    tasks: list[tuple[Workload, int]] = []
+    opened: list[str] = []
+    for workload, calls in extract_tasks(mod, target):
+        if unknown_parameter(workload.func) is None:
+            tasks.append((workload, calls))
+        else:
+            opened.append(workload.name)
     if opened and not tasks:
         raise MLCError(
             "tune: the sizes of all kernels of the model are open: what should they be timed with?",

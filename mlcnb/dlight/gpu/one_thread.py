@@ -86,5 +86,6 @@ def _whole(buffer: Buffer) -> BufferRegion:
 
 def _is_own(buffer: Buffer) -> bool:
     """True if a thread can have it for itself."""
-    sizes = [p.as_int(n) for n in buffer.shape]
-    return None not in sizes and prod(sizes) * buffer.dtype.nbytes <= OWN_BYTES  # type: ignore
+    sizes = [size for n in buffer.shape if (size := p.as_int(n)) is not None]
+    is_known = len(sizes) == len(buffer.shape)
+    return is_known and prod(sizes) * buffer.dtype.nbytes <= OWN_BYTES

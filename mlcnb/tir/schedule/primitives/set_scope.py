@@ -55,10 +55,8 @@ def _allocated(block: Block, asked: int | str | Buffer) -> Buffer | None:
     if type(asked) is int:
         number = asked - len(block.writes)
         return own[number] if 0 <= number < len(own) else None
-    if asked in own:
-        return asked  # type: ignore[return-value]
-    named = [b for b in own if b.name == asked]
-    return named[0] if len(named) == 1 else None
+    found = [b for b in own if b is asked] or [b for b in own if b.name == asked]
+    return found[0] if len(found) == 1 else None
 
 
 def _reference(block: Block, buffer: Buffer) -> int | str:
