@@ -5,6 +5,9 @@ for h, w: pad[h, w] = tall[h, w - 1] if … else -inf          for h_1, w_0: tal
 for h, w, rw: y[h, w] = max(pad[h, w * 2 + rw])      ->      for h_1, w_0: pad[…]
                                                              for h_1, w_0: y[…]
 
+Each window is combined in a register, which is written when it is whole: the last vector of a row
+is under a mask, and what memory gives back under it waits for what went there.
+
 As many rows of results at a time as leave what they need of `tall`, with what it is made of and
 what becomes of it, in the first cache: what has been written is not read at once (a load that
 overlaps two stores waits until both are in the cache), and an image whose rows are all made
@@ -51,7 +54,7 @@ def pool_rows(sch: Schedule, survey: Survey, target: Target) -> bool:
     for block in (*reversed(columns), tall):
         sch.compute_at(block.handle, oh_0)
         sch.set_scope(block.handle, 0, "local")
-    window(sch, tall.handle, None, target)
+    window(sch, tall.handle, sch.cache_write(tall.handle, 0, "local"), target)
     sch.annotate(sch.get_loops(tall.handle)[3], HINT, True)
     for block in columns:
         by_vectors(sch, sch.get_loops(block.handle)[-1], target)
@@ -72,19 +75,14 @@ def _rows(tall: BlockInfo, target: Target) -> int:
 
 
 def window(sch: Schedule, block: Any, last: Any, target: Target) -> None:
-    """Vectors along the row, the window written out inside; what follows is done on the result."""
+    """Vectors along the row, the window written out inside; `last` is done on the result."""
     row, step = sch.get_loops(block)[-2:]
     outer, lane = by_vectors(sch, row, target)
     sch.reorder(*outer, step, lane)
     above = outer[0] if outer else sch.get_loops(block)[-3]
-    made = [sch.decompose_reduction(block, step)]
-    if last is not None:
-        sch.reverse_compute_at(last, above)
-        made.append(last)
-    for each in made:
-        inner = sch.get_loops(each)[-1]
-        if each is not block:
-            sch.vectorize(inner)
+    sch.reverse_compute_at(last, above)
+    for each in (sch.decompose_reduction(block, step), last):
+        sch.vectorize(sch.get_loops(each)[-1])
     sch.unroll(step)
 
 
