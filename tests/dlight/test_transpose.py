@@ -109,7 +109,9 @@ def test_no_gathers_and_no_spills(cpu, lanes):
     assert "gather" not in made.compiled.assembly
 
 
-@pytest.mark.parametrize("shape", [(1, 3, 16, 16), (2, 3, 10, 8), (1, 2, 4, 4), (4, 8, 12, 2)])
+@pytest.mark.parametrize(
+    "shape", [(1, 3, 16, 16), (2, 3, 10, 8), (1, 2, 4, 4), (4, 8, 12, 2), (2, 3, 13, 21)]
+)
 def test_channels_of_pixels_are_put_together(shape):
     func, _ = loops_of(lambda a: R.permute_dims(a, axes=(0, 2, 3, 1)), random(*shape))
     sch = schedule_cpu(func, HOST)
@@ -121,9 +123,10 @@ def test_channels_of_pixels_are_put_together(shape):
 
 
 @pytest.mark.parametrize("cpu, lanes", [("x86-64-v3", 8), ("x86-64-v4", 16), ("cortex-a72", 4)])
-def test_a_picture_s_channels_take_no_gathers(cpu, lanes):
+@pytest.mark.parametrize("size", [224, 223])
+def test_a_picture_s_channels_take_no_gathers(cpu, lanes, size):
     target = mlc.target.Target(f"llvm -mcpu={cpu}")
-    picture = np.zeros((1, 3, 224, 224), "f")
+    picture = np.zeros((1, 3, size, size), "f")
     func, _ = loops_of(lambda a: R.permute_dims(a, axes=(0, 2, 3, 1)), picture)
     made = mlc.compile(func, target=target, schedule="default").kernels["main"]
     hot = max((f.hot for f in facts(made.compiled).values() if f.hot), key=lambda c: c.instructions)

@@ -38,6 +38,9 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import BufferStore
 from mlcnb.tir.transform.transpose_tile import MOST_BETWEEN, turns
 
+#: vectors besides which one under a mask takes little time
+MANY = 8
+
 
 def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
     """Apply to one elementwise block with one load, of words or less, across the result's rows."""
@@ -97,7 +100,7 @@ def _put_between(sch: Schedule, block: BlockInfo, lanes: int) -> bool:
 
 def _before_short(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
     """The first of the loops that run along the source up to the last one, which is short; and how
-    many of their iterations make a vector that leaves none over."""
+    many of their iterations make a vector that leaves none over, or one where there are many."""
     (load,) = (n for n in walk(block.node.body) if isinstance(n, BufferLoad))
     places, end = Places(block, load, lanes), len(block.extents) - 1
     if end < 1 or not 2 <= places.extents[end] <= MOST_BETWEEN:
@@ -105,6 +108,7 @@ def _before_short(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
     for first in range(end):
         length = places.length(first, end)
         wide = next((n for n in (lanes, lanes // 2) if n >= 4 and length % n == 0), 0)
+        wide = wide or (lanes if length >= MANY * lanes else 0)
         try:
             if wide and places.runs_along(first, end):
                 return first, wide

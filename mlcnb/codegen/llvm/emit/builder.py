@@ -46,7 +46,8 @@ class Function:
 
     def __init__(self, header: str) -> None:
         self.header = header
-        self.allocas: list[str] = []
+        #: stack memory -> its elements' type, how many there are, and how it is aligned
+        self.allocas: dict[str, tuple[str, int, int]] = {}
         #: variable of a buffer on this function's stack -> its bytes
         self.on_stack: dict[Any, int] = {}
         self.lines: list[str] = []
@@ -101,8 +102,15 @@ class Function:
     def alloca(self, type_: str, count: int, align: int = 64) -> str:
         """Stack memory, allocated once in the entry block."""
         result = self.name("local")
-        self.allocas.append(f"  {result} = alloca [{count} x {type_}], align {align}")
+        self.allocas[result] = type_, count, align
         return result
+
+    def widen(self, name: str, type_: str, count: int) -> bool:
+        """Let stack memory have at least so many elements; False if it has others."""
+        own, had, align = self.allocas.get(name, ("", 0, 0))
+        if own == type_:
+            self.allocas[name] = type_, max(count, had), align
+        return own == type_
 
     def label(self, hint: str) -> str:
         """A fresh block label (not yet placed)."""
@@ -123,7 +131,11 @@ class Function:
 
     def text(self) -> str:
         """The function's text."""
-        return "\n".join([f"{self.header} {{", "entry:", *self.allocas, *self.lines, "}"]) + "\n"
+        allocas = [
+            f"  {name} = alloca [{count} x {type_}], align {align}"
+            for name, (type_, count, align) in self.allocas.items()
+        ]
+        return "\n".join([f"{self.header} {{", "entry:", *allocas, *self.lines, "}"]) + "\n"
 
 
 def call(result: str, function: str, args: Sequence[tuple[str, str]]) -> str:

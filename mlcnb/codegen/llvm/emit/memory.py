@@ -189,12 +189,13 @@ def _store_vector(em: Emitter, x: BufferStore, place: e.Ramp, kind: DType, value
         em.f.do(f"store {memory} {value}, ptr {pointer}, align {align_of(kind)}")
         return
     lanes = _known_lanes(x.predicate)
-    if lanes is not None and sum(lanes) < 2:
+    has_room = _has_room(em, x.buffer, place, kind)
+    if lanes is not None and sum(lanes) < (1 if has_room else 2):
         _store_lane(em, kind, pointer, value, lanes)
         return
     bools = f"<{kind.lanes} x i1>"
     mask = em.expr(x.predicate)
-    if _is_room(em, x.buffer, place, kind):
+    if has_room:
         old = em.f.emit(f"load {memory}, ptr {pointer}, align {align_of(kind)}")
         merged = em.f.emit(f"select {bools} {mask}, {memory} {value}, {memory} {old}")
         em.f.do(f"store {memory} {merged}, ptr {pointer}, align {align_of(kind)}")
@@ -207,16 +208,20 @@ def _store_vector(em: Emitter, x: BufferStore, place: e.Ramp, kind: DType, value
     )
 
 
-def _is_room(em: Emitter, buffer: Buffer, place: e.Ramp, kind: DType) -> bool:
+def _has_room(em: Emitter, buffer: Buffer, place: e.Ramp, kind: DType) -> bool:
     """True if all lanes lie in a buffer on the stack, in every round of the loops around: such a
     buffer can stay in registers where these are written out, but not if it is stored under a mask
-    (and a load after that waits long).
+    (and a load after that waits long). The last vector of a row gets room behind the buffer.
     """
-    room = em.f.on_stack.get(buffer.data)
-    if room is None or kind.element.bits < 8:
+    held = em.f.on_stack.get(buffer.data)
+    if held is None or kind.element.bits < 8:
         return False
     first, last = em.ranges.ends(place.base)
-    return first >= 0 and (last + kind.lanes) * kind.element.bits // 8 <= room
+    each, end = kind.element.bits // 8, last + kind.lanes
+    if first < 0 or last * each >= held:
+        return False
+    pointer, _ = em.f.env[buffer.data]
+    return end * each <= held or em.f.widen(pointer, t.memory_scalar(kind), int(end))
 
 
 def _store_lane(em: Emitter, kind: DType, pointer: str, value: str, lanes: list[int]) -> None:
