@@ -132,3 +132,20 @@ def test_a_picture_s_channels_take_no_gathers(cpu, lanes, size):
     hot = max((f.hot for f in facts(made.compiled).values() if f.hot), key=lambda c: c.instructions)
     assert hot.spills == 0 and "gather" not in made.compiled.assembly
     assert hot.loads + hot.stores <= 8, "three vectors in, three out, for each turn of the loop"
+
+
+@pytest.mark.parametrize("shape", [(1, 13, 21, 3), (2, 16, 16, 4), (3, 40, 9, 2), (1, 7, 7, 4)])
+@pytest.mark.parametrize("kind", ["float32", "int64", "float16", "uint8"])
+def test_pixels_are_taken_apart(shape, kind):
+    x = (random(*shape) * 50).astype(kind)
+    check(lambda a: R.permute_dims(a, axes=(0, 3, 1, 2)), x)
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_pixels_are_taken_apart_without_gathers(channels):
+    """Each channel by itself took 1.5 times ONNX Runtime's time, of four channels; now 0.7."""
+    picture = np.zeros((1, 223, 223, channels), "f")
+    func, _ = loops_of(lambda a: R.permute_dims(a, axes=(0, 3, 1, 2)), picture)
+    made = mlc.compile(func, "llvm -mcpu=x86-64-v4", schedule="default").kernels["main"]
+    hot = max((f.hot for f in facts(made.compiled).values() if f.hot), key=lambda c: c.vector)
+    assert hot.stores == channels and hot.loads <= channels**2 and hot.spills == 0

@@ -60,6 +60,13 @@ def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
         overlap(sch, row)
         spread(sch, loops[:first] or [row], block.work)
         return
+    period = _period(block)
+    if lanes <= period < block.extents[-1]:
+        again, row = sch.split(loops[-1], [None, period])
+        inner, vector = _vector_loop(sch, row, lanes)
+        sch.vectorize(vector)
+        spread(sch, [*loops[:-1], again], block.work)
+        return
     if _turns(block) and block.extents[-1] > WRITTEN_OUT * lanes:
         before, after = _ends(block)
         if before or after:
@@ -145,6 +152,17 @@ def _turns(block: BlockInfo) -> bool:
     indices = (i for n in walk(block.node.body) if isinstance(n, BufferLoad) for i in n.indices)
     turning = (n for i in indices for n in walk(i) if isinstance(n, turns))
     return any(n is last for t in turning for n in walk(t))
+
+
+def _period(block: BlockInfo) -> int:
+    """After how many places of the last axis what is read begins again, and again to its end; 0
+    where it does not, or not everywhere."""
+    last, length = block.node.iter_vars[-1].var, block.extents[-1] or 0
+    turning = [n for n in walk(block.node.body) if isinstance(n, e.FloorMod | e.FloorDiv)]
+    of_last = [n for n in turning if any(v is last for v in walk(n))]
+    found = {as_int(n.b) if isinstance(n, e.FloorMod) and n.a is last else None for n in of_last}
+    (period,) = found if len(found) == 1 else (None,)
+    return period if period and length % period == 0 else 0
 
 
 def _count(sch: Schedule, loop: Any) -> int:

@@ -40,6 +40,8 @@ from mlcnb.tir.transform.transpose_tile import MOST_BETWEEN, turns
 
 #: vectors besides which one under a mask takes little time
 MANY = 8
+#: loads from which every lane of a vector is picked at most (`codegen.llvm.emit.picks`)
+LOADS = 4
 
 
 def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -57,7 +59,7 @@ def turn(sch: Schedule, block: BlockInfo, target: Target) -> bool:
     lanes = target.lanes("float64" if bits == 64 else "float32")
     runs = find_runs(block, lanes)
     if runs is None:
-        return _put_between(sch, block, lanes)
+        return _put_between(sch, block, lanes) or (bits >= 32 and _take_apart(sch, block, lanes))
     first, last = runs
     loops = list(sch.get_loops(block.handle))
     along = sch.fuse(*loops[first:last]) if last - first > 1 else loops[first]
@@ -96,6 +98,39 @@ def _put_between(sch: Schedule, block: BlockInfo, lanes: int) -> bool:
     sch.vectorize(along_1)
     spread(sch, [*loops[:first], along_0], block.work)
     return True
+
+
+def _take_apart(sch: Schedule, block: BlockInfo, lanes: int) -> bool:
+    """Apply to the source's last axis, if that is short and the loops after it run along the rest:
+    what is loaded for one of its places has all the others."""
+    at = _in_short(block, lanes)
+    if at is None:
+        return False
+    loops = list(sch.get_loops(block.handle))
+    along = sch.fuse(*loops[at + 1 :]) if len(loops) - at > 2 else loops[-1]
+    along_0, along_1 = sch.split(along, [None, lanes])
+    sch.reorder(along_0, loops[at], along_1)
+    sch.unroll(loops[at])
+    sch.vectorize(along_1)
+    spread(sch, [*loops[:at], along_0], block.work)
+    return True
+
+
+def _in_short(block: BlockInfo, lanes: int) -> int | None:
+    """The loop over the source's last axis, if those after it go through the source by its length.
+    """
+    (load,) = (n for n in walk(block.node.body) if isinstance(n, BufferLoad))
+    places, end = Places(block, load, lanes), len(block.extents)
+    for at, count in enumerate(places.extents[:-1]):
+        length = places.length(at + 1, end)
+        if places.sizes or not 2 <= count <= LOADS or (length % lanes and length < MANY * lanes):
+            continue
+        try:
+            if places.runs_along(at, at + 1) and places.runs_along(at + 1, end, step=count):
+                return at
+        except MLCError:
+            return None
+    return None
 
 
 def _before_short(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
