@@ -143,10 +143,10 @@ class Summed:
         stored = self.result.lies_along(axis) or self.result.alone[axis]
         if not moved or not stored or any(not r.alone[axis] for r in must):
             return
-        if axis in self.open:  # its places are not cut into blocks that lie together
-            if must or not self.result.lies_along(axis):
+        if axis in self.open:  # tiles begin anywhere: what is packed for them is turned as a whole
+            if not self.result.lies_along(axis):
                 return
-            may = []
+            may = must
         # half vectors where whole ones do not divide the axis
         widths = (lanes, lanes // 2) if self.extents[axis] % lanes else (lanes,)
         for packed in sorted({tuple(r.place for r in x) for x in (must, may)}):
@@ -311,13 +311,17 @@ def _in_vectors(sch: Schedule, copy: Any, touch: Touch, tile: Tile) -> None:
 
 def _packing(summed: Summed, touch: Any, tile: Tile) -> Any:
     """The index map after which places along the axis of the vectors lie together: spatial axes
-    first, in blocks of a tile, then reduce axes, then the places in a tile."""
+    first, in blocks of a tile, then reduce axes, then the places in a tile; all places of an axis
+    whose length is open."""
     at, reduced = touch.dimension(tile.axis), summed.reduced(touch)
 
     def packed(*index: Any) -> tuple[Any, ...]:
-        outer = [x // tile.width if n == at else x for n, x in enumerate(index)]
-        first = [x for n, x in enumerate(outer) if n not in reduced]
-        return (*first, *(x for n, x in enumerate(outer) if n in reduced), index[at] % tile.width)
+        outer = dict(enumerate(index))
+        place = outer.pop(at)
+        if tile.axis not in summed.open:
+            outer[at], place = place // tile.width, place % tile.width
+        kept = [x for n, x in sorted(outer.items()) if n not in reduced]
+        return (*kept, *(x for n, x in sorted(outer.items()) if n in reduced), place)
 
     return packed
 

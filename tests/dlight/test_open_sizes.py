@@ -398,6 +398,15 @@ def of_open_depth() -> object:
     return te.create_prim_func([A, B, C])
 
 
+def of_rows_and_rows() -> object:
+    """What is summed is the last axis of both: the second one is turned."""
+    n, m = te.var("n"), te.var("m")
+    A, B = te.placeholder((3, n, 24), name="A"), te.placeholder((3, m, 24), name="B")
+    (k,) = axes(k=24)
+    C = te.compute((3, n, m), lambda h, i, j: te.sum(A[h, i, k] * B[h, j, k], axis=k), name="C")
+    return te.create_prim_func([A, B, C])
+
+
 #: how a sum is written, shapes of what it reads and writes for n and m, NumPy's, the least m
 WRITTEN = {
     "padded": (
@@ -436,6 +445,12 @@ WRITTEN = {
         of_open_depth,
         lambda n, m: [(n, m, 2, 8), (m, 2, 40), (n, 40, 8)],
         lambda a, b: np.einsum("ikrx,krj->ijx", a, b),
+        0,
+    ),
+    "of rows and rows": (
+        of_rows_and_rows,
+        lambda n, m: [(3, n, 24), (3, m, 24), (3, n, m)],
+        lambda a, b: np.einsum("hik,hjk->hij", a, b),
         0,
     ),
 }

@@ -47,6 +47,24 @@ def test_a_loop_becomes_a_statement():
 
 
 @T.prim_func
+def tested_twice(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+    for k in range(4):
+        for j in T.vectorized(8):
+            if j < 5:
+                if k > 1:
+                    if A[k, j + 3] > T.float32(0):
+                        B[k, j] = A[k, j + 3]
+
+
+def test_tests_inside_of_one_another_become_one_mask():
+    """One that all lanes share stood inside of the lanes' own: each was an element by itself."""
+    lowered = run_pass(VectorizeLoop(), tested_twice)
+    assert [n.loop_var.name for n in walk(lowered.body) if isinstance(n, For)] == ["k"]
+    same_bits(tested_twice, lowered)
+    check_lowering(tested_twice, tested_twice)
+
+
+@T.prim_func
 def masked(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
     for i in range(8):
         B[i] = T.float32(0)
