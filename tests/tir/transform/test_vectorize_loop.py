@@ -50,6 +50,8 @@ def test_a_loop_becomes_a_statement():
 def tested_twice(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
     for k in range(4):
         for j in T.vectorized(8):
+            B[k, j] = T.float32(0)
+        for j in T.vectorized(8):
             if j < 5:
                 if k > 1:
                     if A[k, j + 3] > T.float32(0):
