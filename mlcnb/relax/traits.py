@@ -86,6 +86,9 @@ class Traits(Readable):
     moves: ClassVar[bool] = False
     #: of one that moves: zeros are put where there is no element
     fills: ClassVar[bool] = False
+    #: it lays out what it is given for what reads it: of constants that is done once, however much
+    #: larger they become
+    prepares: ClassVar[bool] = False
     #: the number n for which `x op n` is x; for a commutative operator `n op x` too
     neutral: ClassVar[float | None] = None
     #: of one argument: what it gives, it leaves as it is

@@ -35,7 +35,7 @@ class LayoutTransform(OpDecl):
     `input_axis_separators` are kept for passes that ask for them; memory here is flat.
     """
 
-    moves = fills = follows = True
+    moves = fills = follows = prepares = True
 
     x: Tensor
     shape: OptionalShape

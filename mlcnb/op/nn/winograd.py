@@ -58,6 +58,7 @@ class WinogradWeightTransform(OpDecl):
     tile_size: m. layout: where the result's dimensions lie, if not in the order "ABOI".
     """
 
+    prepares = True
     weight: Tensor
     tile_size: int
     layout: str = WEIGHT

@@ -42,7 +42,7 @@ from mlcnb.tir.stmt import BufferStore
 
 #: results up to this many bytes are folded whatever their operands are
 SMALL = 1 << 16
-#: results may be this many times larger than their operands together (Winograd's weights: 7.1)
+#: results may be this many times larger than their operands together
 GROWTH = 8
 #: a call_tir is interpreted up to this many operations
 INTERPRETED = 50_000
@@ -123,12 +123,13 @@ class _Folder(Mutator):
         return True
 
     def is_modest(self, call: rx.Call) -> bool:
-        """The result is small, or not much larger than the operands."""
+        """The result is small, or not much larger than the operands, or prepared for its readers."""
         given = sum(leaf.data.nbytes for leaf in _constants(call))
         made = _bytes_of(call.struct_info)
         if made is None:
             return given <= SMALL
-        return made <= self.limit and (made <= SMALL or made <= GROWTH * given)
+        fits = made <= max(SMALL, GROWTH * given) or called(call).prepares
+        return made <= self.limit and fits
 
     @rule("FoldConstant", "call")
     def fold(self, call: rx.Call, run: Any) -> Any:
@@ -217,9 +218,9 @@ class FoldConstant(FunctionPass):
     """Compute what only depends on constants.
 
     Shapes have to be numbers (what shape_of gives may be symbolic). What is larger than
-    `max_tensor_bytes`, grows to more than 8 times its operands and 64 KB, or is a call_tir of more
-    than 50,000 operations, stays a call; an operator that refuses its arguments is left for the run
-    to raise.
+    `max_tensor_bytes`, grows to more than 8 times its operands and 64 KB (where that does not
+    prepare it for what reads it), or is a call_tir of more than 50,000 operations, stays a call; an
+    operator that refuses its arguments is left for the run to raise.
     """
 
     #: no larger tensor is made; None: the option `max_tensor_bytes`
