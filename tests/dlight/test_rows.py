@@ -192,3 +192,28 @@ def test_the_last_block_that_reads_a_row_asks_for_the_next_one(name, length, ask
     text = schedule_cpu(func, HOST).mod["main"].script()
     source = func.buffers[0].data.name
     assert (f'annotations={{"pragma_prefetch": ["{source}", {length}]}}' in text) is asks
+
+
+APART = {
+    "sum": lambda a: R.sum(a, axis=(1, 3)),
+    "sum of squares": lambda a: R.sum(R.multiply(a, a), axis=(1, 3)),
+    "log of exponentials": lambda a: R.log(R.sum(R.exp(a), axis=(1, 3))),
+    "with the first": lambda a: R.max(a, axis=(0, 1, 3)),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+@settings(max_examples=6, deadline=None)
+@given(st.tuples(*[st.integers(1, 5)] * 3, st.integers(LANES, 3 * LANES)))
+def test_rows_that_do_not_lie_together(name, shape):
+    found, expected = run(APART[name], random(*shape))
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sum", "sum of squares"])
+def test_rows_that_do_not_lie_together_are_no_run(name):
+    """As one run each element was looked up: 91 us, now 7 (of squares 84 and 20; 17x19x23x29)."""
+    func, _ = loops_of(APART[name], random(5, 19, 7, 29))
+    made = mlc.compile(func, "llvm -mcpu=x86-64-v4", schedule="default").kernels["main"]
+    assert "gather" not in made.compiled.assembly
+    assert facts(made.compiled).hottest.hot.vector_share > 0.5

@@ -21,6 +21,7 @@ from mlcnb.arith.reading import of
 from mlcnb.dlight.cpu.elementwise import spread
 from mlcnb.dlight.cpu.tiles import overlap
 from mlcnb.dlight.decide import decide, either
+from mlcnb.dlight.looking import tree
 from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
@@ -123,6 +124,8 @@ def in_halves(sch: Schedule, block: BlockInfo, target: Target) -> list[Any]:
     lanes = lanes_of(block.node, target)
     count = 1
     while count < len(block.reduced()) and not fills(block, count, WAYS * lanes):
+        if elements(block.extents[-count:]) >= lanes and not lies_together(block, count + 1):
+            break
         count += 1
     together = sch.get_loops(block.handle)[-count:]
     row = sch.fuse(*together) if count > 1 else together[0]
@@ -213,7 +216,7 @@ def as_they_are_made(sch: Schedule, order: list[Any], depth: int, target: Target
         start = sch.decompose_reduction(summed, outer)
         for block, above in ((start, depth), (made, depth + 1), (summed, depth + 1)):
             lanes = lanes_of(sch.get(block), target)
-            as_vectors(sch, list(sch.get_loops(block)[above:]), lanes, True)
+            as_vectors(sch, block, list(sch.get_loops(block)[above:]), lanes, True)
         taken += [made, summed]
     return taken
 
@@ -241,7 +244,7 @@ def in_vectors(sch: Schedule, block: Any, depth: int, target: Target) -> None:
     for each in made:
         rest = sch.get_loops(each)[depth + (len(steps) if each is block else 0) :]
         if rest:
-            as_vectors(sch, rest, lanes, bool(steps))
+            as_vectors(sch, each, rest, lanes, bool(steps))
     for loop in steps:
         if as_int(sch.get(loop).extent) is None:
             sch.annotate(loop, OVERLAP, True)
@@ -249,9 +252,12 @@ def in_vectors(sch: Schedule, block: Any, depth: int, target: Target) -> None:
             sch.unroll(loop)
 
 
-def as_vectors(sch: Schedule, loops: list[Any], lanes: int, few: bool) -> None:
-    """The last two loops as one, by vectors; unrolled where there are few."""
-    last = sch.fuse(*loops[-2:]) if len(loops) > 1 else loops[-1]
+def as_vectors(sch: Schedule, block: Any, loops: list[Any], lanes: int, few: bool) -> None:
+    """The last loop by vectors, with the one before it where that fills them; unrolled where there
+    are few."""
+    short = (as_int(sch.get(loops[-1]).extent) or OPEN) < lanes
+    joins = len(loops) > 1 and (short or _runs_on(sch, block, loops[-2:]))
+    last = sch.fuse(*loops[-2:]) if joins else loops[-1]
     if (as_int(sch.get(last).extent) or OPEN) <= lanes:
         sch.vectorize(last)
         return
@@ -261,3 +267,21 @@ def as_vectors(sch: Schedule, loops: list[Any], lanes: int, few: bool) -> None:
         sch.unroll(outer)
     else:
         overlap(sch, outer)
+
+
+def _runs_on(sch: Schedule, block: Any, loops: list[Any]) -> bool:
+    """Whether two loops go on through all that a block reads and writes where they move at all; or
+    it is not known which of its axes they are.
+    """
+    node, names = sch.get(block), [sch.get(loop).loop_var for loop in loops]
+    bound = zip(tree(sch).realize(node).iter_values, node.iter_vars, strict=True)
+    axes = {value: axis for value, axis in bound if value in names}
+    if len(axes) < len(names):
+        return True
+    wanted, length = [axes[n].var for n in names], axes[names[-1]].dom.extent
+    for region in (*node.reads, *node.writes):
+        places = [side.min for side in region.region]
+        if variables_of(tuple(places)) & {*wanted}:
+            if places[-2:] != wanted or not of(region.buffer.shape[-1]).is_same(of(length)):
+                return False
+    return True

@@ -123,7 +123,7 @@ class _Folder(Mutator):
         return True
 
     def is_modest(self, call: rx.Call) -> bool:
-        """The result is small, or not much larger than the operands, or prepared for its readers."""
+        """The result is small, not much larger than the operands, or prepared for what reads it."""
         given = sum(leaf.data.nbytes for leaf in _constants(call))
         made = _bytes_of(call.struct_info)
         if made is None:
