@@ -117,7 +117,7 @@ def _take_apart(sch: Schedule, block: BlockInfo, lanes: int) -> bool:
 
 
 def _in_short(block: BlockInfo, lanes: int) -> int | None:
-    """The loop over the source's last axis, if those after it go through the source by its length."""
+    """The loop over the source's last axis, if those after it go through the source by its size."""
     (load,) = (n for n in walk(block.node.body) if isinstance(n, BufferLoad))
     places, end = Places(block, load, lanes), len(block.extents)
     for at, count in enumerate(places.extents[:-1]):

@@ -139,9 +139,10 @@ class Widen:
         if condition.dtype.lanes == 1:
             other = None if n.else_case is None else self.stmt(n.else_case)
             return s.IfThenElse(condition, self.stmt(n.then_case), other, n.span)
-        if n.else_case is None and isinstance(n.then_case, s.IfThenElse):
-            return self.stmt(_joined(n, n.then_case))
-        if n.else_case is not None or not isinstance(n.then_case, s.BufferStore):
+        inner = n.then_case
+        if isinstance(inner, s.IfThenElse) and n.else_case is inner.else_case is None:
+            return self.stmt(replace(inner, condition=e.And(n.condition, inner.condition)))
+        if n.else_case is not None or not isinstance(inner, s.BufferStore):
             raise NoVectorForm
         store = self.store(n.then_case)
         if store is n.then_case or not isinstance(store, s.BufferStore):
@@ -276,13 +277,6 @@ class Widen:
         if isinstance(n, e.Cast):
             return e.Cast(n.dtype.with_lanes(self.lanes), new.value)
         return map_children(new, self.widen)
-
-
-def _joined(outer: s.IfThenElse, inner: s.IfThenElse) -> s.IfThenElse:
-    """Two tests, one inside of the other, as one: all lanes may share a part of it."""
-    if inner.else_case is not None:
-        raise NoVectorForm
-    return replace(inner, condition=e.And(outer.condition, inner.condition))
 
 
 def _is_lost_at_the_end(condition: e.PrimExpr) -> bool:
