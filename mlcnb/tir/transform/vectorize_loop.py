@@ -144,8 +144,8 @@ class Widen:
             return self.stmt(replace(inner, condition=e.And(n.condition, inner.condition)))
         if n.else_case is not None or not isinstance(inner, s.BufferStore):
             raise NoVectorForm
-        store = self.store(n.then_case)
-        if store is n.then_case or not isinstance(store, s.BufferStore):
+        store = self.store(inner)
+        if store is inner or not isinstance(store, s.BufferStore):
             raise NoVectorForm
         first = simplify(substitute(n.condition, {self.var: self.start}))
         if p.is_const(first, 1):
