@@ -11,6 +11,7 @@ python -m tests.benchmarks threads                     what a fork and join of t
 python -m tests.benchmarks assembly --cpus cortex-a72  what they compile to elsewhere, counted
 python -m tests.benchmarks narrow                      bfloat16, float16 and int8
 python -m tests.benchmarks heads                       few columns, one query, loops, lines
+python -m tests.benchmarks odd                         sizes that fill no vector
 python -m tests.benchmarks written                     loop functions as one writes them
 python -m tests.benchmarks real                        small real models, open sizes, dynamic int8
 python -m tests.benchmarks calls                       what a call from Python costs

@@ -24,6 +24,7 @@ from tests.benchmarks import (
     memory,
     models,
     narrow,
+    odd,
     operators,
     pytorch,
     quantized,
@@ -61,6 +62,7 @@ SUITES: dict[str, Cases] = {
     "attention": operators.attention,
     **{name: partial(singles.cases, name) for name in singles.SUITES},
     "heads": heads.cases,
+    "odd": odd.cases,
     "written": written.cases,
     "models": models.cases,
 }

@@ -31,6 +31,8 @@ from mlcnb.tir.transform.loop_partition import HINT
 
 #: rows of results that are made together
 ROWS = (32, 16, 8, 4, 2)
+#: lanes of vectors for rows of open length that are shorter than a whole one
+NARROW = 4
 #: the part of the first cache that they may take of `tall`: its operand and its results are there
 PART = 8
 
@@ -92,7 +94,7 @@ def by_vectors(sch: Schedule, row: Any, target: Target) -> tuple[list[Any], Any]
     if length is None:
         outer, lane = _cut(sch, row, target.lanes("float32"))
         sch.vectorize(lane)
-        overlap(sch, *outer)
+        overlap(sch, *outer, narrower=NARROW)
         return outer, lane
     lanes = best_lanes(length, target.lanes("float32"))
     outer, lane = ([], row) if length <= lanes else _cut(sch, row, lanes)

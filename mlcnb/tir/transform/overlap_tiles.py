@@ -22,7 +22,8 @@ for i in range((n + 3) // 4):               for i in range(n // 4):
 
 Where the annotation is a number, not True, there is a form with tiles of so many places, too: for
 rows of which these compute less by an eighth (9 places in tiles of 7, or of 5), since they load
-more for each place, and for those that are shorter than a tile.
+more for each place, and for those that are shorter than a tile; for the latter alone where a tile
+is one vector.
 
 Where the length is known `LoopPartition` gives the rest a tile of its own size.
 """
@@ -105,9 +106,17 @@ def _with_whole_tiles(n: For, narrower: int) -> Stmt | None:
         narrow, less = _moved(n, tile, narrower), p.const(narrower, kind)
     except _CannotMoveError:
         return IfThenElse(length >= width, whole, tested)
-    wide, places = (p.floordiv(length + (x - 1), x) * x for x in (width, less))
-    is_wide = p.all_of(p.greater_equal(length, width), p.less_equal(7 * wide, 8 * places))
+    is_wide = p.greater_equal(length, width)
+    if not _is_vector(n, tile):
+        wide, places = (p.floordiv(length + (x - 1), x) * x for x in (width, less))
+        is_wide = p.all_of(is_wide, p.less_equal(7 * wide, 8 * places))
     return IfThenElse(is_wide, whole, IfThenElse(length >= less, narrow, tested))
+
+
+def _is_vector(n: For, tile: RowTile) -> bool:
+    """True if a tile is one vector: a narrower one takes as long."""
+    inside = (x for x in walk(n.body) if isinstance(x, For) and x.kind is ForKind.VECTORIZED)
+    return any(p.as_int(x.extent) == tile.width for x in inside)
 
 
 def _moved(n: For, tile: RowTile, size: int) -> For:
