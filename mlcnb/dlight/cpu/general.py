@@ -19,7 +19,7 @@ from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.rows import one_along_row
 from mlcnb.dlight.decide import either
 from mlcnb.dlight.survey import BlockInfo, Survey
-from mlcnb.ir.expr import Var
+from mlcnb.ir.expr import Call, Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.buffer import Buffer, BufferLoad
@@ -43,11 +43,14 @@ def inline_chains(sch: Schedule, survey: Survey) -> None:
     say where an element lies, inside all that they feed."""
     for block in survey.blocks[:-1]:
         consumers = sch.get_consumers(block.handle)
+        rank = len(block.node.iter_vars)
         few = len(consumers) == 1 or (bool(consumers) and is_view(sch.get(block.handle)))
         if not block.is_spatial or not few or any(_is_reduction(sch, c) for c in consumers):
             continue
         if any(_grows(sch, block.handle, c) for c in consumers):
             continue
+        if _is_dear(block.node) and any(len(sch.get(c).iter_vars) > rank for c in consumers):
+            continue  # it would be done again for each element of a row
         if either(f"{block.name} inlined", True):
             sch.compute_inline(block.handle)
 
@@ -66,6 +69,11 @@ def is_view(block: Block) -> bool:
     return last == 1 and not any(x != 0 for x in outer)
 
 
+#: functions that take as long as several instructions
+DEAR = frozenset(
+    f"tir.{name}"
+    for name in "exp exp2 exp10 log log2 log10 log1p pow tanh sigmoid erf sin cos tan".split()
+)
 #: a value of more nodes than this, indices included, is kept in memory
 LONG = 2_000
 
@@ -93,6 +101,8 @@ def reduction(sch: Schedule, block: BlockInfo, target: Target) -> None:
     """Along rows or columns; else spatial loops outside, in parallel, the start apart."""
     if one_along_row(sch, block, target) or one_down_columns(sch, block, target):
         return
+    if _is_dear(block.node) and _values_apart(sch, block, target):
+        return
     loops = sch.get_loops(block.handle)
     kinds = loop_kinds(sch, block, loops)
     spatial = [loop for loop, k in zip(loops, kinds, strict=True) if k == "S"]
@@ -105,6 +115,29 @@ def reduction(sch: Schedule, block: BlockInfo, target: Target) -> None:
     sch.decompose_reduction(block.handle, reduce[0])
     if outer:
         spread(sch, outer, block.work)
+
+
+def _values_apart(sch: Schedule, block: BlockInfo, target: Target) -> bool:
+    """What a short row adds up is computed by itself, in a vector; False: it is no such row."""
+    lanes = target.lanes(str(block.node.writes[0].buffer.dtype))
+    if block.kinds != "S" * len(block.spatial()) + "R" or not block.spatial():
+        return False
+    if not 1 < (block.extents[-1] or 0) < lanes:
+        return False
+    values = sch.rfactor(sch.get_loops(block.handle)[-1], len(block.spatial()))
+    for each in (values, block.handle):
+        *outer, row = sch.get_loops(each)
+        if each is values:
+            sch.vectorize(row)
+        else:
+            sch.decompose_reduction(each, row)
+        spread(sch, outer, block.work)
+    return True
+
+
+def _is_dear(node: Block) -> bool:
+    """Whether a block computes a function that takes as long as several instructions."""
+    return any(isinstance(n, Call) and n.op in DEAR for n in walk(node.body))
 
 
 def _goes_inside(sch: Schedule, block: BlockInfo, spatial: list[Any]) -> bool:
