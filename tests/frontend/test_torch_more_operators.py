@@ -162,6 +162,17 @@ def test_an_open_number_of_parts_is_refused() -> None:
         )
 
 
+def test_open_ends_of_a_line_are_refused() -> None:
+    rows = (({0: torch.export.Dim("rows", min=2)},),)
+
+    def line(*args):
+        return args[0].sum() + torch.linspace(0, args[0].shape[0], 5)
+
+    told = r"aten.linspace.* an end or a number of steps that is symbolic"
+    with pytest.raises(UnsupportedOpError, match=told):
+        mlc.from_torch(line, (torch.zeros(3, 2),), dynamic_shapes=rows)
+
+
 def test_windows() -> None:
     x = torch.zeros(7)
     check(
