@@ -92,7 +92,9 @@ def _loop_by_kind(floats: Callable, integers: Callable) -> Callable[..., PrimExp
     return run
 
 
+@in_float32
 def _floor_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Half precision would round the quotient up to a whole number that it lies below."""
     return np.floor(a / b)
 
 
@@ -123,7 +125,7 @@ FloorDivide = binary(
     NUMBERS,
     "floor(x1 / x2)",
     meaning=_by_kind("floor_divide", _floor_divide, np.floor_divide),
-    loop=p.floordiv,
+    loop=_loop_by_kind(loop_in_float32(p.floordiv), p.floordiv),
     torch="floor_divide",
 )
 Mod = binary(
@@ -181,20 +183,32 @@ class Power(Elementwise):
     cost = 8
 
     def compute(self, *tensors: Any) -> Any:
-        """One loop nest; for integers, with a loop over the bits of the exponent inside."""
-        if tensors[0].dtype.is_float:
+        """One loop nest; for integers, with a loop over the bits of the exponent inside. An
+        expression among the tensors is a scalar.
+        """
+        kind = tensors[0].dtype
+        if kind.is_float:
             return Elementwise.compute(self, *tensors)
-        shape = broadcast_dims([t.shape for t in tensors])
-        return te.extern(shape, list(tensors), _square_and_multiply, "power", tensors[0].dtype)
+        inputs = [t for t in tensors if isinstance(t, te.Tensor)]
+
+        def loops(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+            buffers = iter(ins)
+            base, exponent = (next(buffers) if isinstance(t, te.Tensor) else t for t in tensors)
+            return _square_and_multiply(base, exponent, outs[0])
+
+        shape = broadcast_dims([t.shape for t in inputs])
+        return te.extern(shape, inputs, loops, "power", kind)
 
 
-def _square_and_multiply(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+def _square_and_multiply(x1: Buffer | PrimExpr, x2: Buffer | PrimExpr, out: Buffer) -> Stmt:
     """out = 1; for each bit of the exponent, lowest first: out *= base if it is 1; base *= base."""
-    out, kind = outs[0], outs[0].dtype
-    base, left = scratch("base", kind), scratch("left", kind)
+    base, left = scratch("base", out.dtype), scratch("left", out.dtype)
+
+    def read(x: Buffer | PrimExpr, i: Sequence[Var]) -> PrimExpr:
+        return load(x, *broadcast_index(i, x.shape, out.shape)) if isinstance(x, Buffer) else x
 
     def element(*i: Var) -> Stmt:
-        a, b = (load(x, *broadcast_index(i, x.shape, out.shape)) for x in ins)
+        a, b = read(x1, i), read(x2, i)
         step = seq(
             IfThenElse((held(left) & 1).equal(1), store(out, i, load(out, *i) * held(base))),
             hold(base, held(base) * held(base)),

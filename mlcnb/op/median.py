@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.op._dims import as_int, axis_at, product, refuse, tell, tensor, tidy, unravel
 from mlcnb.op._elementwise import NUMBERS, want_kinds
-from mlcnb.op._reduce import reduced_dims
+from mlcnb.op._reduce import reduce_compute, reduced_dims
 from mlcnb.op._sort import order_of
 from mlcnb.op.sorting import positions
 from mlcnb.relax.operator import OpDecl, Tensor, operator
@@ -19,10 +20,11 @@ from mlcnb.relax.struct_info import TupleStructInfo
 
 @operator("relax.median")
 class Median(OpDecl):
-    """The middle one of the ordered elements, of two in the middle the smaller; NaN is the largest.
+    """The middle one of the ordered elements, of two in the middle the smaller; NaN where one is.
 
     axis: None (of all elements), or one dimension: then the result is a tuple, of the values and of
-    their positions (int64). keepdims leaves what goes as 1. Semantics: torch.median.
+    their positions (int64; of NaN the first). keepdims leaves what goes as 1.
+    Semantics: torch.median.
     """
 
     x: Tensor
@@ -62,8 +64,10 @@ class Median(OpDecl):
         """numpy.argsort, stable, and the middle of it"""
         place = self.place
         rows = np.reshape(x, -1) if place is None else np.moveaxis(x, place, -1)
-        at = (rows.shape[-1] - 1) // 2
-        middle = positions(rows, -1, False)[..., at : at + 1]
+        numbers = np.sum(rows == rows, -1, keepdims=True)
+        count = rows.shape[-1]
+        at = np.where(numbers < count, numbers, (count - 1) // 2)
+        middle = np.take_along_axis(positions(rows, -1, False), at, -1)
         found = [np.take_along_axis(rows, middle, -1), middle.astype(np.int64)]
         if place is None:
             shape = (1,) * x.ndim if self.keepdims else ()
@@ -76,17 +80,16 @@ class Median(OpDecl):
         place, dims = self.place, x.shape
         if place is None:
             flat = te.compute((tidy(product(dims)),), lambda i: x(*unravel(i, dims)), name="flat")
-            order = order_of(flat, 0, False)
-            at = p.floordiv(flat.shape[0] - 1, 2)
+            order, middle = order_of(flat, 0, False), _middle(flat, 0, False)
             shape = (1,) * len(dims) if self.keepdims else ()
-            return te.compute(shape, lambda *_: flat(order(at)), name="median")
+            return te.compute(shape, lambda *_: flat(order(middle())), name="median")
         axis = place % len(dims)
-        order, at = order_of(x, axis, False), p.floordiv(dims[axis] - 1, 2)
+        order, middle = order_of(x, axis, False), _middle(x, axis, self.keepdims)
         shape = reduced_dims(dims, [axis], self.keepdims)
 
         def index(*i: Any) -> tuple[Any, ...]:
             after = i[axis + 1 :] if self.keepdims else i[axis:]
-            return (*i[:axis], at, *after)
+            return (*i[:axis], middle(*i), *after)
 
         def value(*i: Any) -> Any:
             full = index(*i)
@@ -97,3 +100,28 @@ class Median(OpDecl):
 
         values = te.compute(shape, value, name="median_values")
         return values, te.compute(shape, position, name="median_indices")
+
+
+def _middle(x: te.Tensor, axis: int, keepdims: bool) -> Callable[..., Any]:
+    """Where the median of each row stands in its order: NaN, ordered last, come before the middle.
+
+    Args:
+        x: the rows lie along `axis`.
+        keepdims: whether a place has an index for it.
+    """
+    count = x.shape[axis]
+    half = p.floordiv(count - 1, 2)
+    if not x.dtype.is_float:
+        return lambda *_: half
+    kind = "int64" if as_int(count) is None else "int32"
+
+    def number(*i: Any) -> Any:
+        return p.cast(kind, p.logical_not(te.isnan(x(*i))))
+
+    numbers = reduce_compute(te.sum, number, x.shape, [axis], keepdims, "median_numbers")
+
+    def place(*i: Any) -> Any:
+        found = numbers(*i)
+        return te.Select(p.less(found, p.cast(kind, count)), found, p.cast(kind, half))
+
+    return place

@@ -72,7 +72,7 @@ def torch_digamma(f: Formula, x: Expr) -> Expr:
     turn = f.multiply(f.subtract(x, f.floor(x)), math.pi)
     found = f.where(low, f.subtract(found, f.divide(math.pi, f.tan(turn))), found)
     pole = f.logical_and(f.less(x, 0.0), f.equal(x, f.floor(x)))
-    found = f.where(pole, math.nan, found)
+    found = f.where(pole, math.nan, f.where(f.equal(x, math.inf), math.inf, found))
     at_0 = f.where(_is_negative(f, x), math.inf, -math.inf)
     return f.where(f.equal(x, 0.0), at_0, found)
 

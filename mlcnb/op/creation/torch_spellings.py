@@ -64,8 +64,8 @@ def torch_arange_start(n: TorchNode, start: Any, end: Any, step: Any = 1) -> Exp
 def torch_linspace(n: TorchNode, start: Any, end: Any, steps: Any) -> Expr:
     """`steps` numbers from start to end, both of which are among them."""
     dims, kind = n.result()
-    if not isinstance(steps, int):
-        n.refuse("a symbolic number of steps", "fix it")
+    if not all(isinstance(v, int | float) for v in (start, end, steps)):
+        n.refuse("an end or a number of steps that is symbolic", "fix it")
     f = Formula(n, "float64")
     count = n.tensor(n.emit(call("relax.arange", 0, steps, 1, dtype="int64")), "float64")
     width = (end - start) / max(steps - 1, 1)

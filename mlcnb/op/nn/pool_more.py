@@ -18,7 +18,7 @@ from mlcnb.ir.prim_ops import (
 )
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, in_wide, rounded
-from mlcnb.op._dims import product, ravel, refuse, tell, tensor, unravel, want_rank
+from mlcnb.op._dims import product, ravel, refuse, tell, tell_dims, tensor, unravel, want_rank
 from mlcnb.op._order import blocks_of_images, by_layout
 from mlcnb.op._spell import call, in_float32, ints_of, spatial_axes
 from mlcnb.op.nn import _pool_loops as loops
@@ -70,6 +70,9 @@ class AdaptiveAvgPool(OpDecl):
         want_rank(self, f"x in {self.layout}", x, len(_layout.axes_in(self.layout)))
         if x.dtype and not x.dtype.is_float:
             refuse(self, f"x must be of floats, but is {tell(x)}")
+        wanted: Any = self.output_size or ()
+        if any(as_int(d) is None for d in wanted):
+            refuse(self, f"output_size {tell_dims(wanted)} is open", hint="fix it")
         if self.output_size is None and self.out_layout == self.layout:
             return x
         if x.dims is None:
