@@ -104,6 +104,8 @@ def onnx_center_crop_pad(n: OnnxNode, x: Expr, shape: Expr) -> Expr:
     end: list[Any] = list(dims)
     if len(target) != len(axes):
         n.refuse(f"shape {target} has no number for each of the axes {axes}")
+    if min(target, default=0) < 0:
+        n.refuse(f"shape {target} has a number below 0")
     for place, want in zip(axes, target, strict=True):
         have = dims[place]
         missing = tidy(maximum(want - have, 0))
