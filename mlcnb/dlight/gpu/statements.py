@@ -25,11 +25,12 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import complete_regions
+from mlcnb.tir.analysis.leaving import leaves
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.analysis.verify_gpu_code import GpuLimits
-from mlcnb.tir.buffer import Buffer, decl_buffer
+from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import map_bodies, substitute
+from mlcnb.tir.functor import bodies, heads, map_bodies, substitute
 from mlcnb.tir.schedule import Schedule
 
 #: threads that run in step
@@ -41,8 +42,10 @@ def by_statements(sch: Schedule, survey: Survey, target: Target) -> Schedule | b
     func: Any = sch.mod[sch.func_working_on]
     steps = _steps(func.body.block)
     nests = [] if steps is None else _listed(steps.body)
-    if steps is None or not all(isinstance(x, s.For) for x in nests):
+    if steps is None or not all(isinstance(x, s.For) and not _is_inner(x) for x in nests):
         return no("no loops of statements over whole buffers, with memory of their own")
+    if any(leaves(x) for x in walk(steps.body)) or not _all_inside(steps.body, _stored(steps)):
+        return no("something touches memory outside of inner loops, or leaves one")
     threads = _threads(steps, target)
     if threads is None:
         return no("inner loops, or the memory of their own, are of no known size, or too large")
@@ -77,6 +80,27 @@ def _is_inner(n: s.Stmt) -> TypeGuard[s.For]:
     """True for a loop without loops and blocks in it."""
     below = list(statements(n))[1:]
     return isinstance(n, s.For) and not any(isinstance(x, s.For | s.BlockRealize) for x in below)
+
+
+def _stored(steps: s.Block) -> set[Buffer]:
+    """What the statements store to, and memory of their own."""
+    stores = (x.buffer for x in statements(steps.body) if isinstance(x, s.BufferStore))
+    return {*stores, *steps.alloc_buffers}
+
+
+def _all_inside(n: s.Stmt, stored: set[Buffer]) -> bool:
+    """True if everything stands in inner loops, which steps ask about; around them may be loops,
+    conditions and values of what nobody stores to.
+    """
+    if isinstance(n, s.For) and n.kind is not s.ForKind.SERIAL:
+        return False
+    loads = [x for h in heads(n) for x in walk(h) if isinstance(x, BufferLoad)]
+    if any(x.buffer in stored for x in loads):
+        return False
+    if _is_inner(n):
+        return True
+    known = isinstance(n, s.SeqStmt | s.For | s.IfThenElse | s.LetStmt)
+    return known and all(_all_inside(x, stored) for x in bodies(n))
 
 
 def _threads(steps: s.Block, target: Target) -> int | None:
