@@ -30,9 +30,11 @@ from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.analysis.verify_gpu_code import GpuLimits
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import bodies, heads, map_bodies, substitute
+from mlcnb.tir.functor import heads, map_bodies, substitute
 from mlcnb.tir.schedule import Schedule
 
+#: what may stand around inner loops
+AROUND = (s.SeqStmt, s.For, s.IfThenElse, s.LetStmt)
 #: threads that run in step
 WARP = 32
 
@@ -92,15 +94,12 @@ def _all_inside(n: s.Stmt, stored: set[Buffer]) -> bool:
     """True if everything stands in inner loops, which steps ask about; around them may be loops,
     conditions and values of what nobody stores to.
     """
-    if isinstance(n, s.For) and n.kind is not s.ForKind.SERIAL:
-        return False
-    loads = [x for h in heads(n) for x in walk(h) if isinstance(x, BufferLoad)]
-    if any(x.buffer in stored for x in loads):
-        return False
-    if _is_inner(n):
-        return True
-    known = isinstance(n, s.SeqStmt | s.For | s.IfThenElse | s.LetStmt)
-    return known and all(_all_inside(x, stored) for x in bodies(n))
+    inner = {y for x in statements(n) if _is_inner(x) for y in statements(x.body)}
+    around = [x for x in statements(n) if x not in inner]
+    loads = (y for x in around for h in heads(x) for y in walk(h) if isinstance(y, BufferLoad))
+    kinds = {x.kind for x in around if isinstance(x, s.For)}
+    is_plain = all(isinstance(x, AROUND) for x in around) and kinds <= {s.ForKind.SERIAL}
+    return is_plain and not any(x.buffer in stored for x in loads)
 
 
 def _threads(steps: s.Block, target: Target) -> int | None:
