@@ -18,7 +18,7 @@ from mlcnb.core.errors import UnsupportedDtypeError
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import tell_dims
+from mlcnb.op._dims import tell_dims, tidy
 from mlcnb.op.onnx import ForeignNode, OnnxNode, onnx
 from mlcnb.op.torch import TorchNode
 from mlcnb.relax.expr import Expr, const
@@ -70,6 +70,14 @@ class Formula:
         ]
         return self.n.emit(call(name, *given, *args[len(given) :], **attrs))
 
+    def size_of(self, dim: Any, kind: str = "int64") -> Expr:
+        """A dimension as a tensor without dimensions: a constant where it is known."""
+        known = as_int(dim)
+        if known is not None:
+            return const(known, kind)
+        made = self.reshape(self.shape_to_tensor([dim]), [])
+        return made if kind == "int64" else self.astype(made, dtype=kind)
+
     def number(self, value: Any) -> Expr:
         """A constant without dimensions."""
         return const(np.array(value), self.kind)
@@ -91,6 +99,15 @@ def spelled_as(op_type: str, decl: Any, since: int = 1) -> None:
 def spatial_axes(n: OnnxNode, x: Expr) -> tuple[int, ...]:
     """All axes of (N, C, …) but the first two."""
     return tuple(range(2, len(n.dims(x))))
+
+
+def want_sizes(n: OnnxNode, condition: Any, why: str) -> None:
+    """Refuse a condition on sizes that no run meets; what only a run can tell is checked there."""
+    holds = as_int(tidy(condition))
+    if holds is None:
+        n.assume(condition, True)
+    elif not holds:
+        n.refuse(why)
 
 
 def filled(n: ForeignNode, value: float, dims: Iterable[Any], kind: str) -> Expr:

@@ -19,14 +19,15 @@ from mlcnb.op._dims import (
     refuse,
     tell,
     tensor,
+    tidy,
     want_rank,
     want_same_dtype,
 )
 from mlcnb.op._elementwise import NUMBERS, short_name, want_kinds
 from mlcnb.op._reduce import reduce_compute, reduced_axes, reduced_info
-from mlcnb.op._spell import call
+from mlcnb.op._spell import Formula, call, place_of
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 from mlcnb.tir.index_check import checked
 
@@ -169,12 +170,11 @@ def onnx_arg_extreme(n: OnnxNode, data: Expr) -> Expr:
     axis, keepdims = n.attr("axis", 0), bool(n.attr("keepdims", 1))
     if not n.attr("select_last_index", 0):
         return make_call(decl, data, axis=axis, keepdims=keepdims)
-    extent = as_int(n.dims(data)[axis])
-    if extent is None:
-        n.refuse(f"select_last_index needs the size of axis {axis} to be known")
+    extent = n.dims(data)[place_of(n, axis, n.dims(data))]
+    last = Formula(n).size_of(tidy(extent - 1))
     flipped = n.emit(call("relax.flip", data, axis=axis))
     found = n.emit(make_call(decl, flipped, axis=axis, keepdims=keepdims))
-    return call("relax.subtract", const(extent - 1, "int64"), found)
+    return call("relax.subtract", last, found)
 
 
 @operator("relax.bucketize")

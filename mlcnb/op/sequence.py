@@ -13,7 +13,8 @@ import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims
-from mlcnb.op._spell import call, ints_of, place_of, scalar_of
+from mlcnb.op._spell import call, place_of, scalar_of
+from mlcnb.op.manipulate.join import parts_of, sizes_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, Tuple, TupleGetItem
 from mlcnb.relax.expr import const as constant
@@ -116,7 +117,9 @@ def onnx_split_to_sequence(n: OnnxNode, x: Expr, split: Expr | None = None) -> E
     """Parts of one size, of given sizes, or of 1 (then without the axis, unless `keepdims`)."""
     dims = n.dims(x)
     axis = place_of(n, n.attr("axis", 0), dims)
-    extent, sizes = as_int(dims[axis]), ints_of(n, split, "split")
+    extent, sizes = as_int(dims[axis]), sizes_of(n, split)
+    if split is not None and sizes is not None and n.dims(split):
+        return Tuple(tuple(n.emit(part) for part in parts_of(n, x, axis, sizes)))
     if extent is None:
         n.refuse(f"the size of axis {axis} of {tell_dims(dims)} is not known")
     if sizes is None:
@@ -124,12 +127,7 @@ def onnx_split_to_sequence(n: OnnxNode, x: Expr, split: Expr | None = None) -> E
         if n.attr("keepdims", 1):
             return Tuple(tuple(parts))
         return Tuple(tuple(n.emit(call("relax.squeeze", p, axis=(axis,))) for p in parts))
-    assert split is not None
-    if n.dims(split):
-        cuts = np.cumsum(sizes)[:-1].tolist()
-    else:
-        cuts = list(range(sizes[0], extent, sizes[0]))
-    return Tuple(tuple(_parts(n, x, axis, cuts)))
+    return Tuple(tuple(_parts(n, x, axis, list(range(sizes[0], extent, sizes[0])))))
 
 
 def _parts(n: OnnxNode, x: Expr, axis: int, cuts: Sequence[int]) -> list[Expr]:

@@ -35,6 +35,7 @@ OPERATORS = [
     ("DepthToSpace", {"blocksize": 2}, [["n", 8, "m", "k"]], [(1, 2, 3), (2, 9, 11)]),
     ("DepthToSpace", {"blocksize": 2, "mode": "CRD"}, [[1, 4, "n", "m"]], [(2, 3), (17, 5)]),
     ("Det", {}, [["n", "m", "m"]], [(1, 1), (3, 4)]),
+    ("GRU", {"hidden_size": 40}, [["s", "n", 3], [1, 120, 3], [1, 120, 40]], [(1, 1), (3, 6)]),
     ("LSTM", {"hidden_size": 4}, [[2, "n", 3], [1, 16, 3], [1, 16, 4]], [(1,), (4,), (7,)]),
     ("LayerNormalization", {}, [["n", "m", 12], [12]], [(1, 1), (3, 50)]),
 ]  # fmt: skip
@@ -138,6 +139,136 @@ def work_of_all(a: T.handle, b: T.handle):
             W[j + 1] = W[j + 1] + W[j]
         for j in range(n):
             B[j] = W[j]
+
+
+@T.prim_func
+def rows(a: T.handle, b: T.handle):
+    """Each row starts anew, with memory of its own: two at once, and the one that is left."""
+    n = T.int64()
+    A = T.match_buffer(a, (n, 40), "float32")
+    B = T.match_buffer(b, (n, 40), "float32")
+    with T.block("root"):
+        with T.block("all"):
+            V = T.alloc_buffer((40,), "float32")
+            W = T.alloc_buffer((40,), "float32")
+            for i in range(n // 2):
+                for j in range(40):
+                    V[j] = A[i * 2, j]
+                    W[j] = A[i * 2 + 1, j]
+                for _ in range(3):
+                    for j in range(40):
+                        B[i * 2, j] = V[39 - j]
+                        B[i * 2 + 1, j] = W[39 - j]
+                    for j in range(40):
+                        V[j] = B[i * 2, j] + T.float32(1)
+                        W[j] = B[i * 2 + 1, j] + T.float32(1)
+            for i in range(n % 2):
+                for j in range(40):
+                    V[j] = A[n // 2 * 2 + i, j]
+                for _ in range(3):
+                    for j in range(40):
+                        B[n // 2 * 2 + i, j] = V[39 - j]
+                    for j in range(40):
+                        V[j] = B[n // 2 * 2 + i, j] + T.float32(1)
+
+
+@T.prim_func
+def handed_on(a: T.handle, b: T.handle):
+    """Rows hand on what their memory holds."""
+    n = T.int64()
+    A = T.match_buffer(a, (n, 8), "float32")
+    B = T.match_buffer(b, (n, 8), "float32")
+    with T.block("root"):
+        with T.block("all"):
+            W = T.alloc_buffer((8,), "float32")
+            for _ in range(1):
+                for j in range(8):
+                    W[j] = T.float32(0)
+            for i in range(n):
+                for j in range(8):
+                    W[j] = W[j] + A[i, j]
+                for j in range(8):
+                    B[i, j] = W[j]
+
+
+@T.prim_func
+def along_rows(a: T.handle, b: T.handle):
+    """The places of a row hand on what they hold."""
+    n = T.int64()
+    A = T.match_buffer(a, (n, 8), "float32")
+    B = T.match_buffer(b, (n, 8), "float32")
+    with T.block("root"):
+        with T.block("all"):
+            W = T.alloc_buffer((9,), "float32")
+            for i in range(n):
+                for j in range(9):
+                    W[j] = T.float32(0)
+                for j in range(8):
+                    W[j + 1] = W[j] + A[i, j]
+                for j in range(8):
+                    B[i, j] = W[j + 1]
+
+
+@T.prim_func
+def asked(a: T.handle, b: T.handle):
+    """What the memory holds decides what is done."""
+    n = T.int64()
+    A = T.match_buffer(a, (n, 8), "float32")
+    B = T.match_buffer(b, (n, 8), "float32")
+    with T.block("root"):
+        with T.block("all"):
+            W = T.alloc_buffer((8,), "float32")
+            for i in range(n):
+                for j in range(8):
+                    W[j] = A[i, j]
+                if W[0] > T.float32(0):
+                    for j in range(8):
+                        B[i, j] = W[7 - j]
+
+
+SAME = "is not parallel: its iterations may touch the same elements of W, which block step writes"
+OUTSIDE = "something touches memory outside of inner loops, or leaves one"
+
+
+@pytest.mark.parametrize(
+    "func, rule, why, meaning",
+    [
+        (rows, "by_statements", None, lambda a: a[:, ::-1] + 2),
+        (handed_on, "fallback", f"a step is refused: parallel: loop i {SAME}",
+         lambda a: np.cumsum(a, 0)),
+        (along_rows, "fallback", f"a step is refused: bind: loop j_1 {SAME}",
+         lambda a: np.cumsum(a, 1)),
+        (asked, "fallback", OUTSIDE, lambda a: np.where(a[:, :1] > 0, a[:, ::-1], 0)),
+    ],
+)  # fmt: skip
+def test_statements_go_to_threads_where_that_is_proved(func, rule, why, meaning):
+    """A block of threads for each row, memory for itself: barriers stand between what they do."""
+    found = choice(RULES, func, GPU)
+    assert found.rule == rule
+    assert {x.rule: x.why for x in found.passed}.get("by_statements") == why
+    assert "__global__" in mlc.compile(found.schedule.mod, target=GPU).kernels[0].source
+    ex = mlc.compile(found.schedule.mod, target="cuda-sim")
+    width = func.buffer_map[func.params[0]].shape[1]
+    for n in (1, 2, 7):
+        a = drawn((n, int(width)))
+        b = np.zeros_like(a)
+        ex(a, b)
+        np.testing.assert_allclose(b, meaning(a), rtol=1e-5, atol=1e-5)
+
+
+def test_a_recurrent_layer_has_a_thread_for_each_gate():
+    """States of four samples in shared memory; the product of a step waits for nobody."""
+    shapes = {"x": [5, "n", 3], "w": [1, 128, 3], "r": [1, 128, 32]}
+    inputs = [helper.make_tensor_value_info(x, TensorProto.FLOAT, d) for x, d in shapes.items()]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    made = helper.make_node("LSTM", list(shapes), ["y"], hidden_size=32)
+    graph = helper.make_graph([made], "open", inputs, [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    kernels = mlc.compile(mlc.from_onnx(model.SerializeToString()), target=GPU).kernels
+    source = next(x.source for name, x in kernels.items() if name.startswith("lstm"))
+    assert "__launch_bounds__(128)" in source
+    assert source.count("__shared__") == 4 * 3 + 3
+    assert source.count("__syncthreads") == 4
 
 
 REFUSED = "a step is refused: bind: loop i_0 is not parallel: its iterations may touch the same "

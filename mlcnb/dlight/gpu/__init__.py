@@ -8,6 +8,7 @@ RULES, first that fits:    flash_attention  softmax(Q K^T) V of halves, on tenso
                            low_batch_gemv   a few rows times a matrix
                            rows             softmax, normalisations, reductions along rows
                            transpose        copies along another axis, by tiles in shared memory
+                           by_statements    loops of statements: the inner ones on threads
                            fallback         a thread for each element, or for a vector of them
                            fallback_in_parts  the same; what cannot be spread on one thread
                            one_thread       everything on one thread, whatever it is
@@ -30,6 +31,7 @@ from mlcnb.dlight.gpu.gemv import gemv, low_batch_gemv
 from mlcnb.dlight.gpu.matmul import matmul
 from mlcnb.dlight.gpu.one_thread import one_thread
 from mlcnb.dlight.gpu.rows import rows
+from mlcnb.dlight.gpu.statements import by_statements
 from mlcnb.dlight.gpu.tensor_cores import tensor_cores, tensor_cores_tf32
 from mlcnb.dlight.gpu.transpose import transpose
 from mlcnb.dlight.gpu.wgmma import wgmma, wgmma_by_boxes
@@ -47,6 +49,7 @@ RULES = (
     low_batch_gemv,
     rows,
     transpose,
+    by_statements,
     fallback,
     fallback_in_parts,
     one_thread,

@@ -11,11 +11,11 @@ Memory of a size that only a run knows, or too large for a thread, is allocated 
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from mlcnb.arith.atoms import variables_of
 from mlcnb.core.node import replace
+from mlcnb.dlight.gpu.threads import bytes_of
 from mlcnb.dlight.survey import Survey
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
@@ -86,6 +86,5 @@ def _whole(buffer: Buffer) -> BufferRegion:
 
 def _is_own(buffer: Buffer) -> bool:
     """True if a thread can have it for itself."""
-    sizes = [size for n in buffer.shape if (size := p.as_int(n)) is not None]
-    is_known = len(sizes) == len(buffer.shape)
-    return is_known and prod(sizes) * buffer.dtype.nbytes <= OWN_BYTES
+    size = bytes_of(buffer)
+    return size is not None and size <= OWN_BYTES

@@ -13,7 +13,7 @@ from mlcnb.ir.expr import Call, Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.analysis.verify_gpu_code import GpuLimits
-from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import BufferStore
 
@@ -26,6 +26,12 @@ VECTOR_BYTES = 16
 def most_threads(target: Target) -> int:
     """How many threads a block may have."""
     return GpuLimits.of(target).max_threads_per_block
+
+
+def bytes_of(buffer: Buffer) -> int | None:
+    """How large a buffer is; None where only a run knows."""
+    sizes = [size for n in buffer.shape if (size := as_int(n)) is not None]
+    return math.prod(sizes) * buffer.dtype.nbytes if len(sizes) == len(buffer.shape) else None
 
 
 def copies_asynchronously(target: Target) -> bool:

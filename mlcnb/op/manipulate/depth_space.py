@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.prim_ops import as_int, equal, maximum, minimum
 from mlcnb.op._dims import refuse, tell, tell_dims, tensor, tidy, want_rank
-from mlcnb.op._spell import call, ints_of, places_of
+from mlcnb.op._spell import call, ints_of, places_of, want_sizes
+from mlcnb.op.manipulate.pad import filled_around
 from mlcnb.op.manipulate.permute import PermuteDims
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -70,9 +71,11 @@ def onnx_depth_to_space(n: OnnxNode, x: Expr) -> Expr:
     """Channels become blocks of rows and columns; DCR: the block is the outer part of a channel."""
     b, mode = n.require("blocksize"), n.attr("mode", "DCR")
     batch, c, h, w = n.dims(x)
-    if mode not in ("DCR", "CRD") or b < 1 or as_int(c) is None or as_int(c) % (b * b):  # type: ignore[operator]
-        n.refuse(f"mode {mode!r} with blocks of {b} x {b} of {tell_dims(n.dims(x))}")
-    deep = as_int(c) // (b * b)  # type: ignore[operator]
+    why = f"mode {mode!r} with blocks of {b} x {b} of {tell_dims(n.dims(x))}"
+    if mode not in ("DCR", "CRD") or b < 1:
+        n.refuse(why)
+    deep = tidy(c // (b * b))
+    want_sizes(n, equal(deep * (b * b), c), why)
     apart = [batch, b, b, deep, h, w] if mode == "DCR" else [batch, deep, b, b, h, w]
     order = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
     return _regroup(n, x, apart, order, [batch, deep, tidy(h * b), tidy(w * b)])
@@ -96,18 +99,19 @@ def onnx_center_crop_pad(n: OnnxNode, x: Expr, shape: Expr) -> Expr:
     """Cut to `shape`, or filled with zeros, around the middle."""
     dims, target = n.dims(x), ints_of(n, shape, "shape") or ()
     axes = places_of(n, n.attr("axes") or range(len(dims)), dims)
-    width, begin, end = [0] * (2 * len(dims)), [0] * len(dims), [2**31 - 1] * len(dims)
+    width: list[tuple[Any, Any]] = [(0, 0)] * len(dims)
+    begin: list[Any] = [0] * len(dims)
+    end: list[Any] = list(dims)
     if len(target) != len(axes):
         n.refuse(f"shape {target} has no number for each of the axes {axes}")
+    if min(target, default=0) < 0:
+        n.refuse(f"shape {target} has a number below 0")
     for place, want in zip(axes, target, strict=True):
-        have = as_int(dims[place])
-        if have is None:
-            n.refuse(f"the size of axis {place} of {tell_dims(dims)} is not known")
-        if have > want:
-            begin[place] = (have - want) // 2
-            end[place] = begin[place] + want
-        else:
-            width[2 * place] = (want - have) // 2
-            width[2 * place + 1] = want - have - (want - have) // 2
-    cut = n.emit(call("relax.strided_slice", x, tuple(range(len(dims))), begin, end))
-    return call("relax.nn.pad", cut, pad_width=tuple(width))
+        have = dims[place]
+        missing = tidy(maximum(want - have, 0))
+        begin[place] = tidy(maximum(have - want, 0) // 2)
+        end[place] = tidy(begin[place] + minimum(have, want))
+        width[place] = (tidy(missing // 2), tidy(missing - missing // 2))
+    axes = tuple(range(len(dims)))
+    cut = n.emit(call("relax.strided_slice", x, axes, begin, end, assume_inbound=True))
+    return filled_around(n, cut, width, 0.0)

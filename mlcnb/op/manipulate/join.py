@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
 from mlcnb import te
 from mlcnb.core.node import replace
-from mlcnb.ir.prim_ops import as_int, less_equal
+from mlcnb.ir.prim_ops import as_int, equal, less_equal
 from mlcnb.ir.rules import rule
-from mlcnb.op._dims import axis_at, differ, refuse, tell, tell_dims, tensor, tidy
+from mlcnb.op._dims import axis_at, differ, ints, refuse, tell, tell_dim, tell_dims, tensor, tidy
 from mlcnb.op._order import along_axis
-from mlcnb.op._spell import ints_of
+from mlcnb.op._spell import call, ints_of, place_of, shape_of, want_sizes
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Call, Expr, Tuple
 from mlcnb.relax.operator import OpDecl, Tensor, Tensors, make_call, operator
@@ -276,23 +277,40 @@ class Split(OpDecl):
 @onnx("Split")
 def onnx_split(n: OnnxNode, x: Expr, split: Expr | None = None) -> Any:
     """`split` is an attribute before opset 13, then an input; `num_outputs` comes with opset 18."""
-    axis, sizes = n.attr("axis", 0), ints_of(n, split, "split")
+    axis, sizes = n.attr("axis", 0), sizes_of(n, split)
     if n.attr("num_outputs", n.num_outputs) != n.num_outputs:
         n.refuse(f"num_outputs is {n.attr('num_outputs')}, but there are {n.num_outputs} outputs")
     if sizes is None:
-        return _each(n, make_call(Split, x, n.attr("num_outputs", n.num_outputs), axis))
+        parts = n.emit(make_call(Split, x, n.attr("num_outputs", n.num_outputs), axis))
+        return tuple(parts[i] for i in range(n.num_outputs))
     if len(sizes) != n.num_outputs:
         n.refuse(f"{len(sizes)} parts for {n.num_outputs} outputs")
-    dims = n.dims(x)
-    if not -len(dims) <= axis < len(dims):
-        n.refuse(f"axis {axis} is outside of {tell_dims(dims)}")
-    extent = as_int(dims[axis])
-    if extent is not None and sum(sizes) != extent:
-        n.refuse(f"the parts {sizes} do not add up to the {extent} of axis {axis}")
-    cuts = tuple(sum(sizes[: i + 1]) for i in range(len(sizes) - 1))
-    return _each(n, make_call(Split, x, cuts, axis))
+    return parts_of(n, x, axis, sizes)
 
 
-def _each(n: OnnxNode, call: Expr) -> Any:
-    parts = n.emit(call)
-    return tuple(parts[i] for i in range(n.num_outputs))
+def sizes_of(n: OnnxNode, split: Expr | None) -> Sequence[Any] | None:
+    """How long the parts are, which may be computed from open sizes."""
+    given = None if split is None else n.known(split)
+    is_open = given is not None and given.dtype == object
+    return shape_of(n, split, "split") if is_open else ints_of(n, split, "split")
+
+
+def parts_of(n: OnnxNode, x: Expr, axis: int, sizes: Sequence[Any]) -> tuple[Expr, ...]:
+    """`x` in parts of these sizes along `axis`; that they add up to it, a run may have to tell."""
+    extent = n.dims(x)[place_of(n, axis, n.dims(x))]
+    cuts = [0, *accumulate(sizes, lambda a, b: tidy(a + b))]
+    total = f"the {tell_dim(extent)} of axis {axis}"
+    want_sizes(n, equal(extent, cuts[-1]), f"the parts {tell_dims(sizes)} do not add up to {total}")
+    known = ints(cuts[1:-1])
+    if known is not None:
+        parts = n.emit(make_call(Split, x, known, axis))
+        return tuple(parts[i] for i in range(len(sizes)))
+    for size in sizes:
+        want_sizes(n, less_equal(0, size), f"a part of {tell_dim(size)} elements")
+    return tuple(_between(n, x, axis, *ends) for ends in pairwise(cuts))
+
+
+def _between(n: OnnxNode, x: Expr, axis: int, start: Any, stop: Any) -> Expr:
+    """What lies between two open places, which are inside."""
+    given = (axis,), (start,), (stop,)
+    return n.emit(call("relax.strided_slice", x, *given, assume_inbound=True))

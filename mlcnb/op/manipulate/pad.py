@@ -13,9 +13,18 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.ir.prim_ops import all_of, as_int, const
-from mlcnb.op._dims import refuse, tell, tell_dims, tensor
-from mlcnb.op._spell import axes_of, ints_of, places_of, scalar_of
+from mlcnb.ir.prim_ops import all_of, as_int, const, less_equal
+from mlcnb.op._dims import ints, refuse, tell, tell_dims, tensor
+from mlcnb.op._spell import (
+    Formula,
+    axes_of,
+    filled,
+    ints_of,
+    places_of,
+    scalar_of,
+    shape_of,
+    want_sizes,
+)
 from mlcnb.op.nn._window import settle
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
@@ -179,16 +188,43 @@ def onnx_pad(
     dims, mode = n.dims(data), n.attr("mode", "constant")
     if mode not in MODES:
         n.refuse(f"no mode {mode!r}", hint=f"one of {', '.join(MODES)}")
-    amounts = ints_of(n, pads, "paddings" if n.opset < 2 else "pads")
+    amounts = _amounts(n, pads, mode)
     given = axes_of(n, axes)
     places = places_of(n, range(len(dims)) if given is None else given, dims)
     if amounts is None or len(amounts) != 2 * len(places):
         n.refuse(f"pads {amounts} are not two numbers for each axis of {tell_dims(dims)}")
-    width = [0] * (2 * len(dims))
+    width: list[Any] = [0] * (2 * len(dims))
     for at, axis in enumerate(places):
         width[2 * axis] = amounts[at]
         width[2 * axis + 1] = amounts[at + len(places)]
-    if not any(width):
-        return data
-    value = scalar_of(n, constant_value, "value", 0.0)
-    return make_call(Pad, data, pad_width=tuple(width), pad_mode=mode, pad_value=float(value))
+    value = float(scalar_of(n, constant_value, "value", 0.0))
+    if mode == "constant":
+        return filled_around(n, data, list(zip(width[::2], width[1::2], strict=True)), value)
+    return make_call(Pad, data, pad_width=tuple(width), pad_mode=mode) if any(width) else data
+
+
+def _amounts(n: OnnxNode, pads: Expr | None, mode: str) -> Sequence[Any] | None:
+    """How many elements are added; of constants the number may be computed from open sizes."""
+    given = None if pads is None or mode != "constant" else n.known(pads)
+    if given is not None and given.dtype == object:
+        return shape_of(n, pads, "pads")
+    return ints_of(n, pads, "paddings" if n.opset < 2 else "pads")
+
+
+def filled_around(n: OnnxNode, x: Expr, widths: Sequence[tuple[Any, Any]], value: float) -> Expr:
+    """nn.pad with (before, after) in each dimension; open ones must not be negative."""
+    known = ints([amount for pair in widths for amount in pair])
+    if known is not None:
+        return make_call(Pad, x, pad_width=known, pad_value=value) if any(known) else x
+    f, dims, kind = Formula(n), list(n.dims(x)), n.dtype(x)
+    for axis, (before, after) in enumerate(widths):
+        parts = [x]
+        for place, amount in ((0, before), (2, after)):
+            if as_int(amount) == 0:
+                continue
+            want_sizes(n, less_equal(0, amount), f"{amount} elements are added to axis {axis}")
+            beside = filled(n, value, [*dims[:axis], amount, *dims[axis + 1 :]], kind)
+            parts.insert(place, beside)
+        x = f.concat(parts, axis=axis) if len(parts) > 1 else x
+        dims[axis] = n.dims(x)[axis]
+    return x

@@ -10,9 +10,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import same, tell_dims, tidy
-from mlcnb.op._spell import Formula
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.prim_ops import as_int, less_equal, maximum
+from mlcnb.op._accumulate import accumulator
+from mlcnb.op._dims import same, tell_dim, tell_dims, tidy
+from mlcnb.op._spell import Formula, want_sizes
+from mlcnb.op.manipulate.pad import filled_around
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Constant, Expr, const
 
@@ -80,26 +83,40 @@ def _heads(n: OnnxNode, f: Formula, x: Expr, heads: int | None) -> Expr:
 
 def _repeated(n: OnnxNode, f: Formula, q: Expr, x: Expr) -> Expr:
     """Keys or values with each head said as often as there are queries for it."""
-    want, have = as_int(n.dims(q)[1]), as_int(n.dims(x)[1])
-    if want == have:
+    batch, have, *rest = n.dims(x)
+    want = n.dims(q)[1]
+    if same(want, have):
         return x
+    if as_int(want) is None or as_int(have) is None:
+        each = tidy(want // maximum(have, 1))
+        apart = f.broadcast_to(f.expand_dims(x, axis=2), [batch, have, each, *rest])
+        return f.reshape(apart, [batch, want, *rest])
     if not want or not have or want % have:
         n.refuse(f"{want} heads of queries do not go into {have} heads of keys")
     return f.repeat(x, repeats=want // have, axis=1)
 
 
 def _scores(n: OnnxNode, f: Formula, q: Expr, k: Expr) -> Expr:
-    kind, dim = n.dtype(q), as_int(n.dims(q)[3])
-    scale = n.attr("scale")
-    if scale is None:
-        if not dim:
-            n.refuse("the head size is not known")
-        scale = 1 / math.sqrt(dim)
-    if not 0 <= scale < math.inf:
-        n.refuse(f"scale is {scale}")
-    root = const(math.sqrt(scale), kind)
+    root = _root_of_scale(n, f, q)
     turned = f.permute_dims(_repeated(n, f, q, k), axes=(0, 1, 3, 2))
     return f.matmul(f.multiply(q, root), f.multiply(turned, root))
+
+
+def _root_of_scale(n: OnnxNode, f: Formula, q: Expr) -> Expr:
+    """What queries and keys are both multiplied by; without `scale` the run may have to find it."""
+    kind, dim = n.dtype(q), n.dims(q)[3]
+    size, scale = as_int(dim), n.attr("scale")
+    if scale is None and size is None:
+        wide = str(accumulator(dtype(kind)))
+        root = f.rsqrt(f.sqrt(f.size_of(dim, wide)))
+        return root if wide == kind else f.astype(root, dtype=kind)
+    if scale is None:
+        if not size:
+            n.refuse("the head size is 0")
+        scale = 1 / math.sqrt(size)
+    if not 0 <= scale < math.inf:
+        n.refuse(f"scale is {scale}")
+    return const(math.sqrt(scale), kind)
 
 
 def _weights(n: OnnxNode, f: Formula, scores: Expr, bias: Expr | None, kind: str) -> Expr:
@@ -120,14 +137,10 @@ def _offset(n: OnnxNode, f: Formula, q: Expr, past: Expr | None, nonpad: Expr | 
     if past is not None:
         if len(n.dims(past)) != 4:
             n.refuse(f"the past has shape {tell_dims(n.dims(past))}, not four dimensions")
-        before = n.dims(past)[2]
-        known = as_int(before)
-        if known is not None:
-            return const(known, "int64")
-        return f.reshape(f.shape_to_tensor([before]), [])
+        return f.size_of(n.dims(past)[2])
     if nonpad is None:
         return const(0, "int64")
-    after = f.subtract(nonpad, f.reshape(f.shape_to_tensor([n.dims(q)[2]]), []))
+    after = f.subtract(nonpad, f.size_of(n.dims(q)[2]))
     return f.reshape(after, [n.dims(q)[0], 1, 1, 1])
 
 
@@ -171,11 +184,10 @@ def _additive(n: OnnxNode, f: Formula, mask: Expr, kind: str, seq_kv: Any) -> Ex
     dims = n.dims(mask)
     if same(dims[-1], seq_kv) or as_int(dims[-1]) == 1:
         return mask
-    missing = as_int(tidy(seq_kv - dims[-1]))
-    if missing is None or missing < 0:
+    missing = tidy(seq_kv - dims[-1])
+    if (as_int(missing) or 0) < 0:
         n.refuse(f"a mask of shape {tell_dims(dims)}")
-    width = (0, 0) * (len(dims) - 1) + (0, missing)
-    return f.nn("pad", mask, pad_width=width, pad_value=-math.inf)
+    return n.emit(filled_around(n, mask, [(0, 0)] * (len(dims) - 1) + [(0, missing)], -math.inf))
 
 
 @onnx("RotaryEmbedding", since=23)
@@ -189,19 +201,18 @@ def onnx_rotary_embedding(
         heads = n.attr("num_heads", 0)
         if not heads:
             n.refuse("num_heads is needed for an input of three dimensions")
-        batch, seq, size = dims[0], dims[1], as_int(tidy(dims[2] // heads))
+        batch, seq, size = dims[0], dims[1], tidy(dims[2] // heads)
         apart = f.reshape(x, [batch, seq, heads, size])
     else:
-        batch, heads, seq, size = (*dims[:3], as_int(dims[3]))
+        batch, heads, seq, size = dims
         apart = f.permute_dims(x, axes=(0, 2, 1, 3))
-    if size is None:
-        n.refuse("the head size is not known")
     turning = n.attr("rotary_embedding_dim", 0) or size
     if position_ids is not None:
         cos, sin = (f.take(t, position_ids, axis=0, mode="signed") for t in (cos, sin))
     cos, sin = (f.expand_dims(t, axis=2) for t in (cos, sin))
     head, tail = apart, None
-    if turning != size:
+    if not same(turning, size):
+        want_sizes(n, less_equal(turning, size), f"{turning} of {tell_dim(size)} elements turn")
         both = f.split(apart, indices_or_sections=(turning,), axis=-1)
         head, tail = both[0], both[1]
     turned = _turned(n, f, head, cos, sin, turning)
@@ -211,20 +222,25 @@ def onnx_rotary_embedding(
     return f.permute_dims(turned, axes=(0, 2, 1, 3))
 
 
-def _turned(n: OnnxNode, f: Formula, x: Expr, cos: Expr, sin: Expr, size: int) -> Expr:
-    """(a, b) -> (a cos - b sin, a sin + b cos), a and b halves or neighbours."""
+def _turned(n: OnnxNode, f: Formula, x: Expr, cos: Expr, sin: Expr, size: Any) -> Expr:
+    """(a, b) -> (a cos - b sin, a sin + b cos), a and b halves or neighbours.
+
+    Halves of an open size lie along an axis of their own: nobody asks where one ends.
+    """
     x = n.emit(x)
-    dims, woven = n.dims(x), n.attr("interleaved", 0)
-    half = size // 2
-    if woven:
-        pairs = f.reshape(x, [*dims[:3], half, 2])
-        parts = f.split(pairs, indices_or_sections=2, axis=-1)
+    dims, woven, is_open = n.dims(x), n.attr("interleaved", 0), as_int(size) is None
+    half, along = tidy(size // 2), -1 if woven else -2
+    if is_open:
+        cos, sin = (f.reshape(t, [*n.dims(t)[:-1], half]) for t in (cos, sin))
+    if woven or is_open:
+        pairs = f.reshape(x, [*dims[:3], *([half, 2] if woven else [2, half])])
+        parts = f.split(pairs, indices_or_sections=2, axis=along)
         a, b = (f.reshape(n.emit(parts[i]), [*dims[:3], half]) for i in (0, 1))
     else:
         parts = f.split(x, indices_or_sections=2, axis=-1)
         a, b = n.emit(parts[0]), n.emit(parts[1])
     one = f.subtract(f.multiply(a, cos), f.multiply(b, sin))
     two = f.add(f.multiply(a, sin), f.multiply(b, cos))
-    if woven:
-        return f.reshape(f.stack([one, two], axis=-1), list(dims))
+    if woven or is_open:
+        return f.reshape(f.stack([one, two], axis=along), list(dims))
     return f.concat([one, two], axis=-1)

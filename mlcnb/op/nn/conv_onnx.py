@@ -18,6 +18,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims, tidy
 from mlcnb.op._spell import Formula, call
 from mlcnb.op.linear_algebra.integer import along, requantized, shifted
+from mlcnb.op.manipulate.pad import filled_around
 from mlcnb.op.nn.conv import Conv1d, onnx_conv, onnx_window
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.op.qnn import _build as build
@@ -78,15 +79,16 @@ def onnx_causal_conv(
     n: OnnxNode, x: Expr, w: Expr, bias: Expr | None = None, past: Expr | None = None
 ) -> Any:
     """Depthwise over the past (zeros where not given) and x; the last k - 1 places go out too."""
-    dims, size = n.dims(x), as_int(n.dims(w)[-1])
-    channels = as_int(dims[1])
-    if len(dims) != 3 or size is None or channels is None:
+    dims, size = n.dims(x), n.dims(w)[-1]
+    if len(dims) != 3:
         n.refuse(f"a causal convolution of {tell_dims(dims)} with {tell_dims(n.dims(w))}")
+    channels = dims[1]
     if past is None:
-        whole = n.emit(call("relax.nn.pad", x, pad_width=(0, 0, 0, 0, size - 1, 0)))
+        before = [(0, 0), (0, 0), (tidy(size - 1), 0)]
+        whole = n.emit(filled_around(n, x, before, 0.0))
     else:
         whole = n.emit(call("relax.concat", [past, x], axis=2))
-    result = n.emit(make_call(Conv1d, whole, w, groups=channels))
+    result = _depthwise(n, whole, w, tidy(n.dims(whole)[2] - (size - 1)))
     if bias is not None:
         shaped = n.emit(call("relax.reshape", bias, [1, channels, 1]))
         result = n.emit(call("relax.add", result, shaped))
@@ -99,6 +101,21 @@ def onnx_causal_conv(
     begin = tidy(length - (size - 1))
     state = call("relax.strided_slice", whole, [2], [begin], [length], assume_inbound=True)
     return (result, n.emit(state)) if n.num_outputs > 1 else result
+
+
+def _depthwise(n: OnnxNode, x: Expr, w: Expr, length: Any) -> Expr:
+    """`length` places of (N, C, …) under (C, 1, k): of an open number of channels, which are no
+    groups of a convolution, as a sum of products of what each place sees.
+    """
+    channels, size = n.dims(x)[1], n.dims(w)[-1]
+    groups = as_int(channels)
+    if groups is not None:
+        return n.emit(make_call(Conv1d, x, w, groups=groups))
+    f = Formula(n)
+    rows, taps = (f.arange(0, d, 1, dtype="int64") for d in (length, size))
+    places = f.add(f.reshape(rows, [length, 1]), taps)
+    seen = f.take(x, places, axis=2, mode="fast")
+    return f.sum(f.multiply(seen, f.reshape(w, [channels, 1, size])), axis=(-1,))
 
 
 @onnx("DeformConv", since=19)

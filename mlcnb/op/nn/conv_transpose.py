@@ -14,19 +14,22 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.dtype import dtype
-from mlcnb.ir.prim_ops import all_of, as_int, cast, const
+from mlcnb.ir.prim_ops import all_of, as_int, cast, const, equal
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded
 from mlcnb.op._dims import (
     differ,
+    ints,
     one_dtype,
     product,
     refuse,
     tell,
+    tell_dims,
     tensor,
     tidy,
 )
 from mlcnb.op._layout import Place
+from mlcnb.op._spell import want_sizes
 from mlcnb.op.nn._window import PerDimension, each, of_each_rank, settle
 from mlcnb.op.nn.conv import Convolution, correlate, with_bias
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -67,8 +70,8 @@ class ConvTranspose(Convolution):
             return tensor(None, kind, len(self.spatial) + 2)
         sizes = _layout.sizes_of(self.data_layout, data.dims)
         kernel = _layout.sizes_of(self.kernel_layout, weight.dims)
-        count = as_int(sizes["C"])
-        if differ(sizes["C"], kernel["I"]) or (count is not None and count % self.groups):
+        whole = tidy(sizes["C"] // self.groups * self.groups)
+        if differ(sizes["C"], kernel["I"]) or differ(sizes["C"], whole):
             where = f"{tell(weight)} in {self.kernel_layout} do not fit {self.groups} groups"
             refuse(self, f"the channels of {tell(data)} in {self.data_layout} and of {where}")
         return tensor(_layout.shape_in(self.out_layout, self.result(sizes, kernel)), kind)
@@ -102,9 +105,9 @@ class ConvTranspose(Convolution):
         """Padding of the spread-out input, before and after, for each spatial dimension."""
         rank, found = len(self.spatial), {}
         for i, c in enumerate(self.spatial):
-            reach = (as_int(kernel[c]) - 1) * self.dilation[i]  # type: ignore[operator]
+            reach = (kernel[c] - 1) * self.dilation[i]
             after = reach - self.padding[rank + i] + self.output_padding[i]
-            found[c] = (reach - self.padding[i], after)
+            found[c] = (tidy(reach - self.padding[i]), tidy(after))
         return found
 
     def numpy(self, data: Any, weight: Any) -> Any:
@@ -204,12 +207,14 @@ BY_RANK: dict[int, type[OpDecl]] = {3: Conv1dTranspose, 4: Conv2dTranspose, 5: C
 @onnx("ConvTranspose")
 def onnx_conv_transpose(n: OnnxNode, x: Expr, w: Expr, b: Expr | None = None) -> Expr:
     """Of 1 to 3 spatial dimensions; `output_shape` and `auto_pad` become padding."""
-    dims, kernel = n.dims(x), [as_int(d) for d in n.dims(w)[2:]]
+    dims, kernel = n.dims(x), n.attr("kernel_shape") or n.dims(w)[2:]
     rank = len(dims) - 2
-    if len(dims) not in BY_RANK or None in kernel:
+    if len(dims) not in BY_RANK or len(kernel) != rank or len(n.dims(w)) != len(dims):
         n.refuse(
             f"a transposed convolution over {rank} spatial dimensions", hint="1 to 3 are there"
         )
+    for given, size in zip(n.dims(w)[2:], kernel, strict=True):
+        want_sizes(n, equal(given, size), f"a kernel of {tell_dims(n.dims(w))}, not of {kernel}")
     strides = n.attr("strides") or (1,) * rank
     dilation = n.attr("dilations") or (1,) * rank
     extra = n.attr("output_padding") or (0,) * rank
@@ -233,13 +238,16 @@ def _padding(
     mode, shape, rank = n.attr("auto_pad", "NOTSET"), n.attr("output_shape"), len(kernel)
     if shape is None and mode in ("NOTSET", "VALID", ""):
         return tuple(n.attr("pads") or (0,) * (2 * rank))
-    sizes = [as_int(d) for d in spatial]
-    if None in sizes:
-        n.refuse("output_shape and auto_pad need known sizes")
-    want = shape or [d * s for d, s in zip(sizes, strides, strict=True)]  # type: ignore[operator]
-    total = [
-        s * (d - 1) + e + (k - 1) * a + 1 - w  # type: ignore[operator]
-        for d, k, s, a, e, w in zip(sizes, kernel, strides, dilation, extra, want, strict=True)
-    ]
+    want = shape or [d * s for d, s in zip(spatial, strides, strict=True)]
+    total = ints(
+        [
+            tidy(s * (d - 1) + e + (k - 1) * a + 1 - w)
+            for d, k, s, a, e, w in zip(
+                spatial, kernel, strides, dilation, extra, want, strict=True
+            )
+        ]
+    )
+    if total is None:
+        n.refuse("this padding by output_shape or auto_pad needs known sizes")
     half, rest = [t // 2 for t in total], [t - t // 2 for t in total]
     return tuple(half + rest if mode == "SAME_UPPER" else rest + half)

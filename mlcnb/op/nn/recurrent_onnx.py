@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._spell import call
+from mlcnb.ir.prim_ops import equal, less_equal
+from mlcnb.op._dims import tell_dim, tell_dims
+from mlcnb.op._spell import call, filled, want_sizes
 from mlcnb.op.nn import recurrent
 from mlcnb.op.nn._recurrent_activations import TABLE
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -62,13 +63,19 @@ class Layers:
         self.x = n.emit(call("relax.permute_dims", x, axes=(1, 0, 2))) if self.batch_first else x
         self.batch = n.dims(self.x)[1]
         self.w, self.r = w, r
-        hidden = as_int(n.dims(r)[2])
-        if hidden is None or as_int(n.dims(w)[0]) != len(self.backwards):
-            n.refuse(f"weights of {n.dims(w)} and {n.dims(r)} for {len(self.backwards)} directions")
-        self.hidden: int = hidden
+        self.count = len(self.backwards)
+        weights = f"weights of {tell_dims(n.dims(w))} and {tell_dims(n.dims(r))}"
+        why = f"{weights} for {self.count} directions"
+        want_sizes(n, equal(n.dims(w)[0], self.count), why)
+        self.hidden = n.dims(r)[2]
 
     def part(self, x: Expr, d: int, begin: int = 0, end: int | None = None, axis: int = 0) -> Expr:
         """Direction d of x, from `begin` to `end` along what is then its dimension `axis`."""
+        first, *rest = self.n.dims(x)
+        last = rest[axis] if end is None else end
+        why = f"{tell_dims((first, *rest))} for {self.count} directions of {tell_dim(self.hidden)}"
+        for least, size in ((d + 1, first), (last, rest[axis])):
+            want_sizes(self.n, less_equal(least, size), why)
         index = const(np.array(d, np.int64))
         found = self.n.emit(call("relax.take", x, index, axis=0, mode="fast"))
         if begin == 0 and end is None:
@@ -174,7 +181,7 @@ def onnx_gru(
         if b is not None:
             own = layers.part(b, d, 3 * hidden, 5 * hidden)
             inside = layers.part(b, d, 5 * hidden, 6 * hidden)
-            zero = const(np.zeros(hidden, n.dtype(b)))
+            zero = filled(n, 0, [hidden], n.dtype(b))
             more = n.emit(call("relax.concat", [own, zero], axis=0))
             biases = [layers.part(b, d, 0, 3 * hidden), more]
         return layers.inputs(d, *biases), layers.weight(d), layers.state(h, d), inside

@@ -9,6 +9,7 @@ import numpy as np
 
 from mlcnb.core.errors import ModelError, UnsupportedOpError
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import EQ
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.span import Span
 from mlcnb.relax.emitter import size_check
@@ -119,9 +120,15 @@ class Node(GraphNode):
     def assume(self, condition: Any, holds: bool) -> None:
         """Check, as the model runs, that a condition on sizes holds, or that it does not."""
         one, zero = (p.const(n, "int64") for n in (1, 0))
-        given, emitter = p.select(condition, one, zero), self.values.emitter
-        name = emitter.names.fresh("condition")
-        emitter.bindings.append(size_check(given, one if holds else zero, name, self.span))
+        match condition:
+            case EQ(given, wanted) if holds:
+                what = "size"
+            case _:
+                given, wanted = p.select(condition, one, zero), one if holds else zero
+                what = "condition"
+        emitter = self.values.emitter
+        name = emitter.names.fresh(what)
+        emitter.bindings.append(size_check(given, wanted, name, self.span))
 
     def sizes(self, x: Expr | None) -> np.ndarray | None:
         """As `known`, with floats that are computed from sizes: casts, or quotients of casts."""
