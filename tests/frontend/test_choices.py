@@ -39,7 +39,7 @@ def compared(proto, *shapes):
     return ex
 
 
-WRONG = r"node 'branch' \(If\): condition is T.Select\(h == .* = 0, but has to be 1\n"
+WRONG = r"node 'branch' \(If\): size is h = 2, but has to be 1\n"
 
 
 def test_both_are_kept_where_what_follows_takes_both():
