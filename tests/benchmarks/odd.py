@@ -1,7 +1,7 @@
 """Sizes that fill no vector, axes that do not lie together, channels that fill no block.
 
-What a rule was made for is a round size; a model has others. Each case is one ONNX node, and
-stands here because such a shape was once slower than ONNX Runtime's.
+What a rule was made for is a round size; a model has others. Each case is one ONNX node of a kind
+some of whose shapes once took longer than ONNX Runtime's.
 """
 
 from __future__ import annotations

@@ -196,3 +196,13 @@ def test_what_begins_again_is_copied_by_vectors(length):
     made = mlc.compile(func, "llvm -mcpu=x86-64-v4", schedule="default").kernels["main"]
     assert "gather" not in made.compiled.assembly
     assert facts(made.compiled).hottest.hot.vector_share > 0.2
+
+
+def test_a_function_of_each_element_is_computed_where_a_reshape_puts_it():
+    """It has more axes there, but not more elements: nothing is computed twice."""
+    x = te.placeholder((7, 48), name="x")
+    a = te.compute((7, 48), lambda i, j: te.exp(x[i, j]), name="a")
+    heads = te.compute((7, 4, 12), lambda i, h, k: a[i, h * 12 + k], name="heads")
+    out = te.compute((4, 7, 12), lambda h, i, k: heads[i, h, k] + 1.0, name="out")
+    sch = schedule_cpu(te.create_prim_func([x, out]), HOST)
+    assert sch.get(sch.get_block("root")).alloc_buffers == ()

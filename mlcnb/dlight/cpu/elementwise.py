@@ -148,19 +148,23 @@ def _turns(block: BlockInfo) -> bool:
     """True where a read goes back or over again along the last axis: each vector has places of its
     own, which are known where the vectors are written out and are looked up one by one else.
     """
+    return bool(_turning(block))
+
+
+def _turning(block: BlockInfo) -> list[Any]:
+    """What turns the last axis in the index of a read."""
     last, turns = block.node.iter_vars[-1].var, e.Min | e.Max | e.FloorMod | e.FloorDiv
     indices = (i for n in walk(block.node.body) if isinstance(n, BufferLoad) for i in n.indices)
-    turning = (n for i in indices for n in walk(i) if isinstance(n, turns))
-    return any(n is last for t in turning for n in walk(t))
+    found = (n for i in indices for n in walk(i) if isinstance(n, turns))
+    return [n for n in found if any(v is last for v in walk(n))]
 
 
 def _period(block: BlockInfo) -> int:
     """After how many places of the last axis what is read begins again, and again to its end; 0
     where it does not, or not everywhere."""
     last, length = block.node.iter_vars[-1].var, block.extents[-1] or 0
-    turning = [n for n in walk(block.node.body) if isinstance(n, e.FloorMod | e.FloorDiv)]
-    of_last = [n for n in turning if any(v is last for v in walk(n))]
-    found = {as_int(n.b) if isinstance(n, e.FloorMod) and n.a is last else None for n in of_last}
+    turning = _turning(block)
+    found = {as_int(n.b) if isinstance(n, e.FloorMod) and n.a is last else None for n in turning}
     (period,) = found if len(found) == 1 else (None,)
     return period if period and length % period == 0 else 0
 

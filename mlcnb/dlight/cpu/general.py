@@ -10,6 +10,7 @@ axis goes inside, else the sum of a row stays in a register.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mlcnb.arith.linear import detect_linear_equation
@@ -43,13 +44,12 @@ def inline_chains(sch: Schedule, survey: Survey) -> None:
     say where an element lies, inside all that they feed."""
     for block in survey.blocks[:-1]:
         consumers = sch.get_consumers(block.handle)
-        rank = len(block.node.iter_vars)
         few = len(consumers) == 1 or (bool(consumers) and is_view(sch.get(block.handle)))
         if not block.is_spatial or not few or any(_is_reduction(sch, c) for c in consumers):
             continue
         if any(_grows(sch, block.handle, c) for c in consumers):
             continue
-        if _is_dear(block.node) and any(len(sch.get(c).iter_vars) > rank for c in consumers):
+        if _is_dear(block.node) and any(_does_more(sch.get(c), block.node) for c in consumers):
             continue  # it would be done again for each element of a row
         if either(f"{block.name} inlined", True):
             sch.compute_inline(block.handle)
@@ -133,6 +133,12 @@ def _values_apart(sch: Schedule, block: BlockInfo, target: Target) -> bool:
             sch.decompose_reduction(each, row)
         spread(sch, outer, block.work)
     return True
+
+
+def _does_more(node: Block, other: Block) -> bool:
+    """Whether a block is known to run more often than another."""
+    runs = [[as_int(v.dom.extent) for v in x.iter_vars] for x in (node, other)]
+    return all(None not in x for x in runs) and math.prod(runs[0]) > math.prod(runs[1])  # type: ignore[arg-type]
 
 
 def _is_dear(node: Block) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mlcnb.arith.atoms import variables_of
@@ -25,8 +26,9 @@ from mlcnb.dlight.looking import tree
 from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
+from mlcnb.tir.buffer import BufferRegion
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.stmt import ForKind, IterType
+from mlcnb.tir.stmt import ForKind, IterType, IterVar
 from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 from mlcnb.tir.transform.overlap_tiles import PRAGMA as OVERLAP
 
@@ -146,17 +148,22 @@ def lies_together(block: BlockInfo, count: int) -> bool:
     """Whether all that is read by the last axes are whole ends of buffers, dimension by dimension:
     these axes as one run along memory.
     """
-    axes = block.node.iter_vars[-count:]
     own = [w.buffer for w in block.node.writes]
     reads = [r for r in block.node.reads if r.buffer not in own]
+    return are_one_run(reads, block.node.iter_vars[-count:])
+
+
+def are_one_run(regions: Iterable[BufferRegion], axes: Sequence[IterVar]) -> bool:
+    """Whether regions that any of these axes move are whole ends of buffers along all of them."""
+    wanted, count = [a.var for a in axes], len(axes)
     return all(
-        [side.min for side in r.region[-count:]] == [a.var for a in axes]
+        [side.min for side in r.region[-count:]] == wanted
         and all(
             of(n).is_same(of(a.dom.extent))
             for n, a in zip(r.buffer.shape[-count:], axes, strict=True)
         )
-        for r in reads
-        if variables_of(tuple(side.min for side in r.region)) & {a.var for a in axes}
+        for r in regions
+        if variables_of(tuple(side.min for side in r.region)) & {*wanted}
     )
 
 
@@ -278,10 +285,4 @@ def _runs_on(sch: Schedule, block: Any, loops: list[Any]) -> bool:
     axes = {value: axis for value, axis in bound if value in names}
     if len(axes) < len(names):
         return True
-    wanted, length = [axes[n].var for n in names], axes[names[-1]].dom.extent
-    for region in (*node.reads, *node.writes):
-        places = [side.min for side in region.region]
-        if variables_of(tuple(places)) & {*wanted}:
-            if places[-2:] != wanted or not of(region.buffer.shape[-1]).is_same(of(length)):
-                return False
-    return True
+    return are_one_run((*node.reads, *node.writes), [axes[n] for n in names])
