@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 import subprocess
@@ -194,6 +195,23 @@ def test_the_rest_of_the_process_is_out_of_reach():
         link([compile_ir(ir)])
     assert libc_address("system") == 0
     assert libc_address("memcpy") != 0
+
+
+@pytest.mark.parametrize("kind, letter", [("float", "f32"), ("double", "f64")])
+def test_a_sine_and_a_cosine_of_one_number_are_found_when_llvm_joins_them(kind, letter):
+    ir = f"""
+declare {kind} @llvm.sin.{letter}({kind})
+declare {kind} @llvm.cos.{letter}({kind})
+define {kind} @f({kind} %x) {{
+  %s = call {kind} @llvm.sin.{letter}({kind} %x)
+  %c = call {kind} @llvm.cos.{letter}({kind} %x)
+  %z = fsub {kind} %s, %c
+  ret {kind} %z
+}}"""
+    of = {"float": ctypes.c_float, "double": ctypes.c_double}[kind]
+    f = link([compile_ir(ir)]).function("f", of, of)
+    x = 1e6
+    assert math.isclose(f(x), math.sin(x) - math.cos(x), rel_tol=1e-6)
 
 
 def test_name_defined_twice():

@@ -129,7 +129,9 @@ _MATH_WORDS = """
 """
 _MATH = _MATH_WORDS.split()
 MATH_NAMES = frozenset(_MATH) | frozenset(name + "f" for name in _MATH)
-LIBC_NAMES = frozenset(_MEMORY) | MATH_NAMES
+#: what LLVM makes of a sine and a cosine of one number: glibc's names, and macOS's
+_JOINED = ("sincos", "sincosf", "__sincos_stret", "__sincosf_stret")
+LIBC_NAMES = frozenset(_MEMORY) | MATH_NAMES | frozenset(_JOINED)
 
 
 @cache
