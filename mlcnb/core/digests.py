@@ -18,17 +18,52 @@ MOST_THREADS = 4
 
 
 def digests(contents: Sequence[Any]) -> list[bytes]:
-    """The SHA-256 digest of each of some contents: bytes, or contiguous views of bytes."""
+    """The SHA-256 digest of each of some contents: bytes, contiguous views of bytes, or lists of
+    such, which lie one behind the other.
+    """
     threads = min(os.cpu_count() or 1, MOST_THREADS)
-    if threads == 1 or sum(memoryview(x).nbytes for x in contents) <= PIECE:
-        return [hashlib.sha256(x).digest() for x in contents]
+    if threads == 1 or sum(map(size_of, contents)) <= PIECE:
+        return list(map(_digest, contents))
     with ThreadPoolExecutor(threads, "mlcnb-digest") as pool:
-        return list(pool.map(lambda x: hashlib.sha256(x).digest(), contents))
+        return list(pool.map(_digest, contents))
 
 
 def tree_digest(*contents: Any) -> bytes:
-    """32 bytes that tell contents of these lengths from any others: of the digests of pieces."""
-    views = [memoryview(x) for x in contents]
-    pieces = [v[at : at + PIECE] for v in views for at in range(0, max(v.nbytes, 1), PIECE)]
-    lengths = " ".join(str(v.nbytes) for v in views).encode()
+    """32 bytes that tell contents of these lengths from any others: of the digests of pieces.
+
+    A list of bytes has the digest of all of them together.
+    """
+    pieces = [piece for x in contents for piece in _pieces(x)]
+    lengths = " ".join(str(size_of(x)) for x in contents).encode()
     return hashlib.sha256(b"".join((lengths, b"\n", *digests(pieces)))).digest()
+
+
+def size_of(content: Any) -> int:
+    """Bytes of a content."""
+    return sum(memoryview(part).nbytes for part in _parts(content))
+
+
+def _parts(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [content]
+
+
+def _digest(content: Any) -> bytes:
+    made = hashlib.sha256()
+    for part in _parts(content):
+        made.update(part)
+    return made.digest()
+
+
+def _pieces(content: Any) -> list[list[memoryview]]:
+    """A content cut after each `PIECE` bytes, whatever it is made of; one piece of nothing."""
+    pieces: list[list[memoryview]] = [[]]
+    room = PIECE
+    for part in _parts(content):
+        view = memoryview(part)
+        while view.nbytes > room:
+            pieces[-1].append(view[:room])
+            view, room = view[room:], PIECE
+            pieces.append([])
+        pieces[-1].append(view)
+        room -= view.nbytes
+    return pieces

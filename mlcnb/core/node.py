@@ -217,12 +217,13 @@ def replace(n: N, **changes: Any) -> N:
     """`n` with some fields changed (hidden fields are kept); `n` itself if nothing differs: where
     values are the very same, or tuples of the very same.
     """
-    new = {k: v for k, v in changes.items() if not _is_as_it_was(getattr(n, k), v)}
-    return _changed(n, new) if new else n
-
-
-def _is_as_it_was(old: Any, new: Any) -> bool:
-    return old is new or (type(old) is tuple is type(new) and identical(old, new))
+    values = None
+    for name, new in changes.items():
+        old = getattr(n, name)
+        if new is not old and not (type(old) is tuple is type(new) and identical(old, new)):
+            values = values or list(n.values_of(n))
+            values[n.node_fields.index(name)] = new
+    return n if values is None else type(n)(*values)
 
 
 def identical(a: Sequence[Any], b: Sequence[Any]) -> bool:
@@ -361,12 +362,6 @@ def map_children(n: N, fn: Callable[[Any], Any]) -> N:
             values = values or list(n.values_of(n))
             values[n.walked_places[place]] = new
     return n if values is None else type(n)(*values)
-
-
-def _changed(n: N, changes: dict[str, Any]) -> N:
-    values = dict(zip(n.node_fields, n.values_of(n), strict=True))
-    values.update(changes)
-    return type(n)(**values)
 
 
 def _map_value(value: Any, fn: Callable[[Any], Any]) -> Any:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mlcnb.core.node import FrozenDict, replace, rewrite
+from mlcnb.ir.conversions import as_int
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_digest, structural_equal
 from mlcnb.relax.emitter import Names
 from mlcnb.relax.expr import Function
+from mlcnb.tir.function import PrimFunc
 
 
 class FunctionTable:
@@ -25,7 +27,9 @@ class FunctionTable:
     def __init__(self, functions: Mapping[GlobalVar, BaseFunc] | None = None) -> None:
         self.functions: dict[GlobalVar, BaseFunc] = dict(functions or {})
         self.names = Names(k.name_hint for k in self.functions)
-        self._shared: dict[bytes, list[GlobalVar]] = {}
+        #: what was added to be shared, by what is seen of it at a glance, and its digest once asked
+        self._alike: dict[Any, list[GlobalVar]] = {}
+        self._digests: dict[GlobalVar, bytes] = {}
 
     def free_name(self, name: str) -> str:
         """`name`, or the first of name1, name2, … that no function has."""
@@ -40,13 +44,18 @@ class FunctionTable:
 
     def add_shared(self, func: BaseFunc, name: str) -> GlobalVar:
         """The name of a function equal to `func` that was added here before; else add it."""
-        digest = structural_digest(func)
-        known = self._shared.setdefault(digest, [])
-        for key in known:
-            if structural_equal(self.functions[key], func):
-                return key
-        known.append(self.add(func, name))
-        return known[-1]
+        alike = self._alike.setdefault(_glance(func), [])
+        digest = structural_digest(func) if alike else b""  # which reads all of it
+        for known in alike:
+            if self._digest(known) == digest and structural_equal(self.functions[known], func):
+                return known
+        alike.append(self.add(func, name))
+        return alike[-1]
+
+    def _digest(self, key: GlobalVar) -> bytes:
+        if key not in self._digests:
+            self._digests[key] = structural_digest(self.functions[key])
+        return self._digests[key]
 
     def set(self, key: GlobalVar, func: BaseFunc) -> None:
         """Put `func` in place of what `key` names."""
@@ -76,6 +85,13 @@ class FunctionTable:
         ):
             return like
         return replace(like, functions=FrozenDict(self.functions))
+
+
+def _glance(func: BaseFunc) -> Any:
+    """What equal functions have in common and others often have not: what their buffers are like."""
+    if not isinstance(func, PrimFunc):
+        return type(func)
+    return tuple((b.dtype, *map(as_int, b.shape)) for b in func.buffers)
 
 
 def with_names(mod: IRModule, new: Mapping[GlobalVar, GlobalVar]) -> IRModule:

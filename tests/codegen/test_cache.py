@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import tracemalloc
 from importlib import metadata
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from mlcnb.codegen.llvm import cache
-from mlcnb.codegen.llvm.cache import Store, pack, unpack
+from mlcnb.codegen.llvm.cache import Store, pack, packed, unpack
 from mlcnb.core import files
 from mlcnb.ir.memory import address_of
 
@@ -31,6 +32,29 @@ def test_put_and_get(tmp_path):
     assert (store.hits, store.misses) == (2, 1)
     store.put("key", b"newer")
     assert store.get("key") == b"newer"
+
+
+def test_the_parts_of_a_blob_are_written_where_they_lie(tmp_path):
+    arrays = [np.arange(n, dtype=np.float32) for n in (0, 3, 1 << 20)]
+    parts = packed([b"text", *(a.view(np.uint8) for a in arrays)], 64)
+    store = Store(tmp_path)
+    store.put("parts", *parts)
+    store.put("whole", b"".join(parts))
+    assert store.get("parts") == store.get("whole") == b"".join(parts)
+    found = unpack(store.view("parts"), 64)
+    assert bytes(found[0]) == b"text"
+    for a, blob in zip(arrays, found[1:], strict=True):
+        assert np.array_equal(np.frombuffer(blob, np.float32), a)
+
+
+def test_writing_parts_takes_no_copy_of_them(tmp_path):
+    large = np.ones(32 << 20, np.uint8)
+    tracemalloc.start()
+    try:
+        Store(tmp_path).put("key", *packed([b"text", large], 64))
+        assert tracemalloc.get_traced_memory()[1] < large.nbytes // 8
+    finally:
+        tracemalloc.stop()
 
 
 def test_another_store_of_the_folder_sees_it(tmp_path):

@@ -30,3 +30,13 @@ def test_a_tree_tells_contents_apart() -> None:
     assert len(set(found)) == len(found)
     assert {len(x) for x in found} == {32}
     assert tree_digest(b"", large) == tree_digest(b"", bytes(large))
+
+
+@pytest.mark.parametrize("cuts", [(), (0,), (3,), (PIECE,), (1, PIECE - 1, PIECE + 2, 2 * PIECE)])
+def test_parts_have_the_digest_of_the_whole(cuts: tuple[int, ...]) -> None:
+    whole = np.random.default_rng(0).integers(0, 256, 2 * PIECE + 5, np.uint8).tobytes()
+    edges = (0, *cuts, len(whole))
+    parts = [memoryview(whole)[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    assert tree_digest(b"key", parts) == tree_digest(b"key", whole)
+    assert tree_digest(b"key", []) == tree_digest(b"key", b"")
+    assert digests([parts]) == [hashlib.sha256(whole).digest()]

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mlcnb.codegen.llvm import sources
-from mlcnb.core.digests import tree_digest
+from mlcnb.core.digests import size_of, tree_digest
 from mlcnb.core.files import kept_folder
 from mlcnb.ir.memory import ALIGNMENT, MAPPED
 
@@ -87,14 +87,15 @@ class Store:
         _touch(path)
         return blob
 
-    def put(self, key: str, blob: bytes) -> None:
-        """Keep a blob. It appears whole or not at all."""
+    def put(self, key: str, *blob: Any) -> None:
+        """Keep a blob, or its parts one behind the other. It appears whole or not at all."""
         raw = self._raw(key)
-        data = _frame(raw, blob)
-        if len(data) > self.max_bytes or not _write(self._path(raw), data):
+        data = _frame(raw, [*blob])
+        size = size_of(data)
+        if size > self.max_bytes or not _write(self._path(raw), data):
             return
         with self._lock:
-            self._make_room(len(data))
+            self._make_room(size)
 
     def size(self) -> int:
         """Sum of the sizes of all files, in bytes."""
@@ -139,9 +140,9 @@ class Store:
         return [(stat.st_mtime_ns, stat.st_size, path) for stat, path in stats]
 
 
-def _frame(key: bytes, blob: bytes) -> bytes:
-    head = _HEAD.pack(_MAGIC, len(key), len(blob), tree_digest(key, blob)) + key
-    return head.ljust(_start(key), b"\0") + blob
+def _frame(key: bytes, blob: list[Any]) -> list[Any]:
+    head = _HEAD.pack(_MAGIC, len(key), size_of(blob), tree_digest(key, blob)) + key
+    return [head.ljust(_start(key), b"\0"), *blob]
 
 
 def _start(key: bytes) -> int:
@@ -186,7 +187,7 @@ def _is_mine(stat: os.stat_result) -> bool:
     return stat.st_uid == os.geteuid() and not stat.st_mode & 0o022
 
 
-def _write(path: Path, data: bytes) -> bool:
+def _write(path: Path, data: list[Any]) -> bool:
     """Write next to the goal and move it there; False where the disk does not allow it."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -195,7 +196,7 @@ def _write(path: Path, data: bytes) -> bool:
         return False
     try:
         with open(handle, "wb") as file:
-            file.write(data)
+            file.writelines(data)
         os.replace(part, path)
     except OSError:
         _remove(part)
@@ -218,7 +219,13 @@ def _remove(path: str) -> None:
 
 
 def pack(parts: Sequence[Any], align: int = 1) -> bytes:
-    """Several blobs as one: their count, their lengths, then themselves.
+    """Several blobs as one (`packed`)."""
+    return b"".join(packed(parts, align))
+
+
+def packed(parts: Sequence[Any], align: int = 1) -> list[Any]:
+    """What lies one behind the other where several blobs are one: their count, their lengths, then
+    themselves.
 
     Args:
         parts: bytes, or a row of them as a buffer.
@@ -231,7 +238,7 @@ def pack(parts: Sequence[Any], align: int = 1) -> bytes:
         gap = -at % align
         pieces += [bytes(gap), view]
         at += gap + len(view)
-    return b"".join(pieces)
+    return pieces
 
 
 def unpack(blob: Blob, align: int = 1) -> list[Blob] | None:

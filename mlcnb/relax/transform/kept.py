@@ -118,7 +118,7 @@ class Lowering:
         except MLCError:
             return
         if blob and self.store is not None:
-            self.store.put(self.key, blob)
+            self.store.put(self.key, *blob)
 
 
 def _is_plain(mod: IRModule, pipeline: str) -> bool:
@@ -156,11 +156,11 @@ def _digests(arrays: Sequence[np.ndarray]) -> list[str]:
     return [f"{a.dtype.name} {a.shape} {d.hex()}" for a, d in zip(arrays, found, strict=True)]
 
 
-def _written(mod: IRModule) -> bytes:
-    """A module as one blob: its texts, then its arrays; b"" where they are too large."""
+def _written(mod: IRModule) -> list[Any]:
+    """A module as the parts of a blob: its texts, then its arrays; none where they are too large."""
     text, arrays = pack(mod)
     if sum(a.nbytes for a in arrays) > LARGEST:
-        return b""
+        return []
     loops = [*mod.of_kind(PrimFunc).values()]
     head = {
         "arrays": [[a.dtype.name, list(a.shape)] for a in arrays],
@@ -169,7 +169,7 @@ def _written(mod: IRModule) -> bytes:
     meanings = json.dumps([meaning_of(f) for f in loops])
     texts = (json.dumps(head), text, meanings)
     parts = (x.encode(errors="surrogatepass") for x in texts)
-    return disk.pack([*parts, *map(_bytes_of, arrays)], ALIGNMENT)
+    return disk.packed([*parts, *map(_bytes_of, arrays)], ALIGNMENT)
 
 
 def _bytes_of(array: np.ndarray) -> np.ndarray:
