@@ -269,12 +269,20 @@ def _numbers(point: Any, kind: Any) -> tuple[int, ...]:
 
 
 def smallest(pairs: Any) -> Pair:
-    """The smallest pair of a relation that is not empty, for the smallest parameters."""
+    """The smallest pair of a relation that is not empty, for the smallest parameters; any pair where
+    there is no smallest.
+
+    Raises:
+        Undecided: isl finds none.
+    """
     kinds = library().dim_type
     space = pairs.get_space()
     names = [space.get_dim_name(kinds.param, n) for n in range(space.dim(kinds.param))]
     flat = pairs.wrap().flatten().move_dims(kinds.set, 0, kinds.param, 0, len(names))
-    numbers = _numbers(flat.lexmin().sample_point(), kinds.set)
+    found = first_point(flat)
+    if found is None:
+        raise Undecided("isl finds no pair")
+    numbers = found.values
     start = len(names) + space.dim(kinds.in_)
     parameters = dict(zip(names, numbers, strict=False))
     return Pair(parameters, numbers[len(names) : start], numbers[start:])

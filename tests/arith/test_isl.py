@@ -153,3 +153,22 @@ def test_where_isl_fails_itself_the_question_is_open():
 def test_a_text_that_is_wrong_is_no_open_question():
     with pytest.raises(islpy.Error):
         isl.ask(lambda: isl.read_set("{ [i] : 0 <= }"))
+
+
+@pytest.mark.parametrize(
+    "text, where",
+    [
+        ("{ [i] -> [j] : 3 <= i < 9 and j = 2 i }", ({}, (3,), (6,))),
+        ("[n] -> { [i] -> [j] : 0 <= i < n and n > 4 and j = i + n }", ({"n": 5}, (0,), (5,))),
+        ("{ [i] -> [j] : i = j }", None),  # there is no smallest
+        ("[n] -> { [i] -> [j] : i = n and j < i }", None),
+    ],
+)
+def test_a_pair_of_a_relation(text, where):
+    pair = isl.smallest(isl.read_map(text))
+    relation = isl.read_map(text)
+    point = f"[{', '.join(map(str, pair.first))}] -> [{', '.join(map(str, pair.second))}]"
+    own = " and ".join(f"{k} = {v}" for k, v in pair.parameters.items()) or "true"
+    names = f"[{', '.join(pair.parameters)}] -> " if pair.parameters else ""
+    assert isl.read_map(f"{names}{{ {point} : {own} }}").is_subset(relation)
+    assert where is None or where == (pair.parameters, pair.first, pair.second)

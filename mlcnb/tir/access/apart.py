@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from mlcnb.arith.digits import Start, determined
-from mlcnb.arith.isl import ask, image, is_missing, library, smallest
+from mlcnb.arith.isl import Undecided, ask, image, is_missing, library, smallest
 from mlcnb.arith.reading import of
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
@@ -97,18 +97,20 @@ def _strange(accesses: Sequence[Related], axes: int) -> Strange | None:
     reads = [_by_thread(a, axes) for a in accesses if not a.is_write]
     first, *rest = (_by_thread(a, axes) for a in accesses if a.is_write)
 
-    def asked() -> Any:
+    def asked() -> tuple[Any, Any]:
         filled = reduce(lambda a, b: a.union(b), rest, first)
         missing = [r.subtract(filled).intersect_range(filled.range()) for r in reads]
         return filled, next((m for m in missing if not m.is_empty()), None)
 
     filled, missing = ask(asked) or (None, None)
-    if filled is None or missing is None:
+    if missing is None:
         return None
-    pair = smallest(missing)
-    return Strange(
-        buffer, pair.second, pair.first, image(filled.reverse(), pair.parameters, pair.second)
-    )
+    try:
+        pair = smallest(missing)
+        writer = image(filled.reverse(), pair.parameters, pair.second)
+    except Undecided:
+        return None
+    return Strange(buffer, pair.second, pair.first, writer)
 
 
 def _by_thread(access: Related, axes: int) -> Any:
