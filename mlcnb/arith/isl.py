@@ -269,8 +269,8 @@ def _numbers(point: Any, kind: Any) -> tuple[int, ...]:
 
 
 def smallest(pairs: Any) -> Pair:
-    """The smallest pair of a relation that is not empty, for the smallest parameters; any pair where
-    there is no smallest.
+    """The smallest pair of a relation that is not empty, for the smallest parameters; any pair
+    where there is no smallest.
 
     Raises:
         Undecided: isl finds none.

@@ -88,7 +88,7 @@ class FunctionTable:
 
 
 def _glance(func: BaseFunc) -> Any:
-    """What equal functions have in common and others often have not: what their buffers are like."""
+    """What equal functions have in common and others often have not: how their buffers are."""
     if not isinstance(func, PrimFunc):
         return type(func)
     return tuple((b.dtype, *map(as_int, b.shape)) for b in func.buffers)

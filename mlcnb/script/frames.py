@@ -300,7 +300,7 @@ class Sliced:
                 raise MLCError("a region has no steps")
             start = 0 if index.start is None else index.start
             return make_range(start, extent if index.stop is None else index.stop)
-        return point(index, extent.dtype)
+        return point(index)
 
     def as_prim_expr(self) -> BufferLoad:
         """The vector load: each slice is a Ramp."""
@@ -342,10 +342,8 @@ def index_expr(index: Any) -> PrimExpr:
     return lift() if lift is not None else p.as_expr(index)
 
 
-def point(index: Any, kind: DType) -> e.Range:
+def point(index: Any) -> e.Range:
     """The range of one index; a vector index is the range of its lanes."""
-    if isinstance(index, int):
-        index = p.const(index, kind)
     if isinstance(index, e.Ramp):
         return e.Range(index.base, p.const(index.lanes, index.base.dtype))
     index = index_expr(index)

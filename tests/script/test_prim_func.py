@@ -321,3 +321,21 @@ def main(A: T.Buffer((16,), "float32"), B: T.Buffer((4, 4), "float32")):
 """)
     assert [repr(r) for r in func.body.block.reads] == ["A[0:16]", "B[0:4, 0:4]"]
     assert [repr(r) for r in func.body.block.writes] == ["A[0:16]", "B[0:4, 0:4]"]
+
+
+def test_a_point_of_a_region_has_the_dtype_that_it_says():
+    func = assert_text(
+        """
+        @T.prim_func
+        def main(A: T.Buffer((T.int64(4), T.int64(8)), "float32")):
+            with T.block("one"):
+                T.reads(A[0, T.int64(0):T.int64(8)])
+                T.writes(A[T.int64(1), 2], A[0, 0:4])
+                T.evaluate(0)
+        """
+    )
+    block = func.body.block.body.block if func.body.block.name_hint == "root" else func.body.block
+    regions = [r.region for r in (*block.reads, *block.writes)]
+    kinds = [[(str(r.min.dtype), str(r.extent.dtype)) for r in region] for region in regions]
+    narrow, wide = ("int32",) * 2, ("int64",) * 2
+    assert kinds == [[narrow, wide], [wide, narrow], [narrow, narrow]]

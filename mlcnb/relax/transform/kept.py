@@ -157,7 +157,7 @@ def _digests(arrays: Sequence[np.ndarray]) -> list[str]:
 
 
 def _written(mod: IRModule) -> list[Any]:
-    """A module as the parts of a blob: its texts, then its arrays; none where they are too large."""
+    """A module as the parts of a blob: its texts, then its arrays; none if they are too large."""
     text, arrays = pack(mod)
     if sum(a.nbytes for a in arrays) > LARGEST:
         return []

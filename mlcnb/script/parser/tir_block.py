@@ -184,9 +184,5 @@ def as_region(value: Any) -> BufferRegion:
     if isinstance(value, Buffer):
         return frames.Sliced(value, ()).as_region()
     if isinstance(value, BufferLoad):
-        ranges = (
-            frames.point(index, extent.dtype)
-            for index, extent in zip(value.indices, value.buffer.shape, strict=True)
-        )
-        return BufferRegion(value.buffer, tuple(ranges))
+        return BufferRegion(value.buffer, tuple(map(frames.point, value.indices)))
     raise TypeError(f"a region of a buffer is expected, this is {kind_of(value)}")
