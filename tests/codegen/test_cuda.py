@@ -283,6 +283,32 @@ def test_every_function_compiles(kind):
 
 
 @needs_nvrtc
+@needs_headers
+@pytest.mark.parametrize(
+    "names",
+    [
+        "and or not xor compl bitand nullptr static_cast decltype char16_t wchar_t export NULL",
+        "__global__ __restrict__ __CUDA_ARCH__ __func__ __nv_bfloat16 half vec threadIdx status",
+        f"{' '.join(UNARY)} pow powf fmaxf rint isnan isinf expf",
+    ],
+)
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+def test_a_buffer_may_be_called_anything(names, kind):
+    """What C++ or CUDA means by a word, or a kernel calls, is not what it is hidden by."""
+    each = [te.placeholder((32,), kind, name) for name in dict.fromkeys(names.split())]
+
+    def called(i):
+        terms = [
+            p.cast(kind, getattr(tir, UNARY[n % len(UNARY)])(x[i])) for n, x in enumerate(each)
+        ]
+        return sum(terms, p.const(0.0, kind))
+
+    sch = tir.Schedule(te.create_prim_func([*each, te.compute((32,), called, name="out")]))
+    sch.bind(sch.get_loops("out")[0], "threadIdx.x")
+    assert built(sch).resources
+
+
+@needs_nvrtc
 def test_every_helper_compiles():
     nvrtc.compile_text("\n\n".join(HELPERS.values()) + "\n__global__ void f() {}\n", "sm_80")
 

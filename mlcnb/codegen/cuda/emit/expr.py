@@ -44,7 +44,7 @@ class Emitter:
 
     def __init__(self) -> None:
         self.names: dict[Any, str] = {}
-        self.taken: set[str] = {*_RESERVED, *HELPERS}
+        self.taken: set[str] = {*_RESERVED, *functions.NAMES, *HELPERS}
         self.analyzer = Analyzer()
         self.helpers: dict[str, None] = {}
         #: where arrays of dynamic shared memory begin in it, in bytes
@@ -75,7 +75,8 @@ class Emitter:
         """The name of a variable: its own, with a number where that is taken."""
         if key not in self.names:
             base = "".join(c if c.isascii() and c.isalnum() else "_" for c in wanted or key.name)
-            base = base if base and not base[0].isdigit() else f"v_{base}"
+            if not base or base[0].isdigit() or base.startswith("__"):  # these are the compiler's
+                base = f"v_{base}"
             found, number = base, 0
             while found in self.taken:
                 number += 1
@@ -328,12 +329,16 @@ _RULES: dict[type, Callable[[Any, Any], Text]] = {
     BufferLoad: _load,
 }
 
+#: words of C++, of CUDA, and of what is written here: no variable has one of these names
 _RESERVED = (
-    "alignas alignof asm auto bool break case catch char class const constexpr continue default "
-    "delete do double else enum explicit extern false float for friend goto half if inline int "
-    "long main mutable namespace new operator private protected public register restrict return "
-    "short signed sizeof static struct switch template this throw true try typedef typename union "
-    "unsigned using vec virtual void volatile while threadIdx blockIdx blockDim gridDim warpSize "
-    "status shared_memory uint uchar ushort abs exp log pow min max floor ceil y0 y1 j0 j1 yn "
-    "jn"
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t "
+    "char32_t class compl concept const const_cast consteval constexpr constinit continue "
+    "co_await co_return co_yield decltype default delete do double dynamic_cast else enum "
+    "explicit export extern false float for friend goto half if inline int long main mutable "
+    "namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
+    "register reinterpret_cast requires restrict return short signed sizeof static static_assert "
+    "static_cast struct switch template this thread_local throw true try typedef typeid typename "
+    "union unsigned using vec virtual void volatile wchar_t while xor xor_eq threadIdx blockIdx "
+    "blockDim gridDim warpSize status shared_memory uint uchar ushort NULL abs exp log pow min "
+    "max floor ceil y0 y1 j0 j1 yn jn"
 ).split()

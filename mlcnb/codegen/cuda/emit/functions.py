@@ -31,6 +31,11 @@ _FLOAT = {
     ).split()
 } | {"round": "rint", "nearbyint": "rint", "minnum": "fmin", "maxnum": "fmax"}
 
+#: what tells numbers apart
+_TESTS = ("isnan", "isinf", "isfinite")
+#: names of CUDA's functions that a kernel may call: no variable has one
+NAMES = frozenset(_TESTS) | {f"{name}{end}" for name in _FLOAT.values() for end in ("", "f")}
+
 
 def call(em: Emitter, x: e.Call) -> str:
     """One call as an operand that needs no parentheses.
@@ -255,7 +260,7 @@ def _refused(em: Emitter, x: e.Call) -> str:
 
 
 _SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
-    **{name: partial(_of_float, name) for name in ("isnan", "isinf", "isfinite")},
+    **{name: partial(_of_float, name) for name in _TESTS},
     "likely": lambda em, x: em.operand(x.args[0]),
     "popcount": _popcount,
     "clz": _clz,
