@@ -4,6 +4,8 @@
     python -m tests.frontend.suite --write    and write that as the list of what is not supported
     python -m tests.frontend.suite --open     with open sizes: an `n3` for each 3 of an input
     python -m tests.frontend.suite --target cuda-sim [--open]     on the simulated GPU
+    python -m tests.frontend.suite --code sm_80 [--open]    as machine code of a GPU, made offline
+    python -m tests.frontend.suite --text [--open]          as text, after each stage: it reads back
 
 A case passes, or raises a typed error (an `MLCError`); a wrong answer or any other exception is a
 bug and is never written to the list.
@@ -15,8 +17,9 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,9 +28,20 @@ import onnx
 from onnx import numpy_helper
 
 from mlcnb import driver
+from mlcnb.codegen.kernel import scheduled_by
 from mlcnb.core.errors import MLCError
+from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.onnx_backend import MlcnbBackend
+from mlcnb.relax.expr import Constant
 from mlcnb.relax.frontend.onnx.entry import from_onnx
+from mlcnb.relax.frontend.shared.errors import UnknownValueError
+from mlcnb.relax.transform.pipeline import get_pipeline
+from mlcnb.script import parse, script_with_constants
+from mlcnb.target import Target
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.transform import lower
 
 #: case -> name of the typed error, one a line, sorted
 LIST = Path(__file__).with_name("onnx_unsupported.txt")
@@ -145,16 +159,60 @@ def results(model: Any, inputs: list[Any], target: str, is_open: bool) -> Any:
     """
     if not is_open:
         return MlcnbBackend.prepare(model, target=target).run(inputs)
-    made = opened(model) if all(isinstance(x, np.ndarray) for x in inputs) else None
-    if made is None:
+    mod = imported(model, inputs, is_open)
+    if mod is None:
         return None
+    found = driver.compile(mod, target)(*(x for x in inputs if x.ndim > 1))
+    return found if len(model.graph.output) > 1 else (found,)
+
+
+def imported(model: Any, inputs: list[Any], is_open: bool) -> IRModule | None:
+    """The module of a case; None where sequences go into it, or it has no size to open. Vectors and
+    numbers are constants where sizes are open, or have to be known.
+    """
+    made = opened(model) if is_open else model
+    if made is None or not all(isinstance(x, np.ndarray) for x in inputs):
+        return None
+    if not is_open:
+        with suppress(UnknownValueError):
+            return from_onnx(made)
     stored = {t.name for t in model.graph.initializer}
     names = [i.name for i in model.graph.input if i.name not in stored]
-    given = dict(zip(names, inputs, strict=False))
-    known = {name: x for name, x in given.items() if x.ndim < 2}
-    ex = driver.compile(from_onnx(made, freeze=known), target)
-    found = ex(*(x for name, x in given.items() if name not in known))
-    return found if len(model.graph.output) > 1 else (found,)
+    pairs = zip(names, inputs, strict=False)
+    return from_onnx(made, freeze={name: x for name, x in pairs if x.ndim < 2})
+
+
+def to_machine_code(case: Case, arch: str, is_open: bool = False) -> None:
+    """Make machine code for a GPU of each kernel of a case; raises what went wrong, or an
+    AssertionError where registers are spilled.
+    """
+    for model, inputs, _ in data_sets(case):
+        mod = imported(model, inputs, is_open)
+        kernels = {} if mod is None else driver.compile(mod, f"cuda -arch={arch}").kernels
+        for kernel in kernels.values():
+            for name, facts in getattr(kernel, "resources", {}).items():
+                assert not facts.spill_stores, f"{name} spills {facts.spill_stores} bytes"
+
+
+def reads_back(case: Case, is_open: bool = False) -> None:
+    """Print a case and parse it: as it is imported, after the passes, and each function scheduled
+    and lowered; raises what went wrong.
+    """
+    target = Target("llvm")
+    for model, inputs, _ in data_sets(case):
+        mod = imported(model, inputs, is_open)
+        if mod is None:
+            continue
+        with target:
+            lowered = get_pipeline("default")(mod)
+        for each in (mod, lowered):
+            text, arrays = script_with_constants(each)
+            constants = {"relax.expr.Constant": [Constant(a) for a in arrays]}
+            assert_structural_equal(parse(text, metadata=constants), each)
+        for func in lowered.of_kind(PrimFunc).values():
+            scheduled = scheduled_by(schedule_cpu(func, target), func)
+            for made in (scheduled, lower(scheduled)):
+                assert_structural_equal(parse(made.script()), made)
 
 
 def run(case: Case, target: str = "llvm", is_open: bool = False) -> None:
@@ -205,11 +263,11 @@ def compare(ours: Any, theirs: Any, rtol: float, atol: float) -> None:
     )
 
 
-def outcome(case: Case, target: str = "llvm", is_open: bool = False) -> str:
-    """ "pass", the name of the typed error, or "BUG …"."""
+def outcome(case: Case, *how: Any, by: Callable[..., None] = run, **more: Any) -> str:
+    """ "pass", the name of the typed error, or "BUG …": of `by(case, *how, **more)`."""
     try:
         with np.errstate(all="ignore"):
-            run(case, target, is_open)
+            by(case, *how, **more)
     except MLCError as error:
         return type(error).__name__
     except Exception as error:  # noqa: BLE001 (anything untyped is a bug, to be shown with the rest)
@@ -224,13 +282,20 @@ def main() -> int:
     parser.add_argument("--only", default="", help="a part of the names")
     parser.add_argument("--open", action="store_true", help="with open sizes")
     parser.add_argument("--target", default="llvm", help="llvm, cuda-sim, interp")
+    parser.add_argument("--code", metavar="ARCH", help="to machine code: sm_80, sm_90a, sm_120")
+    parser.add_argument("--text", action="store_true", help="text that reads back")
     args = parser.parse_args()
-    if args.write and (args.open or args.target != "llvm"):
+    if args.write and (args.open or args.code or args.text or args.target != "llvm"):
         parser.error("the list is of fixed sizes on llvm")
+    ask = partial(outcome, by=run, target=args.target)
+    if args.text:
+        ask = partial(outcome, by=reads_back)
+    elif args.code:
+        ask = partial(outcome, by=to_machine_code, arch=args.code)
     start, found = time.perf_counter(), {}
     for case in cases():
         if args.only in case.name:
-            found[case.name] = outcome(case, args.target, args.open)
+            found[case.name] = ask(case, is_open=args.open)
             if found[case.name] != "pass":
                 print(case.name, found[case.name], flush=True)
     passed = sum(o == "pass" for o in found.values())

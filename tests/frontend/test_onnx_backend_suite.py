@@ -4,8 +4,9 @@ What is not in `onnx_unsupported.txt` passes; what is in it raises just the type
 there, and fails here on the day that it passes. The cases are slow tests, of which `make test` runs
 one in four; all of them, and the real models too: `python -m tests.frontend.suite`.
 
-With open sizes (`--open`) and on the simulated GPU (`--target cuda-sim`) one case of each kind of
-loops stands for the rest here; what all of them said last is in RESULTS.md.
+With open sizes (`--open`), on the simulated GPU (`--target cuda-sim`), as text (`--text`) and as
+machine code of a GPU (`--code sm_80`) one case of each kind of loops stands for the rest here; what
+all of them said last is in RESULTS.md.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import onnx.backend.test
 import pytest
 
 from mlcnb import core
+from mlcnb.codegen.cuda import nvrtc
 from mlcnb.onnx_backend import MlcnbBackend, supports_device
 from tests.frontend import suite
 
@@ -47,6 +49,9 @@ def test_case(case):
     assert suite.outcome(case) == EXPECTED.get(case.name, "pass")
 
 
+needs_nvrtc = pytest.mark.skipif(
+    not nvrtc.is_available(), reason="NVRTC is not installed (nvidia-cuda-nvrtc)"
+)
 #: whose loops differ: blocks of channels, windows, reductions, results from data, recurrences,
 #: conditions inside of one another, opaque statements
 OPEN = (
@@ -91,6 +96,24 @@ def test_case_with_open_sizes(name, target):
     (case,) = (case for case in CASES if case.name == name)
     assert suite.opened(next(suite.data_sets(case))[0]) is not None
     assert suite.outcome(case, target, is_open=True) == "pass"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_open", [False, True], ids=["fixed", "open"])
+@pytest.mark.parametrize("name", [*OPEN, "test_gru_bidirectional"])
+def test_texts_of_a_case_read_back(name, is_open):
+    """What is imported, what the passes make of it, what is scheduled, what is lowered."""
+    (case,) = (case for case in CASES if case.name == name)
+    assert suite.outcome(case, is_open, by=suite.reads_back) == "pass"
+
+
+@needs_nvrtc
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*OPEN, "test_isnan"])
+def test_a_case_becomes_machine_code(name):
+    """Each kernel, without a GPU, and no register is spilled."""
+    (case,) = (case for case in CASES if case.name == name)
+    assert suite.outcome(case, "sm_80", by=suite.to_machine_code) == "pass"
 
 
 def test_onnx_runner_takes_the_backend():

@@ -103,7 +103,7 @@ def _strange(accesses: Sequence[Related], axes: int) -> Strange | None:
         return filled, next((m for m in missing if not m.is_empty()), None)
 
     filled, missing = ask(asked) or (None, None)
-    if missing is None:
+    if filled is None or missing is None:
         return None
     try:
         pair = smallest(missing)
