@@ -35,8 +35,9 @@ class Names:
         self.next_suffix: dict[str, int] = {}
         #: what is used and defined nowhere, in order
         self.free: list[Any] = []
-        #: what each open scope defined: (object, name), and the suffix counter to put back
-        self.scopes: list[list[tuple[Any, str, str, int]]] = [[]]
+        #: what each open scope defined: (object, name), the suffix counter to put back, and the
+        #: name that the object had before
+        self.scopes: list[list[tuple[Any, str, str, int, str | None]]] = [[]]
 
     def find(self, obj: Any) -> str | None:
         """The name of an object, or None where it is not defined."""
@@ -52,8 +53,8 @@ class Names:
             name = f"{base}_{count}"
         self.next_suffix[base] = count
         self.used.add(name)
+        self.scopes[-1].append((obj, name, base, before, self.names.get(id(obj))))
         self.names[id(obj)] = name
-        self.scopes[-1].append((obj, name, base, before))
         return name
 
     def define_free(self, obj: Any, hint: str) -> str:
@@ -70,7 +71,9 @@ class Names:
         try:
             yield
         finally:
-            for obj, name, base, before in reversed(self.scopes.pop()):
+            for obj, name, base, before, known in reversed(self.scopes.pop()):
                 del self.names[id(obj)]
+                if known is not None:  # it is defined once more inside
+                    self.names[id(obj)] = known
                 self.used.discard(name)
                 self.next_suffix[base] = before

@@ -129,6 +129,31 @@ def test_0_27_has_flat_lets_only_with_names_of_their_own() -> None:
     ]
 
 
+def test_0_27_names_memory_anew_that_one_variable_stands_for_twice() -> None:
+    """The parts of a loop that was partitioned hold one allocation each, of one variable."""
+    func = parse(
+        PRIM_FUNC
+        + "    for i in range(4):\n"
+        + '        v = T.allocate([4], "float32", "local")\n'
+        + '        C = T.decl_buffer((4,), data=v, scope="local")\n'
+        + "        C[0] = T.float32(1.0)\n        A[0] = C[0]\n"
+    )
+    loop = func.body
+    assert isinstance(loop, s.For)
+    twice = func.with_body(s.seq(loop, loop.body, loop.body, loop))
+    assert_round_trip(twice.with_body(s.seq(loop, loop)), OLD_ONLY)
+    text = script(twice, dialect="0.27", header=False)
+    assert text.count("T.alloc_buffer((4,), scope=") == 4
+    assert "data=" not in text
+    once = parse(text, dialect="0.27")
+    assert_round_trip(once)
+    assert script(once, dialect="0.27", header=False) == text
+    one = s.seq(s.LetStmt(x := Var("x", "int32"), p.const(1), loop.body), loop)
+    again = s.LetStmt(x, p.const(2), s.Evaluate(x))
+    lets = func.with_body(s.seq(one, again, s.Evaluate(p.const(0))))
+    assert "x_1: T.let[T.int32] = 2" in script(lets, dialect="0.27")
+
+
 def test_memory_and_views_of_it() -> None:
     assert_lines(
         """

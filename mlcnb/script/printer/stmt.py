@@ -327,6 +327,7 @@ def _is_allocation(n: Any) -> bool:
 
 
 def _alloc_buffer(p: Printer, n: s.DeclBuffer) -> Doc:
+    p.pointers.pop(id(n.buffer.data), None)  # of memory that was made before, by the same name
     head = call(p.word("T", "alloc_buffer"), *buffer.declared(p, n.buffer))
     return [buffer.define(p, n.buffer), " = ", head]
 
