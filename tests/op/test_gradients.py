@@ -6,6 +6,7 @@ Of f(x) = sum(op(x) * c), the derivative by each element is (f(x + h) - f(x - h)
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,11 @@ def positive(*shape: int) -> np.ndarray:
 LABELS = np.array([[0, 2], [1, 1], [2, 0], [1, 2]])
 BITS = np.array([[True, False, True], [False, False, True]])
 
+
+def _nll_loss(x: Any, w: Any, **options: Any) -> Any:
+    return op.nn.nll_loss(x, const(LABELS), w, **options)
+
+
 #: operator -> [(its call, the tensors that it is differentiated by)]
 CASES: dict[str, list[tuple[Callable[..., Any], list[np.ndarray]]]] = {
     "add": [(op.add, [of(2, 3), of(3)]), (op.add, [of(2, 1), of(4, 1, 3)])],
@@ -45,6 +51,50 @@ CASES: dict[str, list[tuple[Callable[..., Any], list[np.ndarray]]]] = {
     "power": [(op.power, [positive(2, 3), of(3)])],
     "maximum": [(op.maximum, [of(2, 3), of(3, seed=1)])],
     "minimum": [(op.minimum, [of(2, 3), of(3, seed=1)])],
+    "floor_mod": [(op.floor_mod, [of(2, 3), positive(3) + 0.3])],
+    "tan": [(op.tan, [of(2, 3, low=-1, high=1)])],
+    "sinh": [(op.sinh, [of(2, 3)])],
+    "cosh": [(op.cosh, [of(2, 3)])],
+    "asin": [(op.asin, [of(2, 3, low=-0.9, high=0.9)])],
+    "acos": [(op.acos, [of(2, 3, low=-0.9, high=0.9)])],
+    "atan": [(op.atan, [of(2, 3)])],
+    "asinh": [(op.asinh, [of(2, 3)])],
+    "acosh": [(op.acosh, [of(2, 3, low=1.2, high=3)])],
+    "atanh": [(op.atanh, [of(2, 3, low=-0.9, high=0.9)])],
+    "expm1": [(op.expm1, [of(2, 3)])],
+    "clip": [(lambda x: op.clip(x, -0.5, 1.0), [of(3, 4)])],
+    "nn.leakyrelu": [(lambda x: op.nn.leakyrelu(x, 0.2), [of(2, 3)])],
+    "nn.softplus": [(lambda x: op.nn.softplus(x, 2.0, 3.0), [of(4, 5)])],
+    "stack": [
+        (lambda x, y: op.stack([x, y, x], axis=1), [of(2, 3), of(2, 3, seed=1)]),
+        (lambda x: op.stack([x], axis=-1), [of(2, 3)]),
+        (lambda x, y: op.stack([x, y], axis=-1), [of(3), of(3, seed=1)]),
+    ],
+    "flip": [(lambda x: op.flip(x, axis=1), [of(2, 3)])],
+    "tile": [
+        (lambda x: op.tile(x, (2, 3)), [of(2, 3)]),
+        (lambda x: op.tile(x, 2), [of(2, 3)]),
+        (lambda x: op.tile(x, (2, 1, 3)), [of(2, 3)]),
+    ],
+    "repeat": [
+        (lambda x: op.repeat(x, 3, axis=-2), [of(2, 3)]),
+        (lambda x: op.repeat(x, 2), [of(2, 3)]),
+    ],
+    "nn.pad": [
+        (lambda x: op.nn.pad(x, (1, 2, 0, 1), pad_value=3.0), [of(2, 3)]),
+        (lambda x: op.nn.pad(x, (1, -1, -2, 1)), [of(3, 4)]),
+    ],
+    "strided_slice": [
+        (lambda x: op.strided_slice(x, [1], [1], [3]), [of(2, 4)]),
+        (lambda x: op.strided_slice(x, [0, -1], [-1, 0], [9, 5], [1, 2]), [of(3, 2, 5)]),
+        (lambda x: op.strided_slice(x, [1], [3], [0], [-2]), [of(2, 5)]),
+    ],
+    "gather_elements": [
+        (
+            lambda x: op.gather_elements(x, const(np.array([[2, 0, 2], [1, 1, 0]])), axis=1),
+            [of(2, 3)],
+        )
+    ],
     "where": [(lambda x, y: op.where(const(BITS), x, y), [of(2, 3), of(3)])],
     "abs": [(op.abs, [of(2, 3)])],
     "negative": [(op.negative, [of(2, 3)])],
@@ -115,6 +165,15 @@ CASES: dict[str, list[tuple[Callable[..., Any], list[np.ndarray]]]] = {
     ],
     "nn.nll_loss": [
         (lambda x: op.nn.nll_loss(x, const(LABELS), reduction="mean"), [of(4, 3, 2)]),
+        *(
+            (
+                partial(_nll_loss, reduction=reduction, ignore_index=ignored),
+                [of(4, 3, 2), positive(3)],
+            )
+            for reduction in ("none", "sum", "mean")
+            for ignored in (-100, 2)
+        ),
+        (lambda x, w: op.nn.nll_loss(x, const(np.array(1)), w), [of(3), positive(3)]),
         (
             lambda x: op.nn.nll_loss(x, const(LABELS), const(positive(3)), reduction="sum"),
             [of(4, 3, 2)],
@@ -158,6 +217,7 @@ CASES: dict[str, list[tuple[Callable[..., Any], list[np.ndarray]]]] = {
 GIVE_NOTHING = {
     *"equal not_equal less less_equal greater greater_equal".split(),
     *"zeros ones full zeros_like ones_like full_like grad.no_grad".split(),
+    *"floor ceil round trunc sign floor_divide".split(),
     "call_tir_with_grad",
 }
 
@@ -209,9 +269,13 @@ def test_against_differences(name: str, number: int) -> None:
         np.testing.assert_allclose(found, difference(mod, given, i), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["equal", "zeros_like", "full_like", "grad.no_grad"])
+@pytest.mark.parametrize(
+    "name", ["equal", "floor", "floor_divide", "zeros_like", "full_like", "grad.no_grad"]
+)
 def test_nothing_goes_back(name: str) -> None:
     calls = {
+        "floor": op.floor,
+        "floor_divide": lambda x: op.floor_divide(x, const(0.7, "float64")),
         "equal": lambda x: op.astype(op.equal(x, x), "float64"),
         "zeros_like": op.zeros_like,
         "full_like": lambda x: op.full_like(x, op.sum(x)),
@@ -225,17 +289,26 @@ def test_nothing_goes_back(name: str) -> None:
 
 def test_a_gradient_of_ones_own() -> None:
     with pytest.raises(UnsupportedOpError) as error:
-        Gradient("main")(program(op.sinh, [of(2)]))
-    assert error.value.message == "lv: sinh has no gradient"
+        Gradient("main")(program(op.prod, [of(2)]))
+    assert error.value.message == "lv: prod has no gradient"
 
-    @register_gradient("relax.sinh")
-    def sinh_gradient(var: Any, call: Any, grad: Any, builder: Any) -> list[Any]:
-        return [grad * op.cosh(call.args[0])]
+    @register_gradient("relax.prod")
+    def prod_gradient(var: Any, call: Any, grad: Any, builder: Any) -> list[Any]:
+        return [grad * var / call.args[0]]
 
     try:
         given = of(2)
-        mod = program(op.sinh, [given])
+        mod = program(op.prod, [given])
         _, (found,) = evaluate(Gradient("main")(mod), given, name="main_adjoint")
         np.testing.assert_allclose(found, difference(mod, [given], 0), rtol=1e-6)
     finally:
-        del registry._RULES["relax.sinh"]
+        del registry._RULES["relax.prod"]
+
+
+def test_the_power_of_zero_and_to_zero() -> None:
+    """Where a factor of the product rule is infinite, and the derivative is 0."""
+    given = [np.array([0.0, 0.0, 0.0, 3.0, -2.0]), np.array([2.5, 1.0, 0.0, 0.0, 0.0])]
+    _, found = evaluate(Gradient("main")(program(op.power, given)), *given, name="main_adjoint")
+    weights = of(5, seed=9)
+    np.testing.assert_allclose(found[0], weights * [0, 1, 0, 0, 0])
+    np.testing.assert_allclose(found[1][:4], weights[:4] * [0, 0, 0, np.log(3.0)])

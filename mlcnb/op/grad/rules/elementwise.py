@@ -9,10 +9,12 @@ from typing import Any
 from mlcnb.op.grad.rules.registry import dims_of, fitted, name_of, number, rule
 from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Var
+from mlcnb.relax.operator import attrs_of
 
 
 @rule(*"equal not_equal less less_equal greater greater_equal".split())
 @rule(*"zeros ones full zeros_like ones_like full_like grad.no_grad".split())
+@rule(*"floor ceil round trunc sign floor_divide".split())
 def _nothing(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     return [None] * len(call.args)
 
@@ -30,6 +32,16 @@ _OF_ONE: dict[str, Callable[[Any, Any, Any], Any]] = {
     "cos": lambda g, x, y: -g * op.sin(x),
     "tanh": lambda g, x, y: g * (number(1, y) - y * y),
     "sigmoid": lambda g, x, y: g * y * (number(1, y) - y),
+    "tan": lambda g, x, y: g * (number(1, y) + y * y),
+    "sinh": lambda g, x, y: g * op.cosh(x),
+    "cosh": lambda g, x, y: g * op.sinh(x),
+    "asin": lambda g, x, y: g * op.rsqrt(number(1, x) - x * x),
+    "acos": lambda g, x, y: -g * op.rsqrt(number(1, x) - x * x),
+    "atan": lambda g, x, y: g / (number(1, x) + x * x),
+    "asinh": lambda g, x, y: g * op.rsqrt(number(1, x) + x * x),
+    "acosh": lambda g, x, y: g * op.rsqrt(x * x - number(1, x)),
+    "atanh": lambda g, x, y: g / (number(1, x) - x * x),
+    "expm1": lambda g, x, y: g * (y + number(1, y)),
     "erf": lambda g, x, y: g * number(2 / math.sqrt(math.pi), x) * op.exp(-(x * x)),
 }
 
@@ -44,6 +56,30 @@ def _relu(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     """At 0 everything goes back, as in TVM (in PyTorch nothing does; any part of it is right)."""
     x = call.args[0]
     return [op.where(op.less(x, number(0, x)), number(0, x), grad)]
+
+
+@rule("nn.leakyrelu")
+def _leakyrelu(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """At 0 all of it goes back, as for relu."""
+    x, alpha = call.args[0], attrs_of(call).alpha  # type: ignore[attr-defined]
+    return [op.where(op.less(x, number(0, x)), number(alpha, x) * grad, grad)]
+
+
+@rule("nn.softplus")
+def _softplus(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """log(1 + exp(beta x)) / beta; above the threshold it is x."""
+    x, at = call.args[0], attrs_of(call)
+    scaled = builder.emit(x * number(at.beta, x))  # type: ignore[attr-defined]
+    is_linear = op.greater(scaled, number(at.threshold, x))  # type: ignore[attr-defined]
+    return [op.where(is_linear, grad, grad * op.sigmoid(scaled))]
+
+
+@rule("clip")
+def _clip(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """At a limit all of it goes back, as in PyTorch."""
+    x = call.args[0]
+    stays = op.equal(x, var)
+    return [op.where(stays, grad, number(0, grad)), *[None] * len(call.args[1:])]
 
 
 @rule("nn.silu")
@@ -98,10 +134,22 @@ def _divide(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
 
 @rule("power")
 def _power(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    """Of the exponent where x > 0 only: it has no gradient elsewhere."""
+    """Of the exponent where x is not negative: it has no gradient elsewhere. At an exponent of 0,
+    and for that of 0 to no negative one, it is 0, where a factor is infinite.
+    """
+    dims, (x, y), zero = dims_of(var, call), call.args, number(0, grad)
+    of_x = op.where(op.equal(y, number(0, y)), zero, grad * y * (x ** (y - number(1, y))))
+    stays = op.logical_and(op.equal(x, number(0, x)), op.greater_equal(y, number(0, y)))
+    of_y = op.where(stays, zero, grad * var * op.log(x))
+    return [fitted(of_x, dims, x, call), fitted(of_y, dims, y, call)]
+
+
+@rule("floor_mod")
+def _floor_mod(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """x - y floor(x / y)"""
     dims, (x, y) = dims_of(var, call), call.args
-    of_x = grad * y * (x ** (y - number(1, y)))
-    return [fitted(of_x, dims, x, call), fitted(grad * var * op.log(x), dims, y, call)]
+    of_y = -grad * op.floor_divide(x, y)
+    return [fitted(grad, dims, x, call), fitted(of_y, dims, y, call)]
 
 
 @rule("maximum", "minimum")

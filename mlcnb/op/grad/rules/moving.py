@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mlcnb.core.errors import UnsupportedOpError
 from mlcnb.op._dims import product, tell
 from mlcnb.op.grad.rules.registry import dims_of, known, name_of, number, rule
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Var
-from mlcnb.relax.operator import attrs_of
+from mlcnb.relax.expr import Call, Tuple, TupleGetItem, Var, const
+from mlcnb.relax.operator import attrs_of, call_arguments
 
 
 def _axes(call: Call) -> tuple[int, ...] | None:
@@ -132,6 +134,89 @@ def _concat(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
 @rule("split")
 def _split(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     return [op.concat(grad, axis=attrs_of(call).axis)]  # type: ignore[attr-defined]
+
+
+@rule("stack")
+def _stack(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    axis, count = attrs_of(call).axis, len(call.args[0].struct_info.fields)  # type: ignore[attr-defined]
+    parts = builder.emit(op.split(grad, count, axis=axis))
+    parts = [builder.emit(TupleGetItem(parts, i)) for i in range(count)] if count > 1 else [grad]
+    return [Tuple(tuple(builder.emit(op.squeeze(part, axis=[axis])) for part in parts))]
+
+
+@rule("flip")
+def _flip(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [op.flip(grad, axis=attrs_of(call).axis)]  # type: ignore[attr-defined]
+
+
+@rule("tile")
+def _tile(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """All copies of an element added up: they lie along axes of their own."""
+    dims, times = dims_of(call.args[0], call), attrs_of(call).repeats  # type: ignore[attr-defined]
+    times = (times,) if isinstance(times, int) else tuple(times)
+    ndim = max(len(times), len(dims))
+    times = (1,) * (ndim - len(times)) + times
+    pairs = zip(times, (1,) * (ndim - len(dims)) + tuple(dims), strict=True)
+    apart = op.reshape(grad, [size for pair in pairs for size in pair])
+    return [op.reshape(op.sum(apart, axis=list(range(0, 2 * ndim, 2))), dims)]
+
+
+@rule("repeat")
+def _repeat(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    dims, at = dims_of(call.args[0], call), attrs_of(call)
+    many, axis = at.repeats, at.axis  # type: ignore[attr-defined]
+    if axis is None:
+        return [op.reshape(op.sum(op.reshape(grad, (-1, many)), axis=[1]), dims)]
+    axis %= len(dims)
+    apart = op.reshape(grad, [*dims[: axis + 1], many, *dims[axis + 1 :]])
+    return [op.sum(apart, axis=[axis + 1])]
+
+
+@rule("nn.pad")
+def _pad(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """What was added is cut off, and where something was cut off stand zeros."""
+    at: Any = attrs_of(call)
+    if at.pad_mode != "constant":
+        raise UnsupportedOpError(
+            f"{name_of(call)}: only padding with a constant has a gradient, this is "
+            f"{at.pad_mode!r}",
+            where=call,
+            hint="take(x, indices) along each axis says the same, and has one",
+        )
+    return [op.nn.pad(grad, [-width for width in at.pad_width])]
+
+
+@rule("strided_slice")
+def _strided_slice(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """As if it had taken the indices along one axis after the other."""
+    x, axes, begin, end, *strides = call_arguments(call)
+    dims = [known(size, call) for size in dims_of(x, call)]
+    numbers = [_numbers(part, call) for part in (axes, begin, end)]
+    steps = _numbers(strides[0], call) if strides and strides[0] is not None else ()
+    cuts = zip(*numbers, steps or (1,) * len(numbers[0]), strict=True)
+    taken = {a % len(dims): range(dims[a])[slice(low, high, step)] for a, low, high, step in cuts}
+    shape = [len(taken.get(a, range(size))) for a, size in enumerate(dims)]
+    for axis, places in taken.items():
+        shape[axis] = dims[axis]
+        if places != range(dims[axis]):
+            whole = op.zeros(shape, str(grad.struct_info.dtype))
+            at = const(np.array(places, dtype="int64"))
+            grad = builder.emit(op.grad.take_backward(grad, builder.emit(whole), at, axis=axis))
+    return [grad, *[None] * len(call.args[1:])]
+
+
+def _numbers(part: Any, call: Call) -> tuple[int, ...]:
+    """The numbers of a shape, or of a tuple of them."""
+    values = getattr(part, "values", None) or [getattr(x, "value", x) for x in part.fields]
+    return tuple(known(value, call) for value in values)
+
+
+@rule("gather_elements")
+def _gather_elements(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    x, indices = call.args
+    zeros = builder.emit(op.zeros_like(x))
+    axis = attrs_of(call).axis  # type: ignore[attr-defined]
+    return [op.scatter_elements(zeros, indices, grad, axis=axis, reduction="add"), None]
 
 
 @rule("take")

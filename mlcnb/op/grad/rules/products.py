@@ -9,7 +9,7 @@ from mlcnb.op._dims import product
 from mlcnb.op.grad.rules import registry
 from mlcnb.op.grad.rules.registry import dims_of, fitted, known, name_of, number, rule
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Op, Tuple, Var
+from mlcnb.relax.expr import Call, Op, Tuple, Var, const
 from mlcnb.relax.operator import attrs_of, call_arguments
 from mlcnb.relax.struct_info import TupleStructInfo
 
@@ -160,11 +160,34 @@ def _cross_entropy(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
 
 @rule("nn.nll_loss")
 def _nll_loss(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    """Of the predictions; targets and weights have none."""
+    """Of the predictions and the weights; targets have none."""
     predictions, targets, *weights = call_arguments(call)
     at: Any = attrs_of(call)
     given = [w for w in weights if w is not None and not isinstance(w, Op)]
     back = op.grad.nll_loss_backward(
         grad, predictions, targets, *given, reduction=at.reduction, ignore_index=at.ignore_index
     )
-    return [back, *[None] * (len(call.args) - 1)]
+    of_weights = [_of_class_weights(var, call, grad, builder, w) for w in given]
+    return [back, None, *of_weights, *[None] * (len(call.args) - 2 - len(given))]
+
+
+def _of_class_weights(var: Var, call: Call, grad: Any, builder: Any, weights: Any) -> Any:
+    """-p of each target goes to the weight of its class; of a mean, by the sum of the weights, less
+    what that sum takes from it.
+    """
+    predictions, targets, *_ = call_arguments(call)
+    at: Any = attrs_of(call)
+    each = op.nn.nll_loss(predictions, targets, reduction="none", ignore_index=at.ignore_index)
+    classes = targets.struct_info.dtype
+    ignored = builder.emit(op.equal(targets, const(at.ignore_index, str(classes))))
+    known_targets = op.where(ignored, const(0, str(classes)), targets)
+    known_targets = builder.emit(known_targets)
+    if at.reduction == "mean":
+        taken = op.take(weights, known_targets, axis=0)
+        whole = op.sum(op.where(ignored, number(0, weights), taken))
+        less = op.where(ignored, number(0, var), each - var)
+        share = grad * less / builder.emit(whole)
+    else:
+        share = grad * each
+    share = builder.emit(share)
+    return op.grad.take_backward(share, weights, known_targets, axis=0)
