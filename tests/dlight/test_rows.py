@@ -239,6 +239,16 @@ def test_squares_of_rows_that_do_not_lie_together():
     np.testing.assert_allclose(found, (x.astype("float64") ** 2).sum(axis=(1, 3)), rtol=1e-5)
 
 
+def test_half_precision_fills_the_vectors_of_float32():
+    """19 elements are no vector of 32: the largest of a row was looked for one by one, 109 us."""
+    func, expected = loops_of(lambda a: R.max(a, axis=-1), random(40, 19).astype("float16"))
+    sch = schedule_cpu(func, Target("llvm -mcpu=x86-64-v4"))
+    assert "T.vectorized(16)" in sch.mod["main"].script()
+    found = np.zeros_like(expected)
+    mlc.compile(func, schedule="default")(random(40, 19).astype("float16"), found)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_exponentials_of_a_row_shorter_than_a_vector_are_one_vector():
     """One by one, with a logarithm for each row among its elements: 25 us, now 6 (1000 x 10)."""
     func, _ = loops_of(lambda a: R.nn.log_softmax(a), random(1000, 10))

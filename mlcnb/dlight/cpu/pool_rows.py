@@ -115,13 +115,15 @@ def best_lanes(length: int, lanes: int) -> int:
 
 
 def _is_window(block: BlockInfo, target: Target) -> bool:
-    """(n, channel, row, column), a small window along one of the last two; float32 along memory."""
+    """(n, channel, row, column), a small window along one of the last two; floats along memory, by
+    the lanes of float32, in which half precision is computed."""
     axes, write = block.node.iter_vars, block.node.writes[0]
     return (
         block.kinds == "SSSSR"
         and len(block.node.writes) == 1
         and 1 < (block.extents[4] or 0) < WINDOW
         and (block.extents[3] is None or block.extents[3] >= 4)
-        and write.buffer.dtype == "float32"
+        and write.buffer.dtype.is_float
+        and write.buffer.dtype.bits in (16, 32)
         and write.region[-1].min is axes[3].var
     )
