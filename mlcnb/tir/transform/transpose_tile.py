@@ -237,13 +237,11 @@ def _between(n: For) -> Stmt | None:
     loads = [x for x in walk(store.value) if isinstance(x, BufferLoad)]
     form = of(simplify(place.base))
     begins = form.terms.get(n.loop_var) == 1 and not form.without(n.loop_var).uses({n.loop_var})
-    if (
-        not begins
-        or store.predicate is not None
-        or any(x.buffer.data is store.buffer.data for x in loads)
-    ):
+    reads_own = any(x.buffer.data is store.buffer.data for x in loads)
+    if not begins or reads_own or not _is_edge(store.predicate, n.loop_var):
         return None
-    if lanes not in (4, 8, 16) or not all(map(_lies_together, loads)) or has_effect(store.value):
+    together = all(_lies_together(x) for x in loads if x.dtype.lanes > 1)
+    if lanes not in (4, 8, 16) or not together or has_effect(store.value):
         return None
 
     def at(j: int, part: Any) -> Any:
@@ -261,11 +259,34 @@ def _between(n: For) -> Stmt | None:
     made = _put_together([name for name, _ in lets], named)
     body = seq(
         *(
-            replace(store, value=value, indices=(e.Ramp(first + k * lanes, one, lanes),))
+            replace(
+                store,
+                value=value,
+                indices=(e.Ramp(first + k * lanes, one, lanes),),
+                predicate=_edge(store.predicate, count, k),
+            )
             for k, value in enumerate(made)
         )
     )
     return nested((LetStmt(name, value, body, store.span) for name, value in lets), body)
+
+
+def _is_edge(mask: Any, var: e.Var) -> bool:
+    """True for no mask, and for one of the first lanes, the same in all iterations."""
+    match mask:
+        case e.LT(e.Ramp(stride=e.IntImm(1)), e.Broadcast()):
+            return all(n is not var for n in walk(mask))
+        case _:
+            return mask is None
+
+
+def _edge(mask: Any, count: int, k: int) -> Any:
+    """That mask for vector k of `count` that are put together."""
+    if mask is None:
+        return None
+    base, bound, lanes = mask.a.base, mask.b.value, mask.a.lanes
+    start = simplify(base * count + k * lanes)
+    return e.LT(e.Ramp(start, mask.a.stride, lanes), e.Broadcast(simplify(bound * count), lanes))
 
 
 def _put_together(vectors: Sequence[Any], named: Callable[[Any], Any]) -> list[Any]:

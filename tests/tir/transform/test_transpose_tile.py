@@ -96,6 +96,26 @@ def test_what_stays(func) -> None:
     assert run_pass(TransposeTile(), wide) is wide
 
 
+MASKED = """
+@T.prim_func
+def main(A: T.Buffer((400,), "float32"), B: T.Buffer((128,), "float32")):
+    for j in T.unroll({count}):
+        for i in T.vectorized(8):
+            if i + {start} < {end}:
+                B[i * {count} + j] = A[j * 40 + i]
+"""
+
+
+@pytest.mark.parametrize("count, start, end", [(2, 0, 5), (3, 16, 17), (4, 2, 10), (5, 0, 7)])
+def test_the_first_lanes_alone_are_put_together_under_masks(count, start, end) -> None:
+    """The rest of a row that vectors do not divide: stored one by one it takes most of the time."""
+    func = parse(MASKED.format(count=count, start=start, end=end))
+    after = run_pass(TransposeTile(), run_pass(VectorizeLoop(), func))
+    lines = statements(after)
+    assert "T.Shuffle" in lines and "for j" not in lines
+    same_bits(func, after)
+
+
 BETWEEN = [
     program("B[i * 3 + j + 5] = A[j * 40 + i]", extent=3),
     program("B[j + i * 2] = A[j * 40 + i] * T.float32(2.0) + A[i + 7]", extent=2),
