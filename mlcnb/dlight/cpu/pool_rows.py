@@ -52,7 +52,7 @@ def pool_rows(sch: Schedule, survey: Survey, target: Target) -> bool:
         sch.compute_inline(block.handle)
     last = fuse_epilogue(sch, anchor, survey.after(anchor))
     n, c, oh, _, _ = sch.get_loops(anchor.handle)
-    oh_0, _ = sch.split(oh, [None, _rows(tall, target)])
+    oh_0, _ = sch.split(oh, [None, _rows(tall, anchor.extents[2], target)])
     for block in (*reversed(columns), tall):
         sch.compute_at(block.handle, oh_0)
         sch.set_scope(block.handle, 0, "local")
@@ -67,12 +67,14 @@ def pool_rows(sch: Schedule, survey: Survey, target: Target) -> bool:
     return True
 
 
-def _rows(tall: BlockInfo, target: Target) -> int:
-    """The most rows that fit."""
+def _rows(tall: BlockInfo, height: int | None, target: Target) -> int:
+    """The most rows that fit, of a height that is cut into even parts."""
     if tall.extents[3] is None:
         return decide("rows", (8, 16, 4))
     fit = target.caches[0] // PART // (4 * (tall.extents[3] or 1))
     own = next((rows for rows in ROWS if rows <= fit), ROWS[-1])
+    if height:
+        own = -(-height // -(-height // own))
     return decide("rows", (own, *(rows for rows in ROWS if rows != own)))
 
 
