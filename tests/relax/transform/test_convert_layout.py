@@ -76,8 +76,8 @@ def test_what_fills_up_a_block_is_not_read_where_that_saves_much(inner, layout):
 @pytest.mark.parametrize("window, step", [(1, 1), (3, 2)])
 def test_a_number_for_each_place_stands_in_the_window_s_loops(window, step):
     """A mask (1, 1, H, W) beside blocks, as spatial attention has it: nothing leaves its block."""
-    w, pad, places = weight(32, 32, window), window // 2, -(-9 // step)
-    shapes = {"x": (1, 32, 9, 9), "m": (1, 1, places, places)}
+    w, pad, places = weight(32, 32, window), window // 2, -(-7 // step)
+    shapes = {"x": (1, 32, 7, 7), "m": (1, 1, places, places)}
     builder = relax.BlockBuilder()
     x, mask = (relax.Var(n, relax.TensorStructInfo(s, "float32")) for n, s in shapes.items())
     with builder.function("main", [x, mask]):
