@@ -12,14 +12,13 @@ from mlcnb.codegen.llvm.emit.expr import constant
 from mlcnb.codegen.llvm.emit.index import bounds, exact, index, nonnegative
 from mlcnb.codegen.llvm.emit.memory import store
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT
-from mlcnb.codegen.llvm.emit.unrolling import unroll_hint
 from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import Node, children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
-from mlcnb.tir.analysis.structure import LEAST, allocations, statements, work, work_of
+from mlcnb.tir.analysis.structure import LEAST, allocations, is_line, statements, work, work_of
 from mlcnb.tir.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ none:
 }"""
 #: characters of a loop's name in the IR
 _LONGEST = 100
+#: a vector loop with more instructions than this is not unrolled
+_LARGE = 24
 
 
 def sequence(em: Emitter, x: s.SeqStmt) -> None:
@@ -147,6 +148,31 @@ def count_loop(
     f.lines[place] = f.line(f"{counter} = phi i64 {edges}")
     f.do(f"br i1 {again}, label %{head}, label %{done}{hint}")
     f.place(done)
+
+
+def unroll_hint(em: Emitter, body: list[str], loop: s.For | None) -> str:
+    """What to put behind the branch that closes a loop; "" for nothing.
+
+    Left to itself LLVM multiplies register tiles that fill the registers already: a third of the
+    time to compile, and no gain at run time. A line made of others, once written out, is no vector.
+
+    Args:
+        em: the emission.
+        body: the lines of the loop's body.
+        loop: the loop; None for one that is not the program's own.
+    """
+    if loop is not None and loop.kind is s.ForKind.UNROLLED:
+        return _mark(em, "llvm.loop.unroll.full")
+    large = len(body) > _LARGE and any(" x " in line for line in body)
+    stays = large or (loop is not None and is_line(loop))
+    return _mark(em, "llvm.loop.unroll.disable") if stays else ""
+
+
+def _mark(em: Emitter, name: str) -> str:
+    """Metadata for one loop, each with an identity of its own."""
+    number = em.module.metadata()
+    em.module.declare(f"!{number}", f'!{number} = distinct !{{!{number}, !{{!"{name}"}}}}')
+    return f", !llvm.loop !{number}"
 
 
 def _plain(name: str) -> str:
