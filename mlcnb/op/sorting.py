@@ -48,6 +48,8 @@ from mlcnb.tir.stmt import IfThenElse, Stmt, While
 
 #: so many of the first elements are found by insertion, which costs more for each the more they are
 INSERTED = 128
+#: and so few before any other way, of however many
+SHORT = 64
 
 
 def positions(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
@@ -61,7 +63,7 @@ def positions(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
 def first_of(x: te.Tensor, axis: int, count: Any, descending: bool) -> te.Tensor:
     """The first `count` of that order: by insertion, by selection, or of the whole order."""
     few, size = as_int(count), as_int(x.shape[axis])
-    if few is None or (size is not None and few > size // 4):
+    if few is None or (size is not None and few > max(size // 4, SHORT)):
         return order_of(x, axis, descending)
     first = _insertion if few <= INSERTED else selected_rows
 

@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 import mlcnb as mlc
 from mlcnb import te, tir
 from mlcnb.codegen.llvm.inspect import facts
+from mlcnb.core.node import walk
 from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.ir.expr import Ramp
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax import op as R
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.stmt import BufferStore
 from mlcnb.tir.transform import lower
 from tests.dlight.test_cpu import HOST, LANES, check, loops_of, random
 
@@ -206,3 +211,23 @@ def test_a_function_of_each_element_is_computed_where_a_reshape_puts_it():
     out = te.compute((4, 7, 12), lambda h, i, k: heads[i, h, k] + 1.0, name="out")
     sch = schedule_cpu(te.create_prim_func([x, out]), HOST)
     assert sch.get(sch.get_block("root")).alloc_buffers == ()
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "uint8", "int64"])
+@pytest.mark.parametrize("count, places", [(2, 33), (3, 16), (4, 21), (2, 7)])
+def test_shuffled_pixels_are_put_together_in_registers(kind, count, places):
+    """Places looked up one by one took three to eight times as long: 64 channels of 56, 47 us."""
+    x = (random(1, 2 * count * count, 3, places) * 50).astype(kind)
+
+    def shuffled(a):
+        return R.nn.pixel_shuffle(a, upscale_factor=count)
+
+    check(shuffled, x)
+    func, _ = loops_of(shuffled, x)
+    sch = schedule_cpu(func, mlc.target.Target("llvm -mcpu=x86-64-v4"))
+    body = lower(sch.mod["main"]).body
+    accesses = [n for n in walk(body) if isinstance(n, BufferLoad | BufferStore)]
+    runs = [n.indices[-1] for n in accesses if isinstance(n.indices[-1], Ramp)]
+    together = all(as_int(n.stride) == 1 for n in runs)
+    few = places * x.itemsize < 12
+    assert together and ("T.Shuffle" in lower(sch.mod["main"]).script()) != few

@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 import mlcnb as mlc
 from mlcnb import te, tir
 from mlcnb.codegen.llvm.inspect import facts
+from mlcnb.core.node import walk
 from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.ir.expr import Ramp
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.relax import op as R
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.transform import lower
 from tests.dlight.test_cpu import HOST, LANES, check, loops_of, random
 
@@ -107,6 +111,20 @@ def test_no_gathers_and_no_spills(cpu, lanes):
     assert hot.spills == 0
     assert hot.instructions < 9 * lanes
     assert "gather" not in made.compiled.assembly
+
+
+@pytest.mark.parametrize("shape", [(3, 65, 19), (9, 7, 7), (9, 12, 12), (9, 17, 17), (9, 40, 6)])
+@pytest.mark.parametrize("kind", ["float32", "float16", "uint8"])
+def test_tiles_that_are_hardly_filled_are_turned_too(shape, kind):
+    """A lookup for each element took four times as long: 12 x 12 and 17 x 17 in tiles of 16."""
+    x = (random(*shape) * 50).astype(kind)
+    check(lambda a: R.permute_dims(a, axes=(0, 2, 1)), x)
+    func, _ = loops_of(lambda a: R.permute_dims(a, axes=(0, 2, 1)), x)
+    sch = schedule_cpu(func, mlc.target.Target("llvm -mcpu=x86-64-v4"))
+    body = lower(sch.mod["main"]).body
+    places = [n.indices[-1] for n in walk(body) if isinstance(n, BufferLoad)]
+    apart = [n for n in places if isinstance(n, Ramp) and as_int(n.stride) != 1]
+    assert is_turned(sch) and len(apart) <= 4, "lookups for the last row or column at most"
 
 
 @pytest.mark.parametrize(

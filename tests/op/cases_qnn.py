@@ -62,6 +62,8 @@ def _packed():
         w = pack_kernel(kernel, outer, inner)
         yield Case(conv.QuantizedConv2dPacked(), [x, w, number(9)])
         yield Case(conv.QuantizedConv2dPacked((2, 1), (1, 0, 2, 1)), [x, w, number(9)])
+        groups = random_bytes((1, 4, 5, 6, inner))
+        yield Case(conv.QuantizedConv2dPacked((2, 1), (1, 0, 2, 1)), [groups, w, number(9)])
     for width in (1, 3, 4, 5):
         x, kernel = random_bytes((2, 2, 6, 7, 8)), random_bytes((13, 1, 3, width), "int8", 1)
         w, one = pack_depthwise(kernel, 8), conv.QuantizedDepthwiseConv2dPacked
@@ -76,6 +78,10 @@ def _products():
         yield Case(matmul.QuantizedMatmul(), [x[0], w])
         yield Case(matmul.QuantizedMatmulPacked(5), [x, pack_matrix(w, 4)])
         yield Case(matmul.QuantizedMatmulPacked(5), [x, pack_matrix(w, 8)])
+        each = random_bytes((2, 8, 5), right, 2)
+        yield Case(matmul.QuantizedMatmul(), [x, each])
+        packed = np.stack([pack_matrix(w, 4) for w in each])
+        yield Case(matmul.QuantizedMatmulPacked(5), [x, packed])
     yield Case(matmul.QuantizedMatmul(), [random_bytes((3, 7)), random_bytes((7, 2), "int8")])
 
 

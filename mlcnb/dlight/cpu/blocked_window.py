@@ -35,6 +35,7 @@ from mlcnb.machine.cache import LINE
 from mlcnb.target import Target
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import BufferStore
 from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 from mlcnb.tir.transform.skip_padding import PRAGMA as SKIP_PADDING
 
@@ -57,7 +58,7 @@ def blocked_window(sch: Schedule, survey: Survey, target: Target) -> bool:
     if not survey.keeps_shape(anchor) or sum(b.is_reduction for b in survey.blocks) > 1:
         return False
     far = None
-    for block in survey.before(anchor):
+    for block in before_window(sch, survey, anchor):
         if far is None and either("padding skipped", is_mostly_skipped(anchor, block)):
             sch.compute_inline(block.handle)
             far = block
@@ -105,6 +106,21 @@ def is_blocked_window(block: BlockInfo, lanes: int) -> bool:
         and writes[0].buffer.dtype == "float32"
         and writes[0].region[-1].min is block.node.iter_vars[4].var
     )
+
+
+def before_window(sch: Schedule, survey: Survey, anchor: BlockInfo) -> list[BlockInfo]:
+    """The blocks to do before a window. Plain copies that only what follows it reads (a number for
+    each place, say) are read where they lie: what follows stands in the window's own loops."""
+    feeding, before = survey.feeding(anchor), survey.before(anchor)
+    beside = [b for b in before if b not in feeding and _is_copy(b)]
+    for block in beside:
+        sch.compute_inline(block.handle)
+    return [b for b in before if b not in beside]
+
+
+def _is_copy(block: BlockInfo) -> bool:
+    body = block.node.body
+    return block.is_spatial and isinstance(body, BufferStore) and isinstance(body.value, BufferLoad)
 
 
 def fuse_epilogue(sch: Schedule, anchor: BlockInfo, after: list[BlockInfo]) -> Any:

@@ -15,7 +15,7 @@ last tile of a row.
 
 from __future__ import annotations
 
-from mlcnb.dlight.cpu.blocked_window import fuse_epilogue, is_blocked_window
+from mlcnb.dlight.cpu.blocked_window import before_window, fuse_epilogue, is_blocked_window
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.tiles import open_use, overlap
 from mlcnb.dlight.survey import BlockInfo, Survey
@@ -37,7 +37,7 @@ def depthwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     if not named or not survey.keeps_shape(anchor):
         return False
     is_open = anchor.extents[3] is None
-    read_in_place(sch, survey.before(anchor), is_open, target)
+    read_in_place(sch, before_window(sch, survey, anchor), is_open, target)
     last = fuse_epilogue(sch, anchor, survey.after(anchor))
     n, oc, oh, ow, c, kh, kw = sch.get_loops(anchor.handle)
     ow_0, ow_1 = sch.split(ow, [None, columns(anchor, target)])

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
+from mlcnb.dlight.cpu.blocked_window import before_window, fuse_epilogue
 from mlcnb.dlight.cpu.dot_products import use_instruction
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.tiles import Tile, choose_tile
@@ -43,20 +43,26 @@ def dot_window(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     if not survey.keeps_shape(anchor) or sum(b.is_reduction for b in survey.blocks) > 1:
         return False
+    before = before_window(sch, survey, anchor)
     last = fuse_epilogue(sch, anchor, survey.after(anchor))
     if NAMES[anchor.name] == "dot":
-        dense(sch, survey, anchor, last, target)
+        dense(sch, before, anchor, last, target)
     else:
-        depthwise(sch, survey, anchor, last, target)
+        depthwise(sch, before, anchor, last, target)
     return True
 
 
-def dense(sch: Schedule, survey: Survey, anchor: BlockInfo, last: Any, target: Target) -> None:
+def dense(
+    sch: Schedule, before: list[BlockInfo], anchor: BlockInfo, last: Any, target: Target
+) -> None:
     """Tiles of positions and blocks of output channels."""
-    for block in survey.before(anchor):
+    for block in before:
         elementwise(sch, block, target)
     n, oc, oh, ow, c, ic, kh, kw, quad, dot = sch.get_loops(anchor.handle)
-    rows, vectors, _ = dense_tile(anchor.extents[3], anchor.extents[1], target)
+    data = as_int(anchor.node.reads[0].buffer.shape[1]) or 1
+    groups = max(1, data // (anchor.extents[5] or data))
+    chunks = None if anchor.extents[1] is None else anchor.extents[1] // groups
+    rows, vectors, _ = dense_tile(anchor.extents[3], chunks, target)
     oc_0, oc_1 = sch.split(oc, [None, vectors])
     ow_0, ow_1 = sch.split(ow, [None, rows])
     sch.reorder(n, oc_0, oh, ow_0, ic, kh, kw, quad, ow_1, oc_1, c, dot)
@@ -81,7 +87,9 @@ def dense_tile(length: int | None, chunks: int | None, target: Target) -> Tile:
     return max(tiles, key=density)
 
 
-def depthwise(sch: Schedule, survey: Survey, anchor: BlockInfo, last: Any, target: Target) -> None:
+def depthwise(
+    sch: Schedule, before: list[BlockInfo], anchor: BlockInfo, last: Any, target: Target
+) -> None:
     """Tiles of positions; the window written out."""
     n, oc, oh, ow, c, kh, kw, dot = sch.get_loops(anchor.handle)
     rows = choose_tile(anchor.extents[3], 1, DEPTHWISE_ROWS + 4, 1).rows
@@ -92,7 +100,7 @@ def depthwise(sch: Schedule, survey: Survey, anchor: BlockInfo, last: Any, targe
     for loop in (kh, ow_1, kw):
         sch.unroll(loop)
     use_instruction(sch, anchor, c, "taps", target)
-    for block in survey.before(anchor):
+    for block in before:
         pad(sch, block, oc, target)
     spread(sch, [n, oc], anchor.work)
 

@@ -12,7 +12,7 @@ keeps the mask out of the others.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlcnb.arith import simplify
 from mlcnb.core.errors import MLCError
@@ -29,6 +29,7 @@ from mlcnb.tir.analysis.structure import LEAST, statements
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import BufferStore, For
+from mlcnb.tir.transform.transpose_tile import MOST_BETWEEN
 
 #: less work than this is not worth waking other threads for
 PARALLEL_WORK = 16 << 10
@@ -38,6 +39,10 @@ CHUNKS = 64
 WRITTEN_OUT = 8
 #: places at a row's ends that loops of their own fill
 MOST_APART = 16
+#: lanes of vectors that are stored between each other
+NARROW = (16, 8, 4)
+#: bytes of what is put together with others, at least
+LEAST_BYTES = 12
 #: whole registers that one vector takes
 REGISTERS = (1, 2, 4)
 
@@ -59,6 +64,15 @@ def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
         sch.vectorize(vector)
         overlap(sch, row)
         spread(sch, loops[:first] or [row], block.work)
+        return
+    if parts := _parts(block):
+        wide = min((n for n in NARROW if n <= lanes), key=lambda n: (-(-parts.places // n), n))
+        pieces, part = sch.split(loops[-1], [None, parts.ways])
+        row, vector = sch.split(pieces, [None, wide])
+        sch.reorder(row, part, vector)
+        sch.unroll(part)
+        sch.vectorize(vector)
+        spread(sch, loops[:-1] or [row], block.work)
         return
     period = _period(block)
     if lanes <= period < block.extents[-1]:
@@ -169,6 +183,32 @@ def _period(block: BlockInfo) -> int:
     return period if period and length % period == 0 else 0
 
 
+class Parts(NamedTuple):
+    """Vectors that are stored between each other: how many, and how many places each has."""
+
+    ways: int
+    places: int
+
+
+def _parts(block: BlockInfo) -> Parts | None:
+    """What a last axis is made of that is read by its places' quotient and remainder alone, as
+    where pixels are shuffled: vectors of each, which TransposeTile puts together."""
+    last, length = block.node.iter_vars[-1].var, block.extents[-1] or 0
+    turning, loads = (
+        _turning(block),
+        [n for n in walk(block.node.body) if isinstance(n, BufferLoad)],
+    )
+    sizes = {as_int(n.b) if isinstance(n, e.FloorMod | e.FloorDiv) else None for n in turning}
+    (count,) = sizes if len(sizes) == 1 else (None,)
+    if not count or not 2 <= count <= MOST_BETWEEN or length % count:
+        return None
+    alone = all(n.a is last for n in turning) and any(isinstance(n, e.FloorMod) for n in turning)
+    seen = sum(v is last for n in loads for i in n.indices for v in walk(i))
+    fits = alone and seen == len(turning) and last not in _tested(block)
+    nbytes = block.node.writes[0].buffer.dtype.nbytes * length // count
+    return Parts(count, length // count) if fits and nbytes >= LEAST_BYTES else None
+
+
 def _count(sch: Schedule, loop: Any) -> int:
     """How often a loop of known extent runs."""
     return as_int(sch.get(loop).extent) or 0
@@ -220,14 +260,19 @@ def first_in_row(block: BlockInfo, lanes: int) -> int:
 
 def _tested_axes(block: BlockInfo) -> set[int]:
     """Axes that a condition depends on: in a row of several, each lane would be tested."""
-    axes = {axis.var: n for n, axis in enumerate(block.node.iter_vars)}
+    tested = _tested(block)
+    return {n for n, axis in enumerate(block.node.iter_vars) if axis.var in tested}
+
+
+def _tested(block: BlockInfo) -> set[e.Var]:
+    """Variables that a condition depends on."""
     conditions: list[Any] = []
     for n in walk(block.node.body):
         if isinstance(n, e.Select):
             conditions.append(n.condition)
         elif isinstance(n, e.Call) and n.op == "tir.if_then_else":
             conditions.append(n.args[0])
-    return {axes[n] for c in conditions for n in walk(c) if isinstance(n, e.Var) and n in axes}
+    return {n for c in conditions for n in walk(c) if isinstance(n, e.Var)}
 
 
 def _repeated_axes(block: BlockInfo) -> set[int]:

@@ -24,6 +24,7 @@ import math
 from typing import Any
 
 from mlcnb.dlight.cpu.blocked_window import (
+    before_window,
     fuse_epilogue,
     is_blocked_window,
     prefetch_weights,
@@ -47,7 +48,7 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     anchor = survey.anchor
     if anchor is None or not is_blocked_window(anchor, target.lanes("float32")):
         return False
-    before = survey.before(anchor)
+    before = before_window(sch, survey, anchor)
     found = _tile(anchor, before, target) if survey.keeps_shape(anchor) else None
     if found is None:
         return False

@@ -52,7 +52,7 @@ def pool_rows(sch: Schedule, survey: Survey, target: Target) -> bool:
         sch.compute_inline(block.handle)
     last = fuse_epilogue(sch, anchor, survey.after(anchor))
     n, c, oh, _, _ = sch.get_loops(anchor.handle)
-    oh_0, _ = sch.split(oh, [None, _rows(tall, target)])
+    oh_0, _ = sch.split(oh, [None, _rows(tall, anchor.extents[2], target)])
     for block in (*reversed(columns), tall):
         sch.compute_at(block.handle, oh_0)
         sch.set_scope(block.handle, 0, "local")
@@ -67,12 +67,14 @@ def pool_rows(sch: Schedule, survey: Survey, target: Target) -> bool:
     return True
 
 
-def _rows(tall: BlockInfo, target: Target) -> int:
-    """The most rows that fit."""
+def _rows(tall: BlockInfo, height: int | None, target: Target) -> int:
+    """The most rows that fit, of a height that is cut into even parts."""
     if tall.extents[3] is None:
         return decide("rows", (8, 16, 4))
     fit = target.caches[0] // PART // (4 * (tall.extents[3] or 1))
     own = next((rows for rows in ROWS if rows <= fit), ROWS[-1])
+    if height:
+        own = -(-height // -(-height // own))
     return decide("rows", (own, *(rows for rows in ROWS if rows != own)))
 
 
@@ -115,13 +117,15 @@ def best_lanes(length: int, lanes: int) -> int:
 
 
 def _is_window(block: BlockInfo, target: Target) -> bool:
-    """(n, channel, row, column), a small window along one of the last two; float32 along memory."""
+    """(n, channel, row, column), a small window along one of the last two; floats along memory, by
+    the lanes of float32, in which half precision is computed."""
     axes, write = block.node.iter_vars, block.node.writes[0]
     return (
         block.kinds == "SSSSR"
         and len(block.node.writes) == 1
         and 1 < (block.extents[4] or 0) < WINDOW
         and (block.extents[3] is None or block.extents[3] >= 4)
-        and write.buffer.dtype == "float32"
+        and write.buffer.dtype.is_float
+        and write.buffer.dtype.bits in (16, 32)
         and write.region[-1].min is axes[3].var
     )

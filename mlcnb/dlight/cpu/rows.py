@@ -114,8 +114,10 @@ def elements(extents: list[int | None]) -> int:
 
 
 def lanes_of(node: Any, target: Target) -> int:
-    """Results of a block that a vector holds."""
-    return target.lanes(str(node.writes[0].buffer.dtype))
+    """Results of a block that a vector holds; of half precision as many as of float32, in which it
+    is computed."""
+    kind = node.writes[0].buffer.dtype
+    return target.lanes("float32" if kind.is_float and kind.bits < 32 else str(kind))
 
 
 def in_halves(sch: Schedule, block: BlockInfo, target: Target) -> list[Any]:

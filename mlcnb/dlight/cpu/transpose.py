@@ -42,6 +42,9 @@ from mlcnb.tir.transform.transpose_tile import MOST_BETWEEN, turns
 MANY = 8
 #: loads from which every lane of a vector is picked at most (`codegen.llvm.emit.picks`)
 LOADS = 4
+#: the parts of tiles that are used, from which on they are turned: at once, and where there is no
+#: way but that and to look elements up one by one (what is left empty is not computed)
+WELL_USED, LEAST_USED = 0.5, 0.1
 
 
 def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -59,13 +62,18 @@ def turn(sch: Schedule, block: BlockInfo, target: Target) -> bool:
     lanes = target.lanes("float64" if bits == 64 else "float32")
     runs = find_runs(block, lanes)
     if runs is None:
-        return _put_between(sch, block, lanes) or (bits >= 32 and _take_apart(sch, block, lanes))
+        if _put_between(sch, block, lanes) or (bits >= 32 and _take_apart(sch, block, lanes)):
+            return True
+        runs = find_runs(block, lanes, LEAST_USED)
+    if runs is None:
+        return False
     first, last = runs
     loops = list(sch.get_loops(block.handle))
     along = sch.fuse(*loops[first:last]) if last - first > 1 else loops[first]
     across = sch.fuse(*loops[last:]) if len(loops) - last > 1 else loops[-1]
     tall, wide = decide("tile", ((lanes, lanes), (lanes // 2, lanes), (lanes // 2, lanes // 2)))
-    along_0, along_1 = sch.split(along, [None, tall])
+    length = as_int(sch.get(along).extent) or tall
+    along_0, along_1 = sch.split(along, [None, min(tall, length)])
     across_0, across_1 = sch.split(across, [None, wide])
     outer = loops[:first]
     sch.reorder(*outer, along_0, across_0, along_1, across_1)
@@ -163,11 +171,11 @@ def _copies_elements(block: BlockInfo) -> bool:
     return alike and list(node.body.indices) == axes
 
 
-def find_runs(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
+def find_runs(block: BlockInfo, lanes: int, used: float = WELL_USED) -> tuple[int, int] | None:
     """(first, last): loops first … last - 1 run along the source, those after it along the result.
 
     Of all that do, those that leave the least of their tiles empty; None where there are none, or
-    where the last loop runs along both.
+    where less of them than `used` is filled, or the last loop runs along both.
     """
     (load,) = (n for n in walk(block.node.body) if isinstance(n, BufferLoad))
     places, end = Places(block, load, lanes), len(block.extents)
@@ -186,4 +194,4 @@ def find_runs(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
     except MLCError:
         return None
     best = max(found, key=lambda run: found[run], default=None)
-    return best if best is not None and found[best] > 0.5 else None
+    return best if best is not None and found[best] > used else None

@@ -3,7 +3,11 @@
 integer    (A - a_zero) . (B - b_zero), summed in int32
 QLinear    the same, times a_scale * b_scale / y_scale, rounded to even, plus y_zero, clamped
 
-Where B is constant the products are those of bytes (`qnn.matmul`); else of int32.
+The products are those of bytes (`qnn.matmul`) wherever the sizes are known; else of int32. Values
+are brought to uint8 on the left and int8 on the right, which an instruction multiplies; the zero
+points are taken off the sums:
+
+sum (a - p) (b - q)  =  sum a b  -  p sum b  -  q sum (a - p)
 """
 
 from __future__ import annotations
@@ -15,11 +19,13 @@ import numpy as np
 
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._spell import call
+from mlcnb.op._dims import same
+from mlcnb.op._spell import Formula, call
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.op.qnn import _build as build
+from mlcnb.op.qnn.elementwise import BYTES
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import make_call
 
@@ -80,12 +86,13 @@ def _weight(n: OnnxNode, b: Expr, scale: Any, zero: Expr | None) -> build.Weight
 def _of_bytes(
     n: OnnxNode, a: Expr, b: Expr, a_zero: Expr | None, b_zero: Expr | None
 ) -> Expr | None:
-    """The product with a constant matrix; the zero point of A may be known at run time only."""
+    """The product as one of bytes; None where it is none."""
     weight = _weight(n, b, None, b_zero)
-    if weight is None or n.dtype(a) not in ("int8", "uint8"):
+    is_one = a_zero is None or all(as_int(d) == 1 for d in n.dims(a_zero))
+    if n.dtype(a) not in BYTES or n.dtype(b) not in BYTES:
         return None
-    if a_zero is not None and any(as_int(d) != 1 for d in n.dims(a_zero)):
-        return None
+    if weight is None or weight.points is not None or not is_one:
+        return _of_given(n, a, b, a_zero, b_zero)
     matrix = const(np.ascontiguousarray(weight.values.T))
     found = n.emit(call("relax.qnn.matmul", a, matrix))
     if a_zero is None:
@@ -93,6 +100,48 @@ def _of_bytes(
     zero = n.emit(call("relax.astype", n.emit(call("relax.reshape", a_zero, ())), dtype="int32"))
     share = n.emit(call("relax.multiply", zero, const(-weight.bias(None, 1))))
     return call("relax.subtract", found, share)
+
+
+def _of_given(
+    n: OnnxNode, a: Expr, b: Expr, a_zero: Expr | None, b_zero: Expr | None
+) -> Expr | None:
+    """The product of two matrices, or of two batches of them, whose zero points may be given too;
+    None where sizes are open, or batches repeated."""
+    rows, columns = n.dims(a), n.dims(b)
+    depth, own = as_int(columns[-2]) if len(columns) > 1 else None, len(rows) == len(columns)
+    if depth is None or as_int(columns[-1]) is None or len(rows) < 2:
+        return None
+    if len(columns) > 2 and not (own and all(map(same, rows[:-2], columns[:-2]))):
+        return None
+    start, end = _point(n, a_zero, -2, len(rows)), _point(n, b_zero, -1, len(columns))
+    left, p = build.unsigned(n.emit, a, start)
+    right, q = build.signed(n.emit, b, end)
+    f = Formula(n, "int32")
+    total = n.emit(call("relax.qnn.matmul", left, right))
+    if p is not None:  # of b as it is: what was moved is not stored for its sum
+        down = _total(f, b, -2)
+        down = down if right is b else f.subtract(down, 128 * depth)
+        total = f.subtract(total, f.multiply(p, down))
+    if q is not None:
+        across = _total(f, a, -1)
+        across = across if start is None else f.subtract(across, f.multiply(start, depth))
+        total = f.subtract(total, f.multiply(q, across))
+    return total
+
+
+def _total(f: Formula, x: Expr, axis: int) -> Expr:
+    """The sums of bytes along an axis."""
+    return f.sum(f.astype(x, dtype="int32"), axis=(axis,), keepdims=True)
+
+
+def _point(n: OnnxNode, zero: Expr | None, axis: int, ndim: int) -> Expr | None:
+    """Zero points in int32, shaped to broadcast; None where they are zeros."""
+    if zero is None:
+        return None
+    known = n.known(zero)
+    if known is not None and known.size == 1:
+        return const(known.astype(np.int32).reshape(())) if known.any() else None
+    return along(n, n.emit(call("relax.astype", zero, dtype="int32")), axis, ndim)
 
 
 @onnx("MatMulInteger", since=10)
@@ -124,7 +173,7 @@ def onnx_qlinear_matmul(
     if given is not None and result is not None and weight is not None:
         sums = build.product(n.emit, a, given, weight, None)
         return build.requantize(sums, build.scales_of(given, weight, result), result)
-    product = n.emit(make_call(Matmul, shifted(n, a, a_zero, -2), shifted(n, b, b_zero, -1)))
+    product = n.emit(onnx_matmul_integer(n, a, b, a_zero, b_zero))
     ndim = len(n.dims(product))
     scales = [along(n, a_scale, -2, ndim), along(n, b_scale, -1, ndim)]
     return requantized(n, product, scales, y_scale, y_zero)

@@ -33,7 +33,7 @@ PAIR = 2
 
 def check_groups(op: OpDecl, x: Any, weight: Any, columns: int, width: int) -> None:
     """Refuse an x, or a number of columns, that the packed weight does not fit."""
-    blocks, groups, block, inner = weight.dims
+    blocks, groups, block, inner = weight.dims[-4:]
     if x.ndim < 1 or differ(x.dims[-1], tidy(groups * inner)) or as_int(inner) != width:
         refuse(op, f"{tell(x)} does not fit the packed {tell(weight)}")
     room = as_int(tidy(blocks * block))
@@ -42,10 +42,10 @@ def check_groups(op: OpDecl, x: Any, weight: Any, columns: int, width: int) -> N
 
 
 def unpacked(weight: np.ndarray, columns: int) -> np.ndarray:
-    """The matrix (K, columns) of a packed weight."""
-    blocks, groups, block, inner = weight.shape
-    matrix = weight.transpose(1, 3, 0, 2).reshape(groups * inner, blocks * block)
-    return matrix[:, :columns]
+    """The matrix (K, columns) of a packed weight, or those of a batch."""
+    *batch, blocks, groups, block, inner = weight.shape
+    turned = np.moveaxis(weight, (-3, -1), (-4, -3))
+    return turned.reshape(*batch, groups * inner, blocks * block)[..., :columns]
 
 
 def sums_in_groups(x: Any, weight: Any, columns: int, kinds: tuple[Any, Any], name: str) -> Any:
@@ -53,14 +53,14 @@ def sums_in_groups(x: Any, weight: Any, columns: int, kinds: tuple[Any, Any], na
 
     kinds: the dtype of the sums, and that of the result.
     """
-    blocks, groups, block, inner = weight.shape
+    *batch, blocks, groups, block, inner = weight.shape
     k0 = te.reduce_axis((0, groups), name="k_group")
     k1 = te.reduce_axis((0, inner), name="k_dot")
     wide, kind = kinds
 
     def element(*index: Any) -> Any:
         *rows, j, column = index
-        a, b = x(*rows, k0 * inner + k1), weight(j, k0, column, k1)
+        a, b = x(*rows, k0 * inner + k1), weight(*rows[: len(batch)], j, k0, column, k1)
         return te.sum(cast(wide, a) * cast(wide, b), axis=[k0, k1])
 
     def column(*index: Any) -> Any:

@@ -4,7 +4,8 @@
         data[n, i0, y * s + r, x * s + q, 4 * i1 + i2] * weight[o0, i0, r, q, i1, o1, i2]
 
 data (N, I / a, H, W, a), weight (O / b, I / a, H, W, a / g, b, g): what one instruction takes of
-each output channel lies together; g is 4 for bytes, 2 for bfloat16.
+each output channel lies together; g is 4 for bytes, 2 for bfloat16. Of data with more channels the
+weight's are those of a group: output channels of the next one read the channels behind them.
 """
 
 from __future__ import annotations
@@ -70,9 +71,20 @@ class PackedWindow(OpDecl):
 
 
 class DenseWindow(PackedWindow):
-    """Base of dense convolutions: every output channel reads all input channels."""
+    """Base of dense convolutions: every output channel reads all input channels of its group."""
 
     __slots__ = ()
+
+    def groups(self, data: Any, inner: Any, outer: Any) -> int:
+        """How many groups there are, of blocks of data for weights of `inner` and `outer` blocks;
+        0 where they do not fit."""
+        if not differ(inner, data):
+            return 1
+        sizes = [as_int(n) for n in (data, inner, outer)]
+        if None in sizes or 0 in sizes:
+            return 0
+        have, each, made = (n or 0 for n in sizes)
+        return have // each if have % each == 0 and made % (have // each) == 0 else 0
 
     def result(self, data: Any, weight: Any, width: int, kind: Any) -> Any:
         """Samples, blocks of output channels, positions, channels of a block."""
@@ -81,7 +93,9 @@ class DenseWindow(PackedWindow):
         if data.dims is None or weight.dims is None:
             return tensor(None, kind, 5)
         outer, inner, *kernel, groups, block, dot = weight.dims
-        wrong = differ(inner, data.dims[1]) or differ(tidy(groups * dot), data.dims[4])
+        wrong = not self.groups(data.dims[1], inner, outer) or differ(
+            tidy(groups * dot), data.dims[4]
+        )
         if wrong or as_int(dot) != width:
             refuse(self, f"{tell(data)} does not fit the packed {tell(weight)}")
         return tensor((data.dims[0], outer, *self.places(data.dims[2:4], kernel), block), kind)
@@ -91,7 +105,8 @@ class DenseWindow(PackedWindow):
         o, i, h, w, groups, block, dot = weight.shape
         plain = weight.transpose(0, 5, 1, 4, 6, 2, 3).reshape(o * block, i * groups * dot, h, w)
         x = self.padded_array(data, value, kind)
-        found = correlate(x, plain.astype(kind), self.steps(), (0,) * 4, (1, 1), 1)
+        count = self.groups(data.shape[1], i, o)
+        found = correlate(x, plain.astype(kind), self.steps(), (0,) * 4, (1, 1), count)
         return blocked(found, block)
 
     def loops(self, data: Any, weight: Any, value: Any, kind: DType | str, name: str) -> Any:
@@ -104,9 +119,11 @@ class DenseWindow(PackedWindow):
         i2 = te.reduce_axis((0, dot), name="ic_dot")
         shape = (data.shape[0], outer, *self.places(data.shape[2:4], (rows, columns)), block)
         down, across = self.steps()
+        count = self.groups(data.shape[1], inner, outer)
 
         def element(n: Any, o: Any, y: Any, z: Any, c: Any) -> Any:
-            a = x(n, i0, y * down + kh, z * across + kw, i1 * dot + i2)
+            own = i0 if count == 1 else o // (outer // count) * inner + i0
+            a = x(n, own, y * down + kh, z * across + kw, i1 * dot + i2)
             b = weight(o, i0, kh, kw, i1, c, i2)
             return te.sum(cast(kind, a) * cast(kind, b), axis=[i0, kh, kw, i1, i2])
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.op._spell import call
-from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.expr import Constant, Expr, const
 
 Emit = Callable[[Any], Expr]
 F32 = np.float32
@@ -49,13 +49,16 @@ class Scale:
 
 @dataclass(frozen=True)
 class Weight:
-    """Constant weights as int8 without zero points, and a scale for all or for each column.
+    """Constant weights as int8, and a scale for all or for each column.
 
     values: (O, …) with the sums over everything but the first dimension.
+    points: what is still to be taken off them, int32, one or O: zero points of weights of which
+        some would be no int8 without them; None: nothing.
     """
 
     values: np.ndarray
     scale: np.ndarray
+    points: np.ndarray | None = None
 
     @staticmethod
     def of(
@@ -71,7 +74,9 @@ class Weight:
             return None
         apart = values.astype(np.int16) - points.reshape(-1, *[1] * (values.ndim - 1))
         if apart.min(initial=0) < -128 or apart.max(initial=0) > 127:
-            return None
+            half = 128 if values.dtype == np.uint8 else 0
+            moved = (values.astype(np.int16) - half).astype(np.int8)
+            return Weight(moved, scale.reshape(-1), points.astype(np.int32) - half)
         return Weight(apart.astype(np.int8), scale.reshape(-1))
 
     def bias(self, given: np.ndarray | None, zero: Any) -> np.ndarray:
@@ -88,17 +93,66 @@ def convolution(
 
     window: strides, padding, dilation and groups, as of nn.conv2d.
     """
+    share = None
+    if weight.points is not None:
+        seen = _seen(emit, x, given, weight.values.shape, window)
+        share = emit(call("relax.multiply", seen, const(weight.points.reshape(1, -1, 1, 1))))
     found = emit(call("relax.qnn.conv2d", x, const(weight.values), given.point, **window))
     total = weight.bias(bias, given.zero).reshape(1, -1, 1, 1)
-    return emit(call("relax.add", found, const(total)))
+    sums = emit(call("relax.add", found, const(total)))
+    return sums if share is None else emit(call("relax.subtract", sums, share))
+
+
+def _seen(emit: Emit, x: Expr, given: Scale, shape: Any, window: dict[str, Any]) -> Expr:
+    """The sums of all that each place's window sees, less the zero point: (N, 1, H, W), of groups
+    one for each channel."""
+    outer, inner, *size = shape
+    zero = const(np.int32(given.zero) * np.int32(inner))
+    if window["groups"] > 1:
+        ones = const(np.ones(shape, np.int8))
+        found = emit(call("relax.qnn.conv2d", x, ones, given.point, **window))
+        return emit(call("relax.subtract", found, const(zero.data * np.int32(math.prod(size)))))
+    wide = emit(call("relax.astype", x, dtype="int32"))
+    total = emit(call("relax.sum", wide, axis=(1,), keepdims=True))
+    total = emit(call("relax.subtract", total, zero))
+    return emit(call("relax.nn.conv2d", total, const(np.ones((1, 1, *size), np.int32)), **window))
 
 
 def product(emit: Emit, x: Expr, given: Scale, weight: Weight, bias: np.ndarray | None) -> Expr:
     """The sums of x (…, K) times the transposed weight (N, K) as int32."""
     matrix = np.ascontiguousarray(weight.values.T)
     found = emit(call("relax.qnn.matmul", x, const(matrix)))
-    total = weight.bias(bias, given.zero)
-    return emit(call("relax.add", found, const(total)))
+    sums = emit(call("relax.add", found, const(weight.bias(bias, given.zero))))
+    if weight.points is None:
+        return sums
+    wide = emit(call("relax.astype", x, dtype="int32"))
+    seen = emit(call("relax.sum", wide, axis=(-1,), keepdims=True))
+    seen = emit(call("relax.subtract", seen, const(np.int32(given.zero) * np.int32(len(matrix)))))
+    share = emit(call("relax.multiply", seen, const(weight.points)))
+    return emit(call("relax.subtract", sums, share))
+
+
+def unsigned(emit: Emit, x: Expr, zero: Expr | None) -> tuple[Expr, Expr | None]:
+    """x as uint8, and its zero points, int32 (None: zeros), moved with it."""
+    if str(x.struct_info.dtype) == "uint8":  # type: ignore[union-attr]
+        return x, zero
+    return emit(call("relax.qnn.unsigned", x)), _moved(emit, zero, 128)
+
+
+def signed(emit: Emit, x: Expr, zero: Expr | None) -> tuple[Expr, Expr | None]:
+    """x as int8, and its zero points, int32 (None: zeros), moved with it; None for zeros."""
+    if str(x.struct_info.dtype) == "int8":  # type: ignore[union-attr]
+        return x, zero
+    turned = emit(call("relax.bitwise_xor", x, const(np.array(128, np.uint8))))
+    return emit(call("relax.astype", turned, dtype="int8")), _moved(emit, zero, -128)
+
+
+def _moved(emit: Emit, zero: Expr | None, step: int) -> Expr | None:
+    start = const(np.int32(0)) if zero is None else zero
+    if isinstance(start, Constant):
+        made = start.data + np.int32(step)
+        return const(made) if made.any() else None
+    return emit(call("relax.add", start, const(np.int32(step))))
 
 
 def requantize(sums: Expr, scale: Any, result: Scale, channels: int | None = None) -> Any:

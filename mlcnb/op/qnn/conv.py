@@ -100,7 +100,8 @@ def check_bytes(op: OpDecl, data: Any, weight: Any, pad_value: Any) -> None:
 class QuantizedConv2dPacked(DenseWindow):
     """qnn.conv2d on blocks: data (N, I / a, H, W, a), weight (O / b, I / a, H, W, a / 4, b, 4).
 
-    The result is (N, O / b, H, W, b) int32. A block of input channels is a multiple of four.
+    The result is (N, O / b, H, W, b) int32. A block of input channels is a multiple of four. Of
+    data with more channels the weight's are those of one group.
     """
 
     data: Tensor

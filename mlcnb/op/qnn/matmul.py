@@ -21,6 +21,13 @@ from mlcnb.op.qnn.elementwise import BYTES, want_kind
 from mlcnb.relax.operator import OpDecl, Tensor, operator
 
 
+def check_batches(op: OpDecl, x: Any, weight: Any, inner: int) -> None:
+    """Refuse batches of x that are not the weight's, which come before `inner` dimensions."""
+    batches = weight.dims[:-inner]
+    if any(map(differ, x.dims, batches)) or len(batches) not in (0, x.ndim - 2):
+        refuse(op, f"{tell(x)} does not fit {tell(weight)}")
+
+
 class _Product(OpDecl):
     """Base of both: rows of bytes times a matrix of bytes."""
 
@@ -34,7 +41,7 @@ class _Product(OpDecl):
 
 @operator("relax.qnn.matmul")
 class QuantizedMatmul(_Product):
-    """x (…, K) times weight (K, N), in int32, which wraps around.
+    """x (…, K) times weight (K, N), or one of each batch, in int32, which wraps around.
 
     Semantics: https://onnx.ai/onnx/operators/onnx__MatMulInteger.html, zero points apart.
     """
@@ -45,12 +52,14 @@ class QuantizedMatmul(_Product):
     def infer(self, x: Any, weight: Any) -> Any:
         """The dimensions of x but the last, then the columns."""
         want_kind(self, x=(x, BYTES), weight=(weight, BYTES))
-        want_rank(self, "weight", weight, 2)
+        if weight.ndim != x.ndim:
+            want_rank(self, "weight", weight, 2)
         if x.dims is None or weight.dims is None:
             return tensor(None, "int32", x.ndim)
-        if x.ndim < 1 or differ(x.dims[-1], weight.dims[0]):
+        check_batches(self, x, weight, 2)
+        if x.ndim < 1 or differ(x.dims[-1], weight.dims[-2]):
             refuse(self, f"{tell(x)} does not fit {tell(weight)}")
-        return tensor((*x.dims[:-1], weight.dims[1]), "int32")
+        return tensor((*x.dims[:-1], weight.dims[-1]), "int32")
 
     def numpy(self, x: Any, weight: Any) -> Any:
         """numpy.matmul in int32"""
@@ -62,14 +71,16 @@ class QuantizedMatmul(_Product):
 
         def element(*index: Any) -> Any:
             *rows, j = index
-            return te.sum(cast("int32", x(*rows, k)) * cast("int32", weight(k, j)), axis=k)
+            own = rows[: len(weight.shape) - 2]
+            return te.sum(cast("int32", x(*rows, k)) * cast("int32", weight(*own, k, j)), axis=k)
 
-        return te.compute((*x.shape[:-1], weight.shape[1]), element, name="qmatmul")
+        return te.compute((*x.shape[:-1], weight.shape[-1]), element, name="qmatmul")
 
 
 @operator("relax.qnn.matmul_packed")
 class QuantizedMatmulPacked(_Product):
-    """qnn.matmul with a matrix (K, columns) that lies as (ceil(columns / b), K / 4, b, 4).
+    """qnn.matmul with a matrix (K, columns) that lies as (ceil(columns / b), K / 4, b, 4), or with
+    one of each batch.
 
     Columns beyond `columns`, which fill up the last block, are not computed.
     """
@@ -81,9 +92,11 @@ class QuantizedMatmulPacked(_Product):
     def infer(self, x: Any, weight: Any) -> Any:
         """The dimensions of x but the last, then `columns`."""
         want_kind(self, x=(x, BYTES), weight=(weight, BYTES))
-        want_rank(self, "weight", weight, 4)
+        if weight.ndim != x.ndim + 2:
+            want_rank(self, "weight", weight, 4)
         if x.dims is None or weight.dims is None:
             return tensor(None, "int32", x.ndim)
+        check_batches(self, x, weight, 4)
         check_groups(self, x, weight, self.columns, DOT)
         return tensor((*x.dims[:-1], self.columns), "int32")
 

@@ -250,7 +250,7 @@ def _fills(channels: int, block: int) -> bool:
 
 @rule("ConvertLayout", "elementwise")
 def _elementwise(c: _Converter, var: rx.Var, call: rx.Call) -> rx.Call | None:
-    """Tensors of one shape in blocks; beside them a number for each channel, or for all."""
+    """Tensors of one shape in blocks; beside them a number for each channel, place, or for all."""
     if not any(c.is_blocked(a) for a in call.args) or rank_of(var) != 4:
         return None
     sides = [_side(c, arg, var) for arg in call.args]
@@ -295,6 +295,8 @@ def _side(c: _Converter, arg: Any, out: rx.Var) -> Callable[[], Any] | None:
         return lambda: c.as_blocks(_with_sample(arg))
     if len(dims) == 4 and of_one_shape(arg, out):
         return lambda: c.as_blocks(arg)
+    if len(dims) == 4 and as_int(dims[1]) == 1:
+        return lambda: c.emitter.emit(op.reshape(c.old_to_plain(arg), [*dims, 1]))
     return None
 
 

@@ -29,22 +29,32 @@ from mlcnb.relax.transform.pack_quantized import (
     unsigned_point,
 )
 
+#: groups that are worth joining
+MOST_TOGETHER = 16
+
 Rule = Callable[[Any, Var, Call], Call | None]
 
 
 @rule("ConvertLayout", "quantized_conv2d")
 def qconv2d(c: Any, var: Var, call: Call) -> Call | None:
-    """Dense, or depthwise without dilation; other groups stay in the plain layout."""
+    """Dense, in groups or depthwise, without dilation.
+
+    Groups that fill no blocks join: weights of one with channels of another are zeros.
+    """
     conv: Any = attrs_of(call)
     data, weight, point = call_arguments(call)
     if not conv.is_plain or not isinstance(weight, Constant) or weight.data.dtype != np.int8:
         return None
     kernel = weight.data
     depthwise = conv.groups == kernel.shape[0] and kernel.shape[1] == 1 and conv.groups > 1
-    if conv.dilation != (1, 1) or (conv.groups > 1 and not depthwise):
+    groups = conv.groups
+    together = 1 if depthwise else joined(groups, kernel.shape[0], kernel.shape[1], c.block)
+    if conv.dilation != (1, 1) or together > MOST_TOGETHER:
         return None
+    if groups > 1 and not depthwise:
+        kernel = in_diagonal_blocks(kernel, groups, together)
     share = None
-    x = _input(c, data, kernel.shape[1], depthwise)
+    x = _input(c, data, kernel.shape[1], groups > together)
     if data.struct_info.dtype == "int8":
         x, point = c.emitter.emit(op.qnn.unsigned(x)), unsigned_point(point)
         share = signed_share(kernel)
@@ -75,9 +85,32 @@ def pairs(c: Any, call: Call) -> Call:
     return op.nn.conv2d_packed(x, packed, **window)
 
 
-def _input(c: Any, data: Any, channels: int, depthwise: bool, dot: int = DOT) -> Any:
-    """The data in blocks of the target's lanes, or just wide enough where there are fewer."""
-    if depthwise or channels >= c.block or c.is_blocked(data):
+def joined(groups: int, outer: int, inner: int, block: int) -> int:
+    """How many groups have whole blocks of channels together, on both sides; all of them if none
+    do."""
+    each = outer // groups
+
+    def fills(count: int) -> bool:
+        return groups % count == 0 and not (count * each % block or count * inner % block)
+
+    return next((n for n in range(1, groups) if fills(n)), groups)
+
+
+def in_diagonal_blocks(kernel: np.ndarray, groups: int, together: int) -> np.ndarray:
+    """(O, I, …) in groups as (O, together * I, …), zeros for what lies in another one."""
+    outer, inner, *window = kernel.shape
+    shape = (groups // together, together, outer // groups, together, inner, *window)
+    wide = np.zeros(shape, kernel.dtype)
+    own = kernel.reshape(groups // together, together, outer // groups, inner, *window)
+    for n in range(together):
+        wide[:, n, :, n] = own[:, n]
+    return wide.reshape(outer, together * inner, *window)
+
+
+def _input(c: Any, data: Any, channels: int, blocked: bool, dot: int = DOT) -> Any:
+    """The data in blocks of the target's lanes, or just wide enough where there are fewer and it
+    need not be `blocked`."""
+    if blocked or channels >= c.block or c.is_blocked(data):
         return c.as_blocks(data)
     block = -(-channels // dot) * dot
     return c.emitter.emit(c.transform(c.old_to_plain(data), "NCHW", f"NCHW{block}c"))

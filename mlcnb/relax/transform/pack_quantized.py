@@ -1,4 +1,4 @@
-"""PackQuantizedMatmul: constant matrices of bytes lie in blocks of columns, in fours of rows.
+"""PackQuantizedMatmul: matrices of bytes lie in blocks of columns, in fours of rows.
 
 y = R.qnn.matmul(x, w)      ->      y = R.qnn.matmul_packed(x, w1, columns=1000)
 
@@ -8,6 +8,7 @@ instruction takes four bytes of each column: they lie together.
 
 from __future__ import annotations
 
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,11 @@ from mlcnb.relax.transform.written_out import CallPass, Reader
 DOT = 4
 
 
-class PackQuantizedMatmul(CallPass, says="constant matrices of bytes packed", quiet=True):
-    """Pack the constant matrices of products of bytes.
+class PackQuantizedMatmul(CallPass, says="matrices of bytes packed", quiet=True):
+    """Pack the matrices of products of bytes, constant ones now, others when it runs.
 
-    int8 matrices of shape (K, N), K a multiple of 4, times int8 or uint8 tensors of two or more
-    dimensions; others stay, none is refused.
+    int8 matrices of known size (K, N), one or one of each batch, times int8 or uint8 tensors of two
+    or more dimensions; K is filled up to a multiple of 4. Others stay, none is refused.
 
     lanes: columns in a vector; 0 takes those of the current target's int32 vectors.
     """
@@ -36,32 +37,47 @@ class PackQuantizedMatmul(CallPass, says="constant matrices of bytes packed", qu
 
 @PackQuantizedMatmul.rewrites(QuantizedMatmul)
 def _matrix(r: Reader, call: Any, _attrs: Any) -> Any:
-    """A constant matrix of bytes lies in blocks of columns, four rows together."""
+    """A matrix of bytes lies in blocks of columns, four rows together."""
     x, weight = call.args
-    info: Any = x.struct_info
-    if not isinstance(weight, Constant) or weight.data.dtype != np.int8 or info.dims is None:
+    info, matrix = x.struct_info, weight.struct_info
+    if matrix.dtype != "int8" or info.dims is None or info.ndim < 2 or matrix.dims is None:
         return None
-    matrix, inner = weight.data, as_int(info.dims[-1])
-    if inner is None or inner % DOT or info.ndim < 2:
+    depth, columns = (as_int(d) for d in matrix.dims[-2:])
+    share, known = None, isinstance(weight, Constant) and matrix.ndim == 2
+    if not depth or not columns or (info.dtype == "int8" and not known):
         return None
-    share = None
     if info.dtype == "int8":
-        x, share = r.emit(op.qnn.unsigned(x)), signed_share(matrix.T)
+        x, share = r.emit(op.qnn.unsigned(x)), signed_share(weight.data.T)
     # a row alone (a batch of unknown size is taken for one) is read with four vectors at once
     rows = [as_int(d) for d in info.dims[:-1]]
     block = r.lanes("int32") * (4 if all(d in (1, None) for d in rows) else 2)
-    packed = const(pack_matrix(matrix, block))
-    made = op.qnn.matmul_packed(x, packed, columns=matrix.shape[1])
+    if depth % DOT:
+        x = _filled(r, x, 0, -depth % DOT)
+    if known:
+        packed: Any = const(pack_matrix(weight.data, block))
+    else:
+        whole = _filled(r, weight, -depth % DOT, -columns % block)
+        batch = ascii_uppercase[: matrix.ndim - 2]
+        packed = op.layout_transform(whole, src=f"{batch}YZ", dst=f"{batch}ZY{block}z{DOT}y")
+    made = op.qnn.matmul_packed(x, packed, columns=columns)
     if share is None:
         return made
     return op.add(r.emit(made), const(share))
 
 
+def _filled(r: Reader, x: Any, rows: int, columns: int) -> Any:
+    """x with so many more rows and columns of zeros."""
+    if not rows and not columns:
+        return x
+    before = [0] * (2 * (x.struct_info.ndim - 2))
+    return r.emit(op.nn.pad(x, pad_width=(*before, 0, rows, 0, columns)))
+
+
 def pack_matrix(matrix: np.ndarray, block: int) -> np.ndarray:
-    """(K, N) as (ceil(N / block), K / 4, block, 4)."""
+    """(K, N) as (ceil(N / block), ceil(K / 4), block, 4), zeros filled in."""
     rows, columns = matrix.shape
-    filled = np.pad(matrix, ((0, 0), (0, -columns % block)))
-    cut = filled.reshape(rows // DOT, DOT, -1, block).transpose(2, 0, 3, 1)
+    filled = np.pad(matrix, ((0, -rows % DOT), (0, -columns % block)))
+    cut = filled.reshape(-(-rows // DOT), DOT, -1, block).transpose(2, 0, 3, 1)
     return np.ascontiguousarray(cut)
 
 

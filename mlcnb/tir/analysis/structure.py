@@ -22,6 +22,8 @@ from mlcnb.tir.functor import bodies
 
 #: annotation of a parallel loop of open size: with less work (see `work_of`) it stays on its thread
 LEAST = "pragma_parallel_least"
+#: elements from which on a line is worth vectors
+LINE = 8
 
 
 def statements(n: Node) -> Iterator[s.Stmt]:
@@ -89,6 +91,23 @@ def work_of(n: s.Stmt, unknown: int = 8) -> PrimExpr:
         return x.value.dtype.lanes if isinstance(x, s.BufferStore) else 1
 
     return simplify(as_expr(work(n, unknown, lanes, rounds), dtype("int64")))
+
+
+def is_line(loop: s.For) -> bool:
+    """True if a loop makes a line of another line of the same buffer: `B[k + 1, i] = B[k, i] + …`.
+
+    Written out element by element, each may be what another reads; as a loop it is vectors.
+    """
+    store, var = loop.body, loop.loop_var
+    if not isinstance(store, s.BufferStore) or (as_int(loop.extent) or 0) < LINE:
+        return False
+    if store.value.dtype.lanes > 1:
+        return False
+    loads = [n for n in walk(store.value) if isinstance(n, BufferLoad)]
+    own = [n.indices for n in loads if n.buffer.data is store.buffer.data]
+    steps = [simplify(a - b) for x in own for a, b in zip(x, store.indices, strict=False)]
+    moves = any(v is var for x in own for i in x for v in walk(i))
+    return moves and any(as_int(step) != 0 for step in steps)
 
 
 def parent_map(n: Node) -> dict[s.Stmt, s.Stmt]:

@@ -30,6 +30,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import nested, rewrite_statements, substitute
@@ -236,41 +237,77 @@ def _between(n: For) -> Stmt | None:
     loads = [x for x in walk(store.value) if isinstance(x, BufferLoad)]
     form = of(simplify(place.base))
     begins = form.terms.get(n.loop_var) == 1 and not form.without(n.loop_var).uses({n.loop_var})
-    masked = any(mask is not None for mask in (store.predicate, *(x.predicate for x in loads)))
-    if not begins or masked or any(x.buffer.data is store.buffer.data for x in loads):
+    reads_own = any(x.buffer.data is store.buffer.data for x in loads)
+    if not begins or reads_own or not _is_edge(store.predicate, n.loop_var):
         return None
-    if lanes not in (4, 8, 16) or not all(map(_lies_together, loads)) or _calls(store.value):
+    together = all(_lies_together(x) for x in loads if x.dtype.lanes > 1)
+    if lanes not in (4, 8, 16) or not together or has_effect(store.value):
         return None
 
     def at(j: int, part: Any) -> Any:
         return substitute(part, {n.loop_var: p.const(j, n.loop_var.dtype)})
 
-    names = [e.Var(f"v{j}", store.value.dtype) for j in range(count)]
+    values = [at(j, store.value) for j in range(count)]
+    lets = [(e.Var(f"v{j}", value.dtype), value) for j, value in enumerate(values)]
+
+    def named(value: e.PrimExpr) -> e.Var:
+        lets.append((e.Var(f"part{len(lets)}", value.dtype), value))
+        return lets[-1][0]
+
     first = simplify(at(0, place.base))
+    one = p.const(1, first.dtype)
+    made = _put_together([name for name, _ in lets], named)
     body = seq(
         *(
             replace(
                 store,
-                value=_put_together(names, range(k * lanes, (k + 1) * lanes)),
-                indices=(e.Ramp(first + k * lanes, p.const(1, first.dtype), lanes),),
+                value=value,
+                indices=(e.Ramp(first + k * lanes, one, lanes),),
+                predicate=_edge(store.predicate, count, k),
             )
-            for k in range(count)
+            for k, value in enumerate(made)
         )
     )
-    values = (at(j, store.value) for j in range(count))
-    lets = zip(names, values, strict=True)
     return nested((LetStmt(name, value, body, store.span) for name, value in lets), body)
 
 
-def _calls(x: e.PrimExpr) -> bool:
-    """True for what may have an effect of its own."""
-    return any(isinstance(n, e.Call) for n in walk(x))
+def _is_edge(mask: Any, var: e.Var) -> bool:
+    """True for no mask, and for one of the first lanes, the same in all iterations."""
+    match mask:
+        case e.LT(e.Ramp(stride=e.IntImm(1)), e.Broadcast()):
+            return all(n is not var for n in walk(mask))
+        case _:
+            return mask is None
 
 
-def _put_together(vectors: Sequence[e.Var], wanted: Sequence[int]) -> e.PrimExpr:
+def _edge(mask: Any, count: int, k: int) -> Any:
+    """That mask for vector k of `count` that are put together."""
+    if mask is None:
+        return None
+    base, bound, lanes = mask.a.base, mask.b.value, mask.a.lanes
+    start = simplify(base * count + k * lanes)
+    return e.LT(e.Ramp(start, mask.a.stride, lanes), e.Broadcast(simplify(bound * count), lanes))
+
+
+def _put_together(vectors: Sequence[Any], named: Callable[[Any], Any]) -> list[Any]:
+    """The vectors in which lane i of vector j has number i * count + j, count of them.
+
+    An even number in halves that are put together first, each vector of which serves two.
+    """
+    count, lanes = len(vectors), vectors[0].dtype.lanes
+    if count % 2 == 0:
+        halves = [_put_together(vectors[k::2], named) for k in (0, 1)]
+        if count > 2:
+            halves = [[named(x) for x in half] for half in halves]
+        zipped = [[n // 2 + lanes * (n % 2) for n in range(k, k + lanes)] for k in (0, lanes)]
+        return [_pick(pair, wanted) for pair in zip(*halves, strict=True) for wanted in zipped]
+    return [_one_by_one(vectors, range(k * lanes, (k + 1) * lanes)) for k in range(count)]
+
+
+def _one_by_one(vectors: Sequence[Any], wanted: Sequence[int]) -> Any:
     """Some of the lanes, where lane i of vector j has number i * count + j."""
     count, lanes = len(vectors), vectors[0].dtype.lanes
-    made: e.PrimExpr = vectors[0]
+    made: Any = vectors[0]
     for j in range(1, count):
         before = [n // count if j == 1 and n % count == 0 else i for i, n in enumerate(wanted)]
         picks = [

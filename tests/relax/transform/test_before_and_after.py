@@ -99,6 +99,60 @@ def test_grouped_windows_of_one_are_a_product() -> None:
     check_pass(X.GroupConvToMatmul(), Before, After)
 
 
+def test_a_window_of_one_away_from_others_is_a_product() -> None:
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((2, 2, 8, 9), "float32")):
+            with R.dataflow():
+                lv = R.nn.relu(x)
+                gv = R.nn.conv2d(lv, GROUPED)
+                R.output(gv)
+            return gv
+
+    @I.ir_module
+    class After:
+        @R.function
+        def main(x: R.Tensor((2, 2, 8, 9), "float32")):
+            with R.dataflow():
+                lv = R.nn.relu(x)
+                lv1 = R.reshape(lv, (2, 2, 72))
+                lv2 = R.reshape(GROUPED, (4, 2))
+                lv3 = R.matmul(lv2, lv1)
+                gv = R.reshape(lv3, (2, 4, 8, 9))
+                R.output(gv)
+            return gv
+
+    check_pass(X.GroupConvToMatmul(), Before, After)
+
+
+def test_a_window_of_one_near_others_stays_in_blocks() -> None:
+    """Before or behind a larger one, whatever stands between them."""
+
+    @I.ir_module
+    class Behind:
+        @R.function
+        def main(x: R.Tensor((1, 2, 8, 9), "float32"), w: R.Tensor((2, 2, 3, 3), "float32")):
+            with R.dataflow():
+                lv = R.nn.conv2d(x, w, padding=(1, 1, 1, 1))
+                lv1 = R.nn.max_pool2d(lv, pool_size=(1, 1))
+                gv = R.nn.conv2d(lv1, GROUPED)
+                R.output(gv)
+            return gv
+
+    @I.ir_module
+    class Few:
+        @R.function
+        def main(x: R.Tensor((1, 2, 7, 9), "float32")):
+            with R.dataflow():
+                gv = R.nn.conv2d(x, GROUPED)
+                R.output(gv)
+            return gv
+
+    for mod in (Behind, Few):
+        assert "matmul" not in X.GroupConvToMatmul()(mod).script()
+
+
 def test_scaled_channels_go_into_the_kernel() -> None:
     @I.ir_module
     class Before:

@@ -71,3 +71,28 @@ def test_what_fills_up_a_block_is_not_read_where_that_saves_much(inner, layout):
             if "R.nn.conv2d" in line
         ]
     assert f'kernel_layout="{layout}"' in convolutions[-1]
+
+
+@pytest.mark.parametrize("window, step", [(1, 1), (3, 2)])
+def test_a_number_for_each_place_stands_in_the_window_s_loops(window, step):
+    """A mask (1, 1, H, W) beside blocks, as spatial attention has it: nothing leaves its block."""
+    w, pad, places = weight(32, 32, window), window // 2, -(-7 // step)
+    shapes = {"x": (1, 32, 7, 7), "m": (1, 1, places, places)}
+    builder = relax.BlockBuilder()
+    x, mask = (relax.Var(n, relax.TensorStructInfo(s, "float32")) for n, s in shapes.items())
+    with builder.function("main", [x, mask]):
+        with builder.dataflow():
+            y = builder.emit(R.nn.conv2d(x, Constant(w), padding=pad, strides=step))
+            out = builder.emit_output(R.multiply(y, mask))
+        builder.emit_func_output(out)
+    ex = mlc.compile(builder.get(), "llvm -mcpu=x86-64-v4")
+    (name,) = (n for n in ex.kernels if "multiply" in n)
+    text = ex.kernels[name].scheduled.script()
+    assert "conv" in name and 'scope="local"' in text, "the sums stay in registers"
+    assert text.count("alloc_buffer") <= 2, "a padded image, and the sums"
+    rng = np.random.default_rng(1)
+    values = [rng.standard_normal(s).astype(np.float32) for s in shapes.values()]
+    plain = correlate(values[0].astype(np.float64), w, (step,) * 2, (pad,) * 4, (1, 1), 1)
+    np.testing.assert_allclose(
+        mlc.compile(builder.get(), "llvm")(*values), plain * values[1], atol=1e-4
+    )

@@ -156,3 +156,57 @@ def test_a_product_with_a_zero_point_known_at_run_time():
     content = model(nodes, *ends, w=weight, wz=np.int8(0))
     assert "qnn.matmul" in operators(mlc.from_onnx(onnx.load_from_string(content)))
     same_as_onnxruntime(content, RANDOM.standard_normal((6, 12)).astype(np.float32))
+
+
+def quantised_conv(inner: int, outer: int, groups: int, kind: str, point, size: int = 3) -> bytes:
+    """QLinearConv of 9 x 9 places with weights of the whole range of their kind."""
+    random, ends = np.random.default_rng(1), np.iinfo(kind)
+    weight = random.integers(
+        ends.min, ends.max, (outer, inner // groups, size, size), kind, endpoint=True
+    )
+    op = node("QLinearConv", "x xs xz w ws wz ys yz", "y", pads=[size // 2] * 4, group=groups)
+    constants = {"xs": np.float32(0.02), "xz": np.uint8(120), "ws": np.float32(0.01)}
+    constants |= {"ys": np.float32(0.7), "yz": np.uint8(110), "w": weight, "wz": np.array(point)}
+    U8 = TensorProto.UINT8
+    ends_of = [value("x", [1, inner, 9, 9], U8)], [value("y", [1, outer, 9, 9], U8)]
+    return model([op], *ends_of, **constants)
+
+
+def bytes_are_multiplied(content: bytes) -> bool:
+    """By an instruction that sums four products, in all convolutions."""
+    mod = mlc.from_onnx(onnx.load_from_string(content))
+    ex = mlc.compile(mod, "llvm -mcpu=icelake-server")
+    loops = [k.asm for n, k in ex.kernels.items() if "qconv" in ex.mod[n].script()]
+    return bool(loops) and all("vpdpbusd" in asm for asm in loops)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize(
+    "inner, outer, groups", [(7, 21, 1), (16, 32, 1), (12, 12, 12), (32, 32, 2), (6, 9, 3)]
+)
+def test_weights_that_are_no_int8_without_their_zero_point(inner, outer, groups, size):
+    """uint8 around 130: values to -130. What the zero point adds is one sum for each place."""
+    content = quantised_conv(inner, outer, groups, "uint8", np.uint8(130), size)
+    same_as_onnxruntime(content, RANDOM.integers(0, 256, (1, inner, 9, 9)).astype(np.uint8))
+    assert bytes_are_multiplied(content)
+
+
+def test_a_product_with_weights_that_are_no_int8_without_their_zero_point():
+    weight = np.random.default_rng(1).integers(0, 256, (12, 37)).astype(np.uint8)
+    op = node("QLinearMatMul", "x xs xz w ws wz ys yz", "y")
+    constants = {"xs": np.float32(0.02), "xz": np.uint8(120), "ws": np.float32(0.01)}
+    constants |= {"ys": np.float32(0.3), "yz": np.uint8(110), "w": weight, "wz": np.uint8(140)}
+    ends = [value("x", [6, 12], TensorProto.UINT8)], [value("y", [6, 37], TensorProto.UINT8)]
+    content = model([op], *ends, **constants)
+    same_as_onnxruntime(content, RANDOM.integers(0, 256, (6, 12)).astype(np.uint8))
+    assert "qnn.matmul" in operators(mlc.from_onnx(onnx.load_from_string(content)))
+
+
+@pytest.mark.parametrize(
+    "inner, outer, groups", [(40, 40, 4), (64, 32, 2), (32, 32, 8), (6, 9, 3), (16, 32, 16)]
+)
+def test_groups_of_channels_are_multiplied_as_bytes(inner, outer, groups):
+    """Groups that fill no blocks join, with zeros for what is another group's."""
+    content = quantised_conv(inner, outer, groups, "int8", np.int8(0))
+    same_as_onnxruntime(content, RANDOM.integers(0, 256, (1, inner, 9, 9)).astype(np.uint8))
+    assert bytes_are_multiplied(content)

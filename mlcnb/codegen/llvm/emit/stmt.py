@@ -18,7 +18,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
-from mlcnb.tir.analysis.structure import LEAST, allocations, statements, work, work_of
+from mlcnb.tir.analysis.structure import LEAST, allocations, is_line, statements, work, work_of
 from mlcnb.tir.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def unroll_hint(em: Emitter, body: list[str], loop: s.For | None) -> str:
     """What to put behind the branch that closes a loop; "" for nothing.
 
     Left to itself LLVM multiplies register tiles that fill the registers already: a third of the
-    time to compile, and no gain at run time.
+    time to compile, and no gain at run time. A line made of others, once written out, is no vector.
 
     Args:
         em: the emission.
@@ -163,9 +163,9 @@ def unroll_hint(em: Emitter, body: list[str], loop: s.For | None) -> str:
     """
     if loop is not None and loop.kind is s.ForKind.UNROLLED:
         return _mark(em, "llvm.loop.unroll.full")
-    if len(body) > _LARGE and any(" x " in line for line in body):
-        return _mark(em, "llvm.loop.unroll.disable")
-    return ""
+    large = len(body) > _LARGE and any(" x " in line for line in body)
+    stays = large or (loop is not None and is_line(loop))
+    return _mark(em, "llvm.loop.unroll.disable") if stays else ""
 
 
 def _mark(em: Emitter, name: str) -> str:
