@@ -342,3 +342,26 @@ def test_what_is_long_on_one_thread_is_not_written_out():
     assert made.rule == "one_thread"
     assert counts["512"] == counts["128"] == "#pragma unroll 1"
     assert "unroll" not in counts["4"]
+
+
+@T.prim_func
+def open_table(a: T.handle, b: T.handle):
+    """The same, of a length that is open."""
+    n = T.int64()
+    A = T.match_buffer(a, (n,), "float32")
+    B = T.match_buffer(b, (n,), "float32")
+    W = T.alloc_buffer((n,), "float32")
+    for i in range(n):
+        W[i] = A[i]
+    for i in range(n):
+        B[i] = W[n - 1 - i]
+
+
+def test_what_may_be_long_on_one_thread_is_not_written_out():
+    """A GRU of open sizes took NVRTC five minutes."""
+    made = choice(RULES, open_table, GPU)
+    source = mlc.compile(made.schedule.mod, target=GPU).kernels[0].source
+    lines = [line.strip() for line in source.splitlines()]
+    loops = [n for n, line in enumerate(lines) if line.startswith("for (")]
+    assert made.rule == "one_thread"
+    assert [lines[n - 1] for n in loops] == ["#pragma unroll 1"] * 2

@@ -93,7 +93,7 @@ def _loop(w: Writer, x: s.For) -> None:
     last = w.expr(w.analyzer.simplify(p.add(x.min, x.extent)))
     if x.kind is s.ForKind.UNROLLED:
         w.do("#pragma unroll")
-    elif w.is_alone and (p.as_int(x.extent) or 0) > WRITTEN_OUT:
+    elif w.is_alone and (p.as_int(x.extent) or WRITTEN_OUT + 1) > WRITTEN_OUT:
         w.do("#pragma unroll 1")
     kind = ctype(x.loop_var.dtype)
     with w.block(f"for ({kind} {name} = {first}; {name} < {last}; ++{name})"):
