@@ -194,10 +194,8 @@ def _parts(block: BlockInfo) -> Parts | None:
     """What a last axis is made of that is read by its places' quotient and remainder alone, as
     where pixels are shuffled: vectors of each, which TransposeTile puts together."""
     last, length = block.node.iter_vars[-1].var, block.extents[-1] or 0
-    turning, loads = (
-        _turning(block),
-        [n for n in walk(block.node.body) if isinstance(n, BufferLoad)],
-    )
+    turning = _turning(block)
+    loads = [n for n in walk(block.node.body) if isinstance(n, BufferLoad)]
     sizes = {as_int(n.b) if isinstance(n, e.FloorMod | e.FloorDiv) else None for n in turning}
     (count,) = sizes if len(sizes) == 1 else (None,)
     if not count or not 2 <= count <= MOST_BETWEEN or length % count:
