@@ -7,7 +7,7 @@ from typing import Any
 
 from mlcnb.op._dims import product, tidy
 from mlcnb.op._spell import call
-from mlcnb.op._torch import Formula, axes_of, formula, rounded
+from mlcnb.op._torch import Formula, axes_of, axis_of, cut, formula, rounded
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 
@@ -163,7 +163,10 @@ def torch_topk(
 ) -> Any:
     """The k largest or least along a dimension, in order, and where they are."""
     if not isinstance(k, int):
-        n.refuse("a symbolic k", "fix it")
+        axis = axis_of(n, dim, len(n.dims(x)))
+        order = n.emit(call("relax.argsort", x, axis=axis, descending=largest, dtype="int64"))
+        first = n.emit(cut(order, axis, 0, k))
+        return call("relax.gather_elements", x, first, axis=axis), first
     attrs = {"k": k, "axis": dim, "largest": largest, "dtype": "int64"}
     both = n.emit(call("relax.topk", x, **attrs))
     return both[0], both[1]
@@ -195,11 +198,11 @@ def torch_median_of_all(n: TorchNode, x: Expr) -> Expr:
 @torch_spelling("aten.kthvalue.default")
 def torch_kthvalue(n: TorchNode, x: Expr, k: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The k-th least along a dimension, counted from 1, and where it is."""
-    if not isinstance(k, int) or not n.dims(x):
-        n.refuse("a symbolic k, or a tensor without dimensions", "fix it")
+    if not n.dims(x):
+        n.refuse("a tensor without dimensions", "give it one")
     axis = dim % len(n.dims(x))
     order = n.emit(call("relax.argsort", x, axis=axis, descending=False, dtype="int64"))
-    place = n.emit(call("relax.strided_slice", order, (axis,), (k - 1,), (k,), (1,)))
+    place = n.emit(cut(order, axis, k - 1, k))
     value = n.emit(call("relax.gather_elements", x, place, axis=axis))
     if keepdim:
         return value, place

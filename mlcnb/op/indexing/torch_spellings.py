@@ -180,8 +180,12 @@ def torch_repeat_interleave(
     axis = axis_of(n, dim, len(n.dims(x)))
     if isinstance(repeats, int):
         return call("relax.repeat", x, repeats=repeats, axis=axis)
+    dims = n.dims(x)
     if not isinstance(repeats, Expr):
-        n.refuse("repeats that are symbolic", "repeat a fixed number of times")
+        lines = n.emit(call("relax.expand_dims", x, axis=(axis + 1,)))
+        beside = [*dims[: axis + 1], repeats, *dims[axis + 1 :]]
+        found = n.emit(call("relax.broadcast_to", lines, beside))
+        return call("relax.reshape", found, list(n.result()[0]))
     size, counts = as_int(n.dims(x)[axis]), n.known(repeats)
     if size is None or counts is None or counts.dtype == object:
         return call("relax.take", x, _repeated(n, repeats, n.dims(x)[axis]), axis=axis)
