@@ -91,8 +91,8 @@ def cubic_weights(t: Any, a: float) -> list[Any]:
 class Resizing(NamedTuple):
     """One dimension to be resized, with everything that ONNX can say of it."""
 
-    size_in: int
-    size_out: int
+    size_in: Any
+    size_out: Any
     method: str
     mode: str
     #: None: size_out / size_in
@@ -136,7 +136,7 @@ def outside(r: Resizing) -> np.ndarray:
 
 def exact(r: Resizing) -> tuple[np.ndarray, np.ndarray]:
     """Whole part and rest of each position: by fractions, unless a scale is none."""
-    terms = (r.size_in, r.size_out) if r.scale is None else ratio(r.method, r.scale)
+    terms = (r.size_in, r.size_out) if r.scale is None else quotient(r.scale)
     if terms and r.mode in MODES and (r.scale is None or r.mode != "align_corners"):
         o = np.arange(r.size_out, dtype=np.int64)
         p, q = fraction(r.mode, o, *terms, max, r.size_out)

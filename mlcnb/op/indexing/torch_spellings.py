@@ -12,6 +12,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import broadcast_dims
 from mlcnb.op._spell import MAX_COMPUTED, call
 from mlcnb.op._torch import Formula, as_wide, axis_of
+from mlcnb.op.manipulate.repeat import copies
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, const
 
@@ -183,8 +184,8 @@ def torch_repeat_interleave(
     dims = n.dims(x)
     if not isinstance(repeats, Expr):
         lines = n.emit(call("relax.expand_dims", x, axis=(axis + 1,)))
-        beside = [*dims[: axis + 1], repeats, *dims[axis + 1 :]]
-        found = n.emit(call("relax.broadcast_to", lines, beside))
+        times = [repeats if i == axis + 1 else 1 for i in range(len(dims) + 1)]
+        found = n.emit(copies(n, lines, times))
         return call("relax.reshape", found, list(n.result()[0]))
     size, counts = as_int(n.dims(x)[axis]), n.known(repeats)
     if size is None or counts is None or counts.dtype == object:

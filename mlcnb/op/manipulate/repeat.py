@@ -81,7 +81,8 @@ def onnx_tile(n: OnnxNode, x: Expr, repeats: Expr) -> Expr:
     """`repeats` may be computed from open sizes."""
     counts, dims = shape_of(n, repeats, "repeats"), n.dims(x)
     if len(counts) != len(dims):
-        n.refuse(f"repeats {counts} are not one number for each dimension of {tell_dims(dims)}")
+        told = tell_dims(counts)
+        n.refuse(f"repeats {told} are not one number for each dimension of {tell_dims(dims)}")
     return copies(n, x, counts)
 
 
