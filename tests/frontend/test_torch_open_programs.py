@@ -204,6 +204,38 @@ def test_on_a_simulated_gpu(name):
     check(*MOVED[name], target="cuda-sim")
 
 
+def test_the_first_few_of_fewer_with_what_is_no_number():
+    """Those that are added to have enough come behind NaN, and behind infinities."""
+    nan, inf = math.nan, math.inf
+    rows = torch.tensor([[1.0, nan, -inf, inf], [nan, nan, -inf, -inf]])
+
+    def model(x):
+        k = torch.sym_min(x.shape[1], 6)
+        low, places = (x * 9).nan_to_num(0, 50, -50).int().topk(k, largest=False)
+        return *x.topk(k), *x.topk(k, largest=False), low, places
+
+    inputs = rows.repeat(1, 5), rows, rows[:, :3].contiguous()
+    mod = mlc.from_torch(model, (inputs[0],), dynamic_shapes=(({1: ANY},),))
+    ex = mlc.compile(mod)
+    for x in inputs:
+        for got, want in zip(ex(x)[::2], model(x)[::2], strict=True):
+            np.testing.assert_array_equal(np.asarray(got), want.numpy())
+        for values, places in zip(ex(x)[:4:2], ex(x)[1:4:2], strict=True):
+            np.testing.assert_array_equal(
+                np.take_along_axis(x.numpy(), np.asarray(places), 1), values
+            )
+
+
+def test_a_branch_that_sizes_choose():
+    def model(x):
+        branches = (lambda x: x.sin() / x.shape[0]), (lambda x: x.cumsum(1) * x.shape[1])
+        (first,) = torch.cond(x.shape[1] > 12, *((lambda x, f=f: (f(x),)) for f in branches), (x,))
+        holds = torch.sym_not(x.shape[0] * 2 == x.shape[1])
+        return torch.cond(holds, *branches, (first,))
+
+    check(model, lines((3, 10), (2, 17), (7, 14), (4, 33), (5, 10)))
+
+
 class Windows(torch.nn.Module):
     """Attention in shifted windows of 4 by 4, as in a Swin transformer."""
 

@@ -139,7 +139,8 @@ def exact(r: Resizing) -> tuple[np.ndarray, np.ndarray]:
     terms = (r.size_in, r.size_out) if r.scale is None else quotient(r.scale)
     if terms and r.mode in MODES and (r.scale is None or r.mode != "align_corners"):
         o = np.arange(r.size_out, dtype=np.int64)
-        p, q = fraction(r.mode, o, *terms, max, r.size_out)
+        have, want = terms
+        p, q = fraction(r.mode, o, have, want, max, r.size_out)
         return p // q, (p % q) / q
     at = positions(r)
     base = np.floor(at)

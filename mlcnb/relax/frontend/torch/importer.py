@@ -213,7 +213,7 @@ class Importer:
             return self.symbols.dim(value)
         if isinstance(value, torch.SymFloat):
             return self.symbols.number(value)
-        raise UnsupportedError(f"{value} of sizes is no number", hint="ask with torch.cond")
+        return self.symbols.truth(value.node.expr)
 
     def measured(self, kind: str, x: PrimExpr) -> PrimExpr:
         """The size that a run makes of a number: one for all that ask for the same."""
@@ -360,7 +360,7 @@ class Importer:
             return [self.value(v) for v in x]
         if isinstance(x, torch.dtype):
             return dtype_of(x, self.source)
-        if isinstance(x, torch.SymInt | torch.SymFloat):
+        if isinstance(x, torch.SymInt | torch.SymFloat | torch.SymBool):
             return self.size(x)
         return x
 

@@ -65,6 +65,17 @@ class Symbols:
         """A SymFloat as an expression of float64."""
         return numbers.number(value.node.expr, self.expr)
 
+    def truth(self, e: Any) -> PrimExpr:
+        """A SymPy condition on sizes."""
+        name = type(e).__name__
+        if name in ("BooleanTrue", "BooleanFalse"):
+            return p.const(name == "BooleanTrue", "bool")
+        if name in _LOGIC:
+            return _LOGIC[name](*map(self.truth, e.args))
+        if name not in _COMPARED or not all(a.is_integer for a in e.args):
+            raise UnsupportedError(f"{e} of sizes is not translated", hint="ask with other sizes")
+        return _COMPARED[name](*map(self.expr, e.args))
+
     def dims(self, shape: Iterable[Any]) -> tuple[Any, ...]:
         """Sizes of a shape."""
         return tuple(map(self.dim, shape))
@@ -231,4 +242,11 @@ _BUILD: dict[str, Callable[[list[Any]], Any]] = {
 #: and what makes whole numbers of others, by the function that does
 _ROUNDED = {
     "TruncToInt": "trunc", "FloorToInt": "floor", "CeilToInt": "ceil", "RoundToInt": "round",
+}  # fmt: skip
+_COMPARED: dict[str, Callable[[Any, Any], PrimExpr]] = {
+    "StrictLessThan": p.less, "LessThan": p.less_equal, "StrictGreaterThan": p.greater,
+    "GreaterThan": p.greater_equal, "Equality": p.equal, "Unequality": p.not_equal,
+}  # fmt: skip
+_LOGIC: dict[str, Callable[..., PrimExpr]] = {
+    "And": p.all_of, "Or": p.any_of, "Not": p.logical_not,
 }  # fmt: skip
