@@ -1,5 +1,5 @@
-"""ONNX images of open sizes: Resize in every mode, auto_pad in steps, columns put back; at several
-sizes, beside ONNX's reference or ONNX Runtime.
+"""ONNX images, caches and signals of open sizes: Resize in every mode, auto_pad in steps, columns
+put back; at several sizes, beside ONNX's reference or ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -137,3 +137,35 @@ def test_pads_that_may_be_negative(mode):
         padded = np.pad(x, [(0, 0)] * 3 + [(0, max(want - wide, 0))], **(words or {}))
         got = np.asarray(ex(x, np.zeros((1, 1, 1, want), np.float32)))
         np.testing.assert_array_equal(got, padded[..., :want])
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_caches_of_open_length_are_written(mode):
+    nodes = [node("TensorScatter", "cache new first", "y", mode=mode)]
+    inputs = "cache: float[b, 2, m, 4]; new: float[b, 2, n, 4]; first: int64[b]"
+    proto = model(inputs, nodes, "y: float", opset=24)
+    ex, reference = mlc.compile(mlc.from_onnx(proto)), ReferenceEvaluator(proto)
+    rng = np.random.default_rng(4)
+    for batch, room, count in ((2, 7, 3), (1, 5, 5), (3, 20, 1)):
+        given = {
+            "cache": rng.standard_normal((batch, 2, room, 4)).astype(np.float32),
+            "new": rng.standard_normal((batch, 2, count, 4)).astype(np.float32),
+            "first": rng.integers(0, room if mode == "circular" else room - count + 1, batch),
+        }
+        (want,) = reference.run(None, given)
+        np.testing.assert_array_equal(np.asarray(ex(*given.values())), want)
+
+
+@pytest.mark.parametrize("attrs", [{}, {"onesided": 1}, {"inverse": 1}])
+def test_spectra_of_a_known_length_of_signals_of_an_open_one(attrs):
+    """Zeros behind those that are shorter, a cut of those that are longer."""
+    parts = 2 if "inverse" in attrs else 1
+    proto = model(
+        f"x: float[b, n, {parts}]", [node("DFT", "x length", "y", axis=1, **attrs)], "y: float",
+        opset=19, length=np.array(12),
+    )  # fmt: skip
+    ex, reference = mlc.compile(mlc.from_onnx(proto)), ReferenceEvaluator(proto)
+    for batch, size in ((2, 7), (1, 12), (3, 33)):
+        x = np.random.default_rng(5).standard_normal((batch, size, parts)).astype(np.float32)
+        (want,) = reference.run(None, {"x": x})
+        np.testing.assert_allclose(np.asarray(ex(x)), want, rtol=1e-5, atol=1e-5)
