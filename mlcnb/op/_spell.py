@@ -21,7 +21,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims, tidy
 from mlcnb.op.onnx import ForeignNode, OnnxNode, onnx
 from mlcnb.op.torch import TorchNode
-from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.expr import Expr, PrimValue, const
 from mlcnb.relax.operator import declaration, make_call
 
 #: dimensions of a tensor, as in NumPy
@@ -77,6 +77,11 @@ class Formula:
             return const(known, kind)
         made = self.reshape(self.shape_to_tensor([dim]), [])
         return made if kind == "int64" else self.astype(made, dtype=kind)
+
+    def counted(self, size: Any) -> Expr:
+        """0, 1, 2, … of so many, which may be open, in int64."""
+        stop = as_int(size)
+        return self.arange(0, PrimValue(size) if stop is None else stop, 1, dtype="int64")
 
     def number(self, value: Any) -> Expr:
         """A constant without dimensions."""

@@ -61,6 +61,11 @@ def rounded(n: TorchNode, x: Expr, index: int = 0) -> Expr:
     return n.tensor(x, n.result(index)[1])
 
 
+def cut(x: Expr, axis: int, begin: Any, end: Any, step: int = 1) -> Expr:
+    """Python's begin:end:step along an axis."""
+    return call("relax.strided_slice", x, (axis,), (begin,), (end,), (step,))
+
+
 def axis_of(n: TorchNode, axis: int, rank: int) -> int:
     """An axis counted from the front; of a tensor without dimensions 0 and -1 do."""
     return axis % max(rank, 1)

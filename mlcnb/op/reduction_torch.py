@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import Min
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import product, tidy
-from mlcnb.op._spell import call
-from mlcnb.op._torch import Formula, axes_of, formula, rounded
+from mlcnb.op._spell import call, filled
+from mlcnb.op._torch import Formula, axes_of, axis_of, cut, formula, rounded
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 
@@ -162,11 +165,37 @@ def torch_topk(
     n: TorchNode, x: Expr, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Any:
     """The k largest or least along a dimension, in order, and where they are."""
+    axis, most = axis_of(n, dim, len(n.dims(x))), _most(k)
+    if most is None:
+        order = n.emit(call("relax.argsort", x, axis=axis, descending=largest, dtype="int64"))
+        first = n.emit(cut(order, axis, 0, k))
+        return call("relax.gather_elements", x, first, axis=axis), first
     if not isinstance(k, int):
-        n.refuse("a symbolic k", "fix it")
+        both = n.emit(call("relax.topk", _filled_up(n, x, axis, most, largest), most, axis,
+                           largest=largest, dtype="int64"))  # fmt: skip
+        return tuple(cut(n.emit(part), axis, 0, k) for part in (both[0], both[1]))
     attrs = {"k": k, "axis": dim, "largest": largest, "dtype": "int64"}
     both = n.emit(call("relax.topk", x, **attrs))
     return both[0], both[1]
+
+
+def _most(k: Any) -> int | None:
+    """The number that k is, or is at most, as min(n, 100) is."""
+    if isinstance(k, Min):
+        return next((v for v in map(as_int, (k.a, k.b)) if v is not None and v > 0), None)
+    return as_int(k)
+
+
+def _filled_up(n: TorchNode, x: Expr, axis: int, most: int, largest: bool) -> Expr:
+    """x with so many elements more along an axis, which come last in order."""
+    dims, kind = n.dims(x), dtype(n.dtype(x))
+    last: Any = kind.min_value if largest else kind.max_value
+    if kind.is_float:
+        last = -math.inf if largest else math.nan
+    rest = filled(n, last, [*dims[:axis], most, *dims[axis + 1 :]], n.dtype(x))
+    whole = n.emit(call("relax.concat", [x, rest], axis=axis))
+    size = n.size(Formula(n).size_of(n.dims(whole)[axis]))  # of its own: kernels stay general
+    return n.emit(call("relax.reshape", whole, [*dims[:axis], size, *dims[axis + 1 :]]))
 
 
 @torch_spelling("aten.sort.default", "aten.sort.stable", "aten.argsort")
@@ -195,11 +224,11 @@ def torch_median_of_all(n: TorchNode, x: Expr) -> Expr:
 @torch_spelling("aten.kthvalue.default")
 def torch_kthvalue(n: TorchNode, x: Expr, k: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The k-th least along a dimension, counted from 1, and where it is."""
-    if not isinstance(k, int) or not n.dims(x):
-        n.refuse("a symbolic k, or a tensor without dimensions", "fix it")
+    if not n.dims(x):
+        n.refuse("a tensor without dimensions", "give it one")
     axis = dim % len(n.dims(x))
     order = n.emit(call("relax.argsort", x, axis=axis, descending=False, dtype="int64"))
-    place = n.emit(call("relax.strided_slice", order, (axis,), (k - 1,), (k,), (1,)))
+    place = n.emit(cut(order, axis, k - 1, k))
     value = n.emit(call("relax.gather_elements", x, place, axis=axis))
     if keepdim:
         return value, place

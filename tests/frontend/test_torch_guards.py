@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,10 @@ def between(x):
     return x + 1 if 4 < x.shape[0] * 2 < 30 or x.shape[0] % 7 == 0 else x * 2
 
 
+def sevenths(x):
+    return x[: math.floor(x.shape[0] * 0.7)] if math.floor(x.shape[0] * 0.7) > 4 else x
+
+
 #: model, rows of the example, of inputs that take its way, and of one that does not, and the guard
 CASES = {
     "remainder": (thirds, [6], [[9], [3]], [7], "% 3) == 0"),
@@ -42,6 +48,9 @@ CASES = {
     "order": (longer, [6, 5], [[9, 3]], [3, 3], "> L["),
     "other order": (longer, [4, 5], [[3, 3]], [6, 3], "<= L["),
     "equality": (halves, [6, 3], [[12, 6]], [12, 5], "// 2) == L["),
+    "a number": (lambda x: x[: int(x.shape[0] * 0.5)], [6], [[7]], [8], "math.trunc(0.5"),
+    "a quotient": (lambda x: x[: int(x.shape[0] / 3)], [7], [[6], [8]], [9], "math.trunc(L["),
+    "a number that is measured": (sevenths, [10], [[11]], [5], "math.floor(0.7"),
     "a range that PyTorch finds": (between, [5], [[7], [14]], [20], "3 to 14"),
 }
 
@@ -60,8 +69,10 @@ def test_sizes_that_take_another_way_are_refused(name):
 
 
 def test_what_cannot_be_asked_for_is_refused():
-    with pytest.raises(UnsupportedError, match=r"for sizes where math.trunc.* cannot be asked for"):
-        mlc.from_torch(lambda x: x[: int(x.shape[0] * 0.5)], rows(6), dynamic_shapes=(({0: ANY},),))
+    with pytest.raises(UnsupportedError, match=r"for sizes where .* == 0.6.*cannot be asked for"):
+        mlc.from_torch(
+            lambda x: x * float(x.shape[0] * 0.1), rows(6), dynamic_shapes=(({0: ANY},),)
+        )
 
 
 def test_fixed_sizes_and_sizes_of_one_way_ask_for_nothing():

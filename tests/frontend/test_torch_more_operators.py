@@ -152,16 +152,6 @@ def test_floor_division_of_half_precision(kind) -> None:
     check(*cases, compiled=True)
 
 
-def test_an_open_number_of_parts_is_refused() -> None:
-    sizes = ({2: torch.export.Dim("h", min=2), 3: torch.export.Dim("w", min=2)},)
-    with pytest.raises(UnsupportedOpError, match=r"adaptive_avg_pool2d: output_size .* is open"):
-        mlc.from_torch(
-            lambda x: torch.nn.functional.interpolate(x, scale_factor=2, mode="area"),
-            (torch.zeros(1, 2, 5, 7),),
-            dynamic_shapes=(sizes,),
-        )
-
-
 def test_open_ends_of_a_line_are_refused() -> None:
     rows = (({0: torch.export.Dim("rows", min=2)},),)
 

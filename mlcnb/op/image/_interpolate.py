@@ -52,6 +52,17 @@ def quotient(scale: float) -> tuple[int, int] | None:
     return near.denominator, near.numerator
 
 
+def ratio(method: str, scale: float) -> tuple[int, int] | None:
+    """(input, output) of a scale: its `quotient`, or numbers as near to it as float32 is, where a
+    place that is off by so little is as good.
+    """
+    found = quotient(scale)
+    if found is not None or method == "nearest_neighbor":
+        return found
+    near = Fraction(scale).limit_denominator(1 << 12)
+    return (near.denominator, near.numerator) if near else None
+
+
 def nearest(rounding: str, p: Any, q: Any) -> Any:
     """p / q rounded to a whole number; `round` goes up at halves."""
     if rounding == "floor":
@@ -80,8 +91,8 @@ def cubic_weights(t: Any, a: float) -> list[Any]:
 class Resizing(NamedTuple):
     """One dimension to be resized, with everything that ONNX can say of it."""
 
-    size_in: int
-    size_out: int
+    size_in: Any
+    size_out: Any
     method: str
     mode: str
     #: None: size_out / size_in
@@ -128,7 +139,8 @@ def exact(r: Resizing) -> tuple[np.ndarray, np.ndarray]:
     terms = (r.size_in, r.size_out) if r.scale is None else quotient(r.scale)
     if terms and r.mode in MODES and (r.scale is None or r.mode != "align_corners"):
         o = np.arange(r.size_out, dtype=np.int64)
-        p, q = fraction(r.mode, o, *terms, max, r.size_out)
+        have, want = terms
+        p, q = fraction(r.mode, o, have, want, max, r.size_out)
         return p // q, (p % q) / q
     at = positions(r)
     base = np.floor(at)

@@ -95,7 +95,8 @@ class Resize(OpDecl):
             refuse(self, f"a region of interest, {self.roi}, is not there")
         _layout.want_letters(self, layout="NC" + self.spatial)
         if self.scales and (
-            len(self.scales) != len(self.spatial) or not all(map(ip.quotient, self.scales))
+            len(self.scales) != len(self.spatial)
+            or not all(ip.ratio(self.method, s) for s in self.scales)
         ):
             refuse(self, f"scales {self.scales} are not a simple quotient for each dimension")
         if self.scales and self.coordinate_transformation_mode == "align_corners":
@@ -180,7 +181,8 @@ class Resize(OpDecl):
     ) -> list[Tap]:
         """The neighbours of output place `o` along one dimension."""
         mode = self.coordinate_transformation_mode
-        least, most = _least(mode, size_in, size_out, scale)
+        given = None if scale is None else ip.ratio(self.method, scale)
+        least, most = given or _least(mode, size_in, size_out)
         several = (as_int(size_out) or 0) > 1
         grows = as_int(least) is not None and (as_int(most) or 0) >= (as_int(least) or 1)
         if mode == "pytorch_half_pixel" and (several or grows):
@@ -250,15 +252,11 @@ class Resize3d(Resize):
     spatial = "DHW"
 
 
-def _least(mode: str, size_in: Any, size_out: Any, scale: float | None) -> tuple[Any, Any]:
-    """The sizes in lowest terms, where only their quotient counts and one divides the other, or
-    the terms of a scale that is given in its place.
+def _least(mode: str, size_in: Any, size_out: Any) -> tuple[Any, Any]:
+    """The sizes in lowest terms, where only their quotient counts and one divides the other.
 
     Open sizes then are gone from where an element lies: h * 2 from h is 2 from 1.
     """
-    given = None if scale is None else ip.quotient(scale)
-    if given is not None:
-        return given
     if mode == "align_corners":
         return size_in, size_out
     for large, small in ((size_out, size_in), (size_in, size_out)):

@@ -15,10 +15,11 @@ import numpy as np
 
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import tell_dims, tidy
+from mlcnb.op._dims import ints, tell_dims, tidy
 from mlcnb.op._spell import affordable, call, places_of, shape_of
 from mlcnb.op.image import _interpolate as ip
 from mlcnb.op.image.resize import Resize2d
+from mlcnb.op.image.resize_open import along_open
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import make_call
@@ -131,16 +132,17 @@ def _resize(
             made if len(dims) == 4 else call("relax.reshape", n.emit(made), list(target.values()))
         )
     for i in changed:
-        have, want = as_int(dims[axes[i]]), as_int(out[i])
-        if have is None or want is None:
-            n.refuse(f"this mode needs known sizes, but the input is {tell_dims(dims)}")
-        affordable(n, "the weights", have, want)
+        have, want = dims[axes[i]], out[i]
         bounds = (0.0, 1.0) if region is None else (region[i], region[i + len(axes)])
         r = ip.Resizing(
             have, want, method, mode, scales[i], rounding, n.attr("cubic_coeff_a", -0.75),
             bool(n.attr("exclude_outside", 0)), bool(n.attr("antialias", 0)), bounds,
         )  # fmt: skip
-        x = _along(n, x, axes[i], r)
+        if ints((have, want)) is None:
+            x = along_open(n, x, axes[i], r)
+        else:
+            affordable(n, "the weights", have, want)
+            x = _along(n, x, axes[i], r)
     return x
 
 

@@ -1,7 +1,6 @@
 """PyTorch spellings of resampling: upsample_nearest, _bilinear, _bicubic, and sampling by a grid.
 
-Where a scale is given it, and not the ratio of the sizes, says where pixels lie; then the two have
-to agree.
+Where a scale is given it, and not the ratio of the sizes, says where pixels lie.
 """
 
 from __future__ import annotations
@@ -9,34 +8,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import same
 from mlcnb.op._spell import call
 from mlcnb.op._torch import Formula, wide
+from mlcnb.op.image._interpolate import ratio
 from mlcnb.op.torch import TorchNode, torch_spelling
-from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.expr import Expr
 
 #: numbers of `grid_sampler` -> words
 _METHODS = ("bilinear", "nearest", "bicubic")
 _PADDING = ("zeros", "border", "reflection")
 
 
-def _scales_agree(n: TorchNode, x: Expr, scales: Sequence[float | None]) -> None:
-    """Refuse scales that are not the ratio of the sizes: PyTorch samples by them."""
-    out = n.result()[0][2:]
-    for have, want, scale in zip(n.dims(x)[2:], out, scales, strict=True):
-        if scale is None:
-            continue
-        a, b = as_int(have), as_int(want)
-        exact = a is not None and b is not None and a * scale == b
-        if not exact and not (a is None and float(scale).is_integer()):
-            n.refuse(f"a scale of {scale} makes {want} of {have}", "give the size in place of it")
+def _agree(have: Any, want: Any, scale: float | None) -> bool:
+    """Whether a scale is the ratio of the sizes, open ones among them."""
+    a, b = as_int(have), as_int(want)
+    if scale is None or (a is not None and b is not None and a * scale == b):
+        return True
+    return a is None and float(scale).is_integer() and same(have * int(scale), want)
 
 
-def _resize(n: TorchNode, x: Expr, **attrs: Any) -> Expr:
-    """image.resize to the size that PyTorch says; one dimension is done as two."""
-    out = list(n.result()[0][2:])
+def _resize(n: TorchNode, x: Expr, given: Sequence[float | None] = (), **attrs: Any) -> Expr:
+    """image.resize to the size that PyTorch says; one dimension is done as two.
+
+    given: a scale for each dimension, by which PyTorch samples.
+    """
+    out, dims = list(n.result()[0][2:]), n.dims(x)[2:]
+    if not all(map(_agree, dims, out, given)):
+        scales = [float(s or 1.0) for s in given]
+        for scale in scales:
+            if ratio(attrs["method"], scale) is None:
+                n.refuse(f"nearest places by {scale}, no quotient of numbers up to 64")
+        attrs["scales"] = tuple(scales) if len(out) > 1 else (1.0, *scales)
     if len(out) != 1:
         return call(f"relax.image.resize{len(out)}d", x, out, **attrs)
     tall = n.emit(call("relax.expand_dims", x, axis=(2,)))
@@ -56,10 +60,10 @@ def _numbers(values: Sequence[Any], rank: int) -> list[float | None]:
 @torch_spelling(*(f"aten._upsample_nearest_exact{rank}d" for rank in (1, 2, 3)))
 def torch_upsample_nearest(n: TorchNode, x: Expr, output_size: Any, *scales: Any) -> Expr:
     """The pixel at floor(place * input / output), or (exact) the one whose centre is nearest."""
-    _scales_agree(n, x, _numbers(scales, len(n.dims(x)) - 2))
+    given = _numbers(scales, len(n.dims(x)) - 2)
     mode, rounding = ("half_pixel", "round") if "exact" in n.target else ("asymmetric", "floor")
     return _resize(
-        n, x, method="nearest_neighbor", coordinate_transformation_mode=mode,
+        n, x, given, method="nearest_neighbor", coordinate_transformation_mode=mode,
         rounding_method=rounding,
     )  # fmt: skip
 
@@ -72,11 +76,9 @@ def torch_upsample_smoothed(
     kind, out = wide(n.dtype(x)), n.result()[0][2:]
     if "float" not in n.dtype(x):
         n.refuse(f"pixels of {n.dtype(x)}", "convert them to float32")
-    if not all(isinstance(d, int) for d in (*n.dims(x)[2:], *out)):
-        n.refuse("an image whose size is open", "export with fixed sizes, or without antialias")
     f, given = Formula(n, kind), _numbers(scales, 2)
     tall, broad = (
-        const(_smoothing(have, want, s, align_corners, "bicubic" in n.target).astype(kind))
+        n.tensor(_smoothing(n, have, want, s, align_corners, "bicubic" in n.target), kind)
         for have, want, s in zip(n.dims(x)[2:], out, given, strict=True)
     )
     lines = f.matmul(n.tensor(x, kind), f.permute_dims(broad, axes=(1, 0)))
@@ -84,29 +86,42 @@ def torch_upsample_smoothed(
 
 
 def _smoothing(
-    have: int, want: int, scale: float | None, align_corners: bool, is_cubic: bool
-) -> np.ndarray:
+    n: TorchNode, have: Any, want: Any, scale: float | None, align_corners: bool, is_cubic: bool
+) -> Expr:
     """(want, have): the weight of each pixel; the filter is as wide as pixels of the result."""
+    f = Formula(n, "float64")
     if align_corners:
-        step = (have - 1) / (want - 1) if want > 1 else 0.0
+        step = f.divide(n.tensor(have - 1, f.kind), f.maximum(n.tensor(want - 1, f.kind), 1.0))
+        step = f.where(n.tensor(want > 1, "bool"), step, 0.0)
+    elif scale is None:
+        step = f.divide(n.tensor(have, f.kind), n.tensor(want, f.kind))
     else:
-        step = have / want if scale is None else 1 / scale
-    reach = (2.0 if is_cubic else 1.0) * max(step, 1.0)
-    weights = np.zeros((want, have))
-    for row in range(want):
-        centre = step * (row + 0.5)
-        first, end = max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), have)
-        away = np.abs(np.arange(first, end) - centre + 0.5) / max(step, 1.0)
-        near = _cubic(away) if is_cubic else np.maximum(1 - away, 0)
-        weights[row, first:end] = near / near.sum()
-    return weights
+        step = n.tensor(1 / scale, f.kind)
+    wide_step = f.maximum(step, 1.0)
+    reach = f.multiply(wide_step, 2.0 if is_cubic else 1.0)
+    rows = f.reshape(n.tensor(f.counted(want), f.kind), [want, 1])
+    pixels = f.reshape(n.tensor(f.counted(have), f.kind), [1, have])
+    centre = f.multiply(f.add(rows, 0.5), step)
+    first = f.maximum(f.trunc(f.add(f.subtract(centre, reach), 0.5)), 0.0)
+    end = f.minimum(f.trunc(f.add(f.add(centre, reach), 0.5)), n.tensor(have, f.kind))
+    away = f.divide(f.abs(f.add(f.subtract(pixels, centre), 0.5)), wide_step)
+    near = _cubic(f, away) if is_cubic else f.maximum(f.subtract(1.0, away), 0.0)
+    inside = f.logical_and(f.greater_equal(pixels, first), f.less(pixels, end))
+    weights = f.where(inside, near, 0.0)
+    return f.divide(weights, f.sum(weights, axis=(1,), keepdims=True))
 
 
-def _cubic(x: np.ndarray) -> np.ndarray:
+def _cubic(f: Formula, x: Expr) -> Expr:
     """Keys's kernel with a = -0.5."""
-    near = (1.5 * x - 2.5) * x * x + 1
-    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
-    return np.where(x < 1, near, np.where(x < 2, far, 0.0))
+
+    def polynomial(first: float, *rest: float) -> Expr:
+        total: Any = first
+        for number in rest:
+            total = f.add(f.multiply(total, x), number)
+        return total
+
+    near, far = polynomial(1.5, -2.5, 0.0, 1.0), polynomial(-0.5, 2.5, -4.0, 2.0)
+    return f.where(f.less(x, 1.0), near, f.where(f.less(x, 2.0), far, 0.0))
 
 
 @torch_spelling(
@@ -119,11 +134,10 @@ def torch_upsample_linear(
     n: TorchNode, x: Expr, output_size: Any, align_corners: bool, *scales: Any
 ) -> Expr:
     """Weighted neighbours, 2 or 4 along each dimension."""
-    if not align_corners:
-        _scales_agree(n, x, _numbers(scales, len(n.dims(x)) - 2))
+    given = () if align_corners else _numbers(scales, len(n.dims(x)) - 2)
     mode = "align_corners" if align_corners else "half_pixel"
     method = "cubic" if "bicubic" in n.target else "linear"
-    return _resize(n, x, method=method, coordinate_transformation_mode=mode)
+    return _resize(n, x, given, method=method, coordinate_transformation_mode=mode)
 
 
 @torch_spelling("aten.grid_sampler", "aten.grid_sampler_2d")

@@ -75,14 +75,15 @@ def cut(begin: Any, end: Any, stride: int, extent: Any, inbound: bool = False) -
     """
     low, high = (0, extent) if stride > 0 else (-1, extent - 1)
     if not inbound:
-        begin, end = (_inside(v, extent, low, high) for v in (begin, end))
+        begin, end = (brought(v, extent, low, high) for v in (begin, end))
     span = end - begin if stride > 0 else begin - end
     step = abs(stride)
     length = span if step == 1 else (span + (step - 1)) // step
     return Cut(tidy(begin), stride, tidy(length if inbound else _larger(length, 0)))
 
 
-def _inside(bound: Any, extent: Any, low: Any, high: Any) -> Any:
+def brought(bound: Any, extent: Any, low: Any, high: Any) -> Any:
+    """A bound of a slice, counted from the front and brought between `low` and `high`."""
     value = as_int(bound)
     if value is None:
         bound = select(bound < 0, bound + extent, bound)

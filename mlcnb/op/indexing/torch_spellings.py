@@ -12,6 +12,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import broadcast_dims
 from mlcnb.op._spell import MAX_COMPUTED, call
 from mlcnb.op._torch import Formula, as_wide, axis_of
+from mlcnb.op.manipulate.repeat import copies
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, const
 
@@ -180,8 +181,12 @@ def torch_repeat_interleave(
     axis = axis_of(n, dim, len(n.dims(x)))
     if isinstance(repeats, int):
         return call("relax.repeat", x, repeats=repeats, axis=axis)
+    dims = n.dims(x)
     if not isinstance(repeats, Expr):
-        n.refuse("repeats that are symbolic", "repeat a fixed number of times")
+        lines = n.emit(call("relax.expand_dims", x, axis=(axis + 1,)))
+        times = [repeats if i == axis + 1 else 1 for i in range(len(dims) + 1)]
+        found = n.emit(copies(n, lines, times))
+        return call("relax.reshape", found, list(n.result()[0]))
     size, counts = as_int(n.dims(x)[axis]), n.known(repeats)
     if size is None or counts is None or counts.dtype == object:
         return call("relax.take", x, _repeated(n, repeats, n.dims(x)[axis]), axis=axis)

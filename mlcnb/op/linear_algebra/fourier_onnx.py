@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import tell_dims
+from mlcnb.op._dims import tell_dims, tidy
 from mlcnb.op._spell import affordable, call, scalar_of
+from mlcnb.op.manipulate.pad import filled_around
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 
@@ -48,14 +49,21 @@ def _axis(n: OnnxNode, axis: Expr | None, rank: int) -> int:
 
 @onnx("DFT", since=17)
 def onnx_dft(n: OnnxNode, x: Expr, length: Expr | None = None, axis: Expr | None = None) -> Expr:
-    """Over one axis whose size is known; shorter or longer than that by `dft_length`."""
+    """Over one axis whose size is known, or brought to `dft_length`, by zeros or a cut."""
     dims = n.dims(x)
     at, pairs = _axis(n, axis, len(dims)), as_int(dims[-1])
     inverse, one_sided = bool(n.attr("inverse", 0)), bool(n.attr("onesided", 0))
+    real = inverse and one_sided
+    if as_int(dims[at]) is None and length is not None:
+        want = int(scalar_of(n, length, "dft_length"))
+        want = want // 2 + 1 if real else want
+        widths = [(0, tidy(want - d)) if i == at else (0, 0) for i, d in enumerate(dims)]
+        x = n.emit(filled_around(n, x, widths, 0.0))
+        dims = (*dims[:at], want, *dims[at + 1 :])
+        x = n.emit(call("relax.reshape", x, dims))
     given = as_int(dims[at])
     if given is None or pairs not in (1, 2):
         n.refuse(f"an axis of unknown size, or numbers that are no pairs, in {tell_dims(dims)}")
-    real = inverse and one_sided
     size = int(scalar_of(n, length, "dft_length", 2 * (given - 1) if real else given))
     if size < 1 or (one_sided and not inverse and pairs == 2) or (real and pairs == 1):
         n.refuse(f"length {size}, onesided of complex numbers, or an inverse of real ones")

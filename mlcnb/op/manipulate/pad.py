@@ -13,20 +13,20 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.ir.prim_ops import all_of, as_int, const, less_equal
-from mlcnb.op._dims import ints, refuse, tell, tell_dims, tensor
+from mlcnb.ir.prim_ops import all_of, as_int, const, maximum, neg
+from mlcnb.op._dims import ints, refuse, tell, tell_dims, tensor, tidy
 from mlcnb.op._spell import (
     Formula,
     axes_of,
+    call,
     filled,
     ints_of,
     places_of,
     scalar_of,
     shape_of,
-    want_sizes,
 )
 from mlcnb.op.nn._window import settle
-from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.op.onnx import ForeignNode, OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 from mlcnb.tir.index_check import checked
@@ -34,6 +34,8 @@ from mlcnb.tir.index_check import checked
 MODES = ("constant", "edge", "reflect", "wrap")
 #: TVM's words, which are PyTorch's
 _ALSO = {"replicate": "edge", "circular": "wrap"}
+#: (before, after) for each dimension
+Widths = Sequence[tuple[Any, Any]]
 
 
 @operator("relax.nn.pad")
@@ -188,7 +190,7 @@ def onnx_pad(
     dims, mode = n.dims(data), n.attr("mode", "constant")
     if mode not in MODES:
         n.refuse(f"no mode {mode!r}", hint=f"one of {', '.join(MODES)}")
-    amounts = _amounts(n, pads, mode)
+    amounts = _amounts(n, pads)
     given = axes_of(n, axes)
     places = places_of(n, range(len(dims)) if given is None else given, dims)
     if amounts is None or len(amounts) != 2 * len(places):
@@ -198,33 +200,63 @@ def onnx_pad(
         width[2 * axis] = amounts[at]
         width[2 * axis + 1] = amounts[at + len(places)]
     value = float(scalar_of(n, constant_value, "value", 0.0))
+    widths = list(zip(width[::2], width[1::2], strict=True))
     if mode == "constant":
-        return filled_around(n, data, list(zip(width[::2], width[1::2], strict=True)), value)
-    return make_call(Pad, data, pad_width=tuple(width), pad_mode=mode) if any(width) else data
+        return filled_around(n, data, widths, value)
+    return folded_around(n, data, widths, mode)
 
 
-def _amounts(n: OnnxNode, pads: Expr | None, mode: str) -> Sequence[Any] | None:
-    """How many elements are added; of constants the number may be computed from open sizes."""
-    given = None if pads is None or mode != "constant" else n.known(pads)
+def _amounts(n: OnnxNode, pads: Expr | None) -> Sequence[Any] | None:
+    """How many elements are added; the number may be computed from open sizes."""
+    given = None if pads is None else n.known(pads)
     if given is not None and given.dtype == object:
         return shape_of(n, pads, "pads")
     return ints_of(n, pads, "paddings" if n.opset < 2 else "pads")
 
 
-def filled_around(n: OnnxNode, x: Expr, widths: Sequence[tuple[Any, Any]], value: float) -> Expr:
-    """nn.pad with (before, after) in each dimension; open ones must not be negative."""
+def filled_around(n: ForeignNode, x: Expr, widths: Widths, value: float) -> Expr:
+    """nn.pad with (before, after) in each dimension. Of open ones parts full of the value lie
+    beside x, and what negative ones cut off is cut off that.
+    """
     known = ints([amount for pair in widths for amount in pair])
     if known is not None:
         return make_call(Pad, x, pad_width=known, pad_value=value) if any(known) else x
-    f, dims, kind = Formula(n), list(n.dims(x)), n.dtype(x)
-    for axis, (before, after) in enumerate(widths):
+    for axis, pair in enumerate(widths):
+        dims, kind = list(n.dims(x)), n.dtype(x)
         parts = [x]
-        for place, amount in ((0, before), (2, after)):
-            if as_int(amount) == 0:
-                continue
-            want_sizes(n, less_equal(0, amount), f"{amount} elements are added to axis {axis}")
-            beside = filled(n, value, [*dims[:axis], amount, *dims[axis + 1 :]], kind)
-            parts.insert(place, beside)
-        x = f.concat(parts, axis=axis) if len(parts) > 1 else x
-        dims[axis] = n.dims(x)[axis]
+        for place, amount in zip((0, 2), pair, strict=True):
+            if as_int(size := tidy(maximum(amount, 0))) != 0:
+                shape = [*dims[:axis], size, *dims[axis + 1 :]]
+                parts.insert(place, filled(n, value, shape, kind))
+        if len(parts) > 1:
+            x = n.emit(call("relax.concat", parts, axis=axis))
+        before, after = (tidy(maximum(neg(amount), 0)) for amount in pair)
+        if as_int(before) != 0 or as_int(after) != 0:
+            end = tidy(before + dims[axis] + pair[0] + pair[1])
+            x = n.emit(call("relax.strided_slice", x, (axis,), (before,), (end,), (1,)))
+    return x
+
+
+def folded_around(n: ForeignNode, x: Expr, widths: Widths, mode: str) -> Expr:
+    """nn.pad in another mode than constant; by open numbers x is read at places that fold back."""
+    known = ints([amount for pair in widths for amount in pair])
+    if known is not None:
+        return make_call(Pad, x, pad_width=known, pad_mode=mode) if any(known) else x
+    f = Formula(n, "int64")
+    for axis, (before, after) in enumerate(widths):
+        if (as_int(before), as_int(after)) == (0, 0):
+            continue
+        extent = n.dims(x)[axis]
+        end = tidy(extent + before + after)
+        at = f.subtract(f.counted(end), f.size_of(before))
+        last = tidy(maximum(extent - 1, 0))
+        if mode == "edge":
+            at = f.minimum(f.maximum(at, 0), f.size_of(last))
+        elif mode == "wrap":
+            at = f.floor_mod(at, f.size_of(tidy(maximum(extent, 1))))
+        else:
+            period = f.size_of(tidy(maximum(last * 2, 1)))
+            around = f.floor_mod(at, period)
+            at = f.minimum(f.minimum(around, f.subtract(period, around)), f.size_of(last))
+        x = f.take(x, at, axis=axis)
     return x

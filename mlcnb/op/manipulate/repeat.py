@@ -15,6 +15,7 @@ from mlcnb.ir.prim_ops import as_int, cast, if_then_else
 from mlcnb.op._dims import (
     axis_at,
     differ,
+    ints,
     product,
     refuse,
     tell,
@@ -24,9 +25,9 @@ from mlcnb.op._dims import (
     want_axis,
     want_rank,
 )
-from mlcnb.op._spell import call, ints_of
+from mlcnb.op._spell import call, shape_of
 from mlcnb.op.manipulate.reshape import regroup
-from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.op.onnx import ForeignNode, OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, Tensors, make_call, operator
 from mlcnb.relax.struct_info import TupleStructInfo
@@ -77,18 +78,35 @@ class Tile(OpDecl):
 
 @onnx("Tile", since=6)
 def onnx_tile(n: OnnxNode, x: Expr, repeats: Expr) -> Expr:
-    """`repeats` must be known. Of open sizes copies lie along axes of their own: no remainders."""
-    counts, dims = ints_of(n, repeats, "repeats") or (), n.dims(x)
+    """`repeats` may be computed from open sizes."""
+    counts, dims = shape_of(n, repeats, "repeats"), n.dims(x)
     if len(counts) != len(dims):
-        n.refuse(f"repeats {counts} are not one number for each dimension of {tell_dims(dims)}")
-    pairs = list(zip(counts, dims, strict=True))
-    opened = any(times > 1 and as_int(size) is None for times, size in pairs)
-    if not opened or 0 in counts:
-        return make_call(Tile, x, repeats=counts)
-    apart = [d for times, size in pairs for d in ((1, size) if times > 1 else (size,))]
-    beside = [d for times, size in pairs for d in ((times, size) if times > 1 else (size,))]
-    copies = n.emit(call("relax.broadcast_to", n.emit(call("relax.reshape", x, apart)), beside))
-    return call("relax.reshape", copies, [tidy(size * times) for times, size in pairs])
+        told = tell_dims(counts)
+        n.refuse(f"repeats {told} are not one number for each dimension of {tell_dims(dims)}")
+    return copies(n, x, counts)
+
+
+def copies(n: ForeignNode, x: Expr, counts: Sequence[Any]) -> Expr:
+    """x so often along each dimension, as of `tile`, where numbers and sizes may be open: copies
+    then lie along axes of their own, and nothing has a remainder.
+    """
+    dims, known = n.dims(x), ints(counts)
+    lead = len(counts) - len(dims)
+    pairs = list(zip((*[1] * -lead, *counts), (*[1] * lead, *dims), strict=True))
+    opened = known is None or any(r != 1 and as_int(d) is None for r, d in pairs)
+    if known is not None and (not opened or 0 in known):
+        return make_call(Tile, x, repeats=known)
+    apart = [d for r, d in pairs for d in ((d,) if 1 in (as_int(r), as_int(d)) else (1, d))]
+    beside = [part for r, d in pairs for part in _beside(r, d)]
+    lines = x if apart == list(dims) else n.emit(call("relax.reshape", x, apart))
+    found = n.emit(call("relax.broadcast_to", lines, beside))
+    return call("relax.reshape", found, [tidy(d * r) for r, d in pairs])
+
+
+def _beside(times: Any, size: Any) -> tuple[Any, ...]:
+    if as_int(times) == 1:
+        return (size,)
+    return (times,) if as_int(size) == 1 else (times, size)
 
 
 @operator("relax.repeat")

@@ -25,7 +25,7 @@ from mlcnb.op._dims import (
     refuse,
     size,
     tell,
-    tell_dims,
+    tidy,
     unfit,
     want_axis,
     want_same_dtype,
@@ -350,19 +350,19 @@ def onnx_tensor_scatter(
     """Said as a read: each place of the cache takes the update that belongs there, if any."""
     f, dims, mode = Formula(n, "int64"), n.dims(cache), n.attr("mode", "linear")
     axis = place_of(n, n.attr("axis", -2), dims)
-    room, count = as_int(dims[axis]), as_int(n.dims(update)[axis])
-    if room is None or count is None or mode not in ("linear", "circular"):
-        n.refuse(f"mode {mode!r} on a cache of {tell_dims(dims)}")
+    room, count = dims[axis], n.dims(update)[axis]
+    if mode not in ("linear", "circular"):
+        n.refuse(f"mode {mode!r} is neither linear nor circular")
     line = [room if i == axis else 1 for i in range(len(dims))]
-    places = f.reshape(f.arange(0, room, 1, dtype="int64"), line)
+    places = f.reshape(f.counted(room), line)
     first: Expr = const(np.zeros([1] * len(dims), np.int64))
     if write_indices is not None:
         first = f.reshape(write_indices, [dims[0], *[1] * (len(dims) - 1)])
         first = f.astype(first, dtype="int64")
     away = f.subtract(places, first)
     if mode == "circular":
-        away = f.floor_mod(away, room)
-    new = f.logical_and(f.greater_equal(away, 0), f.less(away, count))
-    inside = f.maximum(f.minimum(away, count - 1), 0)
+        away = f.floor_mod(away, f.size_of(room))
+    new = f.logical_and(f.greater_equal(away, 0), f.less(away, f.size_of(count)))
+    inside = f.maximum(f.minimum(away, f.size_of(tidy(count - 1))), 0)
     read = f.gather_elements(update, f.broadcast_to(inside, list(dims)), axis=axis)
     return call("relax.where", new, read, cache)

@@ -1,4 +1,4 @@
-"""PyTorch spellings that move elements: view, permute, cat, split, select, pad, roll, unfold."""
+"""PyTorch spellings that move elements: view, permute, cat, split, select, roll, unfold."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 from mlcnb.ir.expr import PrimExpr
-from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import tidy
+from mlcnb.ir.prim_ops import as_expr, as_int, floormod, maximum
+from mlcnb.op._dims import same, tidy
 from mlcnb.op._spell import call
-from mlcnb.op._torch import Formula, axes_of, axis_of
+from mlcnb.op._torch import Formula, axes_of, axis_of, cut
+from mlcnb.op.indexing.slice import brought
+from mlcnb.op.manipulate.repeat import copies
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, PrimValue
 
@@ -72,11 +74,9 @@ def torch_broadcast_tensors(n: TorchNode, tensors: Sequence[Expr]) -> list[Expr]
 @torch_spelling("aten.repeat.default", "aten.tile")
 def torch_repeat(n: TorchNode, x: Expr, repeats: Sequence[Any]) -> Expr:
     """The whole tensor so often along each dimension."""
-    if any(as_int(r) is None for r in repeats):
-        n.refuse("repeats that are symbolic", "repeat a fixed number of times")
     if any(as_int(r) == 0 for r in repeats):
         return call("relax.zeros", list(n.result()[0]), n.dtype(x))
-    return call("relax.tile", x, repeats=tuple(int(r) for r in repeats))
+    return copies(n, x, repeats)
 
 
 @torch_spelling("aten.cat", "aten.concat", "aten.concatenate")
@@ -95,10 +95,6 @@ def torch_stack(n: TorchNode, tensors: Sequence[Expr], dim: int = 0) -> Expr:
     return call("relax.stack", [n.tensor(x, kind) for x in tensors], axis=dim % len(dims))
 
 
-def _cut(x: Expr, axis: int, begin: Any, end: Any, step: int = 1) -> Expr:
-    return call("relax.strided_slice", x, (axis,), (begin,), (end,), (step,))
-
-
 def _parts(n: TorchNode, x: Expr, axis: int, sizes: Sequence[Any]) -> list[Expr]:
     """Slices of these sizes, one after another."""
     if all(as_int(s) is not None for s in sizes) and as_int(n.dims(x)[axis]) is not None:
@@ -112,7 +108,7 @@ def _parts(n: TorchNode, x: Expr, axis: int, sizes: Sequence[Any]) -> list[Expr]
         return [both[i] for i in range(len(sizes))]
     found, start = [], 0
     for s in sizes:
-        found.append(_cut(x, axis, start, tidy(start + s)))
+        found.append(cut(x, axis, start, tidy(start + s)))
         start = tidy(start + s)
     return found
 
@@ -153,7 +149,7 @@ def torch_select(n: TorchNode, x: Expr, dim: int, index: Any) -> Expr:
     axis = axis_of(n, dim, len(n.dims(x)))
     if isinstance(index, int) and index < 0:
         index = tidy(n.dims(x)[axis] + index)
-    part = n.emit(_cut(x, axis, index, tidy(index + 1)))
+    part = n.emit(cut(x, axis, index, tidy(index + 1)))
     return call("relax.squeeze", part, axis=(axis,))
 
 
@@ -173,7 +169,7 @@ def torch_slice(
         end = extent
     if as_int(begin) == 0 and end is extent and step == 1:
         return x
-    return _cut(x, axis, begin, end, step)
+    return cut(x, axis, begin, end, step)
 
 
 @torch_spelling("aten.slice_scatter")
@@ -184,24 +180,12 @@ def torch_slice_scatter(
     """x with `src` in place of a slice."""
     axis = axis_of(n, dim, len(n.dims(x)))
     extent = n.dims(x)[axis]
-    begin, stop = _inside(0 if start is None else start, extent), _inside(end, extent)
-    if as_int(begin) == 0 and (stop is extent or (as_int(stop) is not None and stop == extent)):
-        if step == 1:
-            return n.tensor(src, n.dtype(x))
+    bounds = 0 if start is None else start, extent if end is None else end
+    begin, stop = (tidy(brought(bound, extent, 0, extent)) for bound in bounds)
+    if as_int(begin) == 0 and same(stop, extent) and step == 1:
+        return n.tensor(src, n.dtype(x))
     prims = [PrimValue(v) if isinstance(v, PrimExpr) else v for v in (begin, stop, step)]
     return call("relax.slice_scatter", x, n.tensor(src, n.dtype(x)), *prims, axis=axis)
-
-
-def _inside(bound: Any, extent: Any) -> Any:
-    """A bound of a slice counted from the front, and clamped where both are known."""
-    if bound is None or (isinstance(bound, int) and bound >= NO_END):
-        return extent
-    known, size = as_int(bound), as_int(extent)
-    if known is None:
-        return bound
-    if size is None:
-        return known if known >= 0 else tidy(extent + known)
-    return min(max(known + size if known < 0 else known, 0), size)
 
 
 @torch_spelling("aten.select_scatter")
@@ -232,7 +216,7 @@ def torch_flip(n: TorchNode, x: Expr, dims: Sequence[int]) -> Expr:
 @torch_spelling("aten.roll")
 def torch_roll(n: TorchNode, x: Expr, shifts: Any, dims: Any = ()) -> Expr:
     """Moved around, what leaves at the end comes back at the front."""
-    shifts = [shifts] if isinstance(shifts, int) else list(shifts)
+    shifts = [shifts] if isinstance(shifts, int | PrimExpr) else list(shifts)
     if not dims:
         flat = n.emit(call("relax.reshape", x, [-1]))
         moved = n.emit(_rolled(n, flat, shifts[0], 0))
@@ -243,63 +227,13 @@ def torch_roll(n: TorchNode, x: Expr, shifts: Any, dims: Any = ()) -> Expr:
 
 
 def _rolled(n: TorchNode, x: Expr, shift: Any, axis: int) -> Expr:
-    extent = as_int(n.dims(x)[axis])
-    if extent is None or not isinstance(shift, int):
-        n.refuse("a roll along a symbolic dimension", "fix its size")
-    shift = shift % max(extent, 1)
-    if shift == 0:
+    extent = n.dims(x)[axis]
+    shift = tidy(floormod(as_expr(shift), maximum(extent, 1)))
+    if as_int(shift) == 0:
         return x
-    front, back = _cut(x, axis, extent - shift, extent), _cut(x, axis, 0, extent - shift)
+    split = tidy(extent - shift)  # not negative: the shift is less than the extent, or 0
+    front, back = cut(x, axis, split, extent), cut(x, axis, 0, split)
     return call("relax.concat", [n.emit(front), n.emit(back)], axis=axis)
-
-
-@torch_spelling("aten.pad", "aten.constant_pad_nd", "aten.reflection_pad1d")
-@torch_spelling("aten.reflection_pad2d", "aten.reflection_pad3d", "aten.replication_pad1d")
-@torch_spelling("aten.replication_pad2d", "aten.replication_pad3d")
-def torch_pad(
-    n: TorchNode, x: Expr, pad: Sequence[Any], mode: Any = "constant", value: Any = 0
-) -> Expr:
-    """Widths from the last dimension on: (left, right, top, bottom); negative ones cut."""
-    kind = n.target.split(".")[1]
-    if kind == "constant_pad_nd":
-        mode, value = "constant", mode if isinstance(mode, int | float) else 0
-    elif kind != "pad":
-        mode = "reflect" if kind.startswith("reflection") else "replicate"
-    if any(as_int(p) is None for p in pad):
-        n.refuse("a width that is symbolic", "pad by fixed widths")
-    rank = len(n.dims(x))
-    widths = [(0, 0)] * rank
-    for i in range(len(pad) // 2):
-        widths[rank - 1 - i] = (int(pad[2 * i]), int(pad[2 * i + 1]))
-    x = _trimmed(n, x, widths)
-    widths = [(max(a, 0), max(b, 0)) for a, b in widths]
-    if mode == "circular":
-        return _wrapped(n, x, widths)
-    modes = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
-    flat = tuple(w for pair in widths for w in pair)
-    number = value if value is not None else 0
-    if n.dtype(x) == "bool":
-        grown = call("relax.nn.pad", n.tensor(x, "int8"), flat, modes[mode], float(bool(number)))
-        return n.tensor(n.emit(grown), "bool")
-    return call("relax.nn.pad", x, flat, modes[mode], float(number))
-
-
-def _trimmed(n: TorchNode, x: Expr, widths: Sequence[tuple[int, int]]) -> Expr:
-    for axis, (a, b) in enumerate(widths):
-        if a < 0 or b < 0:
-            end = tidy(n.dims(x)[axis] + min(b, 0))
-            x = n.emit(_cut(x, axis, -min(a, 0), end))
-    return x
-
-
-def _wrapped(n: TorchNode, x: Expr, widths: Sequence[tuple[int, int]]) -> Expr:
-    for axis, (a, b) in enumerate(widths):
-        extent = n.dims(x)[axis]
-        parts = [n.emit(_cut(x, axis, tidy(extent - a), extent))] if a else []
-        parts += [x]
-        parts += [n.emit(_cut(x, axis, 0, b))] if b else []
-        x = n.emit(call("relax.concat", parts, axis=axis)) if len(parts) > 1 else x
-    return x
 
 
 @torch_spelling("aten.pixel_shuffle")
@@ -332,10 +266,8 @@ def torch_unfold(n: TorchNode, x: Expr, dim: int, size: int, step: int) -> Expr:
     """Windows along a dimension, each of them in a new last dimension."""
     axis = axis_of(n, dim, len(n.dims(x)))
     count, f = n.result()[0][axis], Formula(n, n.dtype(x))
-    end = count if isinstance(count, int) else PrimValue(count)
-    lines = f.multiply(f.arange(0, end, 1, dtype="int64"), n.tensor(step, "int64"))
-    starts = f.reshape(lines, [count, 1])
-    places = f.add(starts, f.reshape(f.arange(0, size, 1, dtype="int64"), [1, size]))
+    starts = f.reshape(f.multiply(f.counted(count), n.tensor(step, "int64")), [count, 1])
+    places = f.add(starts, f.reshape(f.counted(size), [1, size]))
     found = f.take(x, places, axis=axis)
     rank = len(n.dims(x))
     axes = [a for a in range(rank + 1) if a != axis + 1]
@@ -360,6 +292,6 @@ def torch_diagonal(n: TorchNode, x: Expr, offset: int = 0, dim1: int = 0, dim2: 
     flat = f.reshape(last, [*n.dims(last)[:-2], tidy(n.dims(last)[-2] * n.dims(last)[-1])])
     width = n.dims(last)[-1]
     start = offset if offset >= 0 else -offset * width
-    places = f.multiply(f.arange(0, count, 1, dtype="int64"), n.tensor(tidy(width + 1), "int64"))
+    places = f.multiply(f.counted(count), n.tensor(tidy(width + 1), "int64"))
     places = f.add(places, n.tensor(start, "int64"))
     return call("relax.take", flat, places, axis=len(order))

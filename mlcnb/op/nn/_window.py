@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import tell_dims, tidy
+from mlcnb.ir.prim_ops import as_expr, as_int, ceildiv, maximum
+from mlcnb.op._dims import ints, tell_dims, tidy
 from mlcnb.op.onnx import OnnxNode
 from mlcnb.relax.operator import OpDecl, declared_fields, operator
 
@@ -140,8 +140,12 @@ def onnx_pads(
     kernel: Sequence[int | None],
     strides: Sequence[int],
     dilation: Sequence[int],
+    is_padded: bool = False,
 ) -> tuple[int, ...]:
-    """`pads`, or what `auto_pad` makes of them; a size of the kernel that is open is None."""
+    """`pads`, or what `auto_pad` makes of them; a size of the kernel that is open is None.
+
+    is_padded: where these are open, the image has been through `same_padded`.
+    """
     mode, rank = n.attr("auto_pad", "NOTSET"), len(kernel)
     if not len(spatial) == rank == len(strides) == len(dilation):
         n.refuse(
@@ -157,22 +161,38 @@ def onnx_pads(
         return (0,) * (2 * rank)
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         n.refuse(f"auto_pad {mode!r} is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
-    totals = [
-        _same_total(n, spatial, *four)
-        for four in zip(spatial, kernel, strides, dilation, strict=True)
-    ]
-    less, more = [t // 2 for t in totals], [t - t // 2 for t in totals]
-    return tuple(less + more if mode == "SAME_UPPER" else more + less)
-
-
-def _same_total(
-    n: OnnxNode, spatial: Any, size: Any, kernel: int | None, stride: int, dilation: int
-) -> int:
-    if kernel is None:
-        n.refuse("auto_pad needs a known kernel_shape, but sizes of the weight are open")
-    reach, known = (kernel - 1) * dilation + 1, as_int(size)
-    if stride == 1:
-        return reach - 1
-    if known is None:
+    if is_padded and is_open_same(n, spatial, strides):
+        return (0,) * (2 * rank)
+    pairs = same_pads(n, spatial, kernel, strides, dilation)
+    if ints([width for pair in pairs for width in pair]) is None:
         n.refuse(f"auto_pad with strides needs known sizes, but the input is {tell_dims(spatial)}")
-    return max((-(-known // stride) - 1) * stride + reach - known, 0)
+    return (*(before for before, _ in pairs), *(after for _, after in pairs))
+
+
+def is_open_same(n: OnnxNode, spatial: Sequence[Any], strides: Sequence[int]) -> bool:
+    """Whether `auto_pad` makes pads that only a run knows."""
+    opened = any(as_int(d) is None and s != 1 for d, s in zip(spatial, strides, strict=True))
+    return opened and str(n.attr("auto_pad", "NOTSET")).startswith("SAME")
+
+
+def same_pads(
+    n: OnnxNode,
+    spatial: Sequence[Any],
+    kernel: Sequence[int | None],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+) -> list[tuple[Any, Any]]:
+    """(before, after) of each dimension, of `auto_pad`: the result has ceil(size / stride)."""
+    found = []
+    for size, k, stride, step in zip(spatial, kernel, strides, dilation, strict=True):
+        if k is None:
+            n.refuse("auto_pad needs a known kernel_shape, but sizes of the weight are open")
+        reach = (k - 1) * step + 1
+        total: Any = reach - 1
+        if stride != 1:
+            total = tidy(maximum((ceildiv(as_expr(size), stride) - 1) * stride + reach - size, 0))
+        less = tidy(total // 2)
+        more = tidy(total - less)
+        upper = n.attr("auto_pad", "NOTSET") == "SAME_UPPER"
+        found.append((less, more) if upper else (more, less))
+    return found

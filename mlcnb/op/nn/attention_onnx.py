@@ -187,6 +187,7 @@ def _additive(n: OnnxNode, f: Formula, mask: Expr, kind: str, seq_kv: Any) -> Ex
     missing = tidy(seq_kv - dims[-1])
     if (as_int(missing) or 0) < 0:
         n.refuse(f"a mask of shape {tell_dims(dims)}")
+    want_sizes(n, less_equal(0, missing), f"a mask of shape {tell_dims(dims)}")
     return n.emit(filled_around(n, mask, [(0, 0)] * (len(dims) - 1) + [(0, missing)], -math.inf))
 
 

@@ -36,6 +36,7 @@ from mlcnb.op._dims import (
 from mlcnb.op._spell import call
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.nn._conv_loops import conv_loops
+from mlcnb.op.nn._same import same_padded
 from mlcnb.op.nn._window import (
     PerDimension,
     Seen,
@@ -297,13 +298,18 @@ BY_RANK: dict[int, type[OpDecl]] = {3: Conv1d, 4: Conv2d, 5: Conv3d}
 @onnx("Conv")
 def onnx_conv(n: OnnxNode, x: Expr, w: Expr, b: Expr | None = None) -> Expr:
     """Of 1 to 3 spatial dimensions; the kernel's shape is the weight's."""
-    window = onnx_window(n, x, w)
+    window = onnx_window(n, x, w, is_padded=True)
+    kernel = [as_int(k) for k in n.dims(w)[2:]]
+    x = same_padded(n, x, kernel, window["strides"], window["dilation"], 0.0)
     result = make_call(BY_RANK[len(n.dims(x))], x, w, **window)
     return result if b is None else with_bias(n, result, b, len(n.dims(x)) - 2)
 
 
-def onnx_window(n: OnnxNode, x: Expr, w: Expr) -> dict[str, Any]:
-    """strides, padding, dilation and groups of a convolution's node."""
+def onnx_window(n: OnnxNode, x: Expr, w: Expr, is_padded: bool = False) -> dict[str, Any]:
+    """strides, padding, dilation and groups of a convolution's node.
+
+    is_padded: as of `onnx_pads`.
+    """
     dims, shape = n.dims(x), n.dims(w)
     rank = len(dims) - 2
     if len(dims) not in BY_RANK:
@@ -316,7 +322,9 @@ def onnx_window(n: OnnxNode, x: Expr, w: Expr) -> dict[str, Any]:
     dilation = n.attr("dilations") or (1,) * rank
     return {
         "strides": strides,
-        "padding": onnx_pads(n, dims[2:], [as_int(k) for k in kernel], strides, dilation),
+        "padding": onnx_pads(
+            n, dims[2:], [as_int(k) for k in kernel], strides, dilation, is_padded
+        ),
         "dilation": dilation,
         "groups": n.attr("group", 1),
     }

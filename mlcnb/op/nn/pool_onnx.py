@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._spell import call, spatial_axes
+from mlcnb.op._spell import call, filled, spatial_axes
 from mlcnb.op.nn import pool
 from mlcnb.op.nn._pool_loops import Window, windows
+from mlcnb.op.nn._same import same_padded
 from mlcnb.op.nn._window import onnx_pads
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
@@ -17,8 +20,11 @@ MAX: dict[int, type[OpDecl]] = {3: pool.MaxPool1d, 4: pool.MaxPool2d, 5: pool.Ma
 AVG: dict[int, type[OpDecl]] = {3: pool.AvgPool1d, 4: pool.AvgPool2d, 5: pool.AvgPool3d}
 
 
-def window_attrs(n: OnnxNode, x: Expr) -> dict[str, Any]:
-    """kernel_shape, strides, dilations, pads, auto_pad and ceil_mode as attributes of a pooling."""
+def window_attrs(n: OnnxNode, x: Expr, is_padded: bool = False) -> dict[str, Any]:
+    """kernel_shape, strides, dilations, pads, auto_pad and ceil_mode as attributes of a pooling.
+
+    is_padded: as of `onnx_pads`.
+    """
     dims, kernel = n.dims(x), tuple(n.require("kernel_shape"))
     rank = len(dims) - 2
     if rank not in (1, 2, 3) or len(kernel) != rank:
@@ -28,7 +34,7 @@ def window_attrs(n: OnnxNode, x: Expr) -> dict[str, Any]:
     return {
         "pool_size": kernel,
         "strides": strides,
-        "padding": onnx_pads(n, dims[2:], kernel, strides, dilation),
+        "padding": onnx_pads(n, dims[2:], kernel, strides, dilation, is_padded),
         "dilation": dilation,
         "ceil_mode": bool(n.attr("ceil_mode", 0)),
     }
@@ -76,7 +82,11 @@ def _nothing(n: OnnxNode, x: Expr, attrs: dict[str, Any], kind: str) -> Expr:
 @onnx("MaxPool")
 def onnx_max_pool(n: OnnxNode, x: Expr) -> Any:
     """Padding never wins; the second output, where used, is the flat index of each maximum."""
-    attrs = window_attrs(n, x)
+    attrs = window_attrs(n, x, n.num_outputs == 1)  # padding would move the places of maxima
+    if n.num_outputs == 1:
+        kind = dtype(n.dtype(x))
+        least = -math.inf if kind.is_float else float(kind.min_value)
+        x = _padded(n, x, attrs, least)
     more = overhang(n, x, attrs)
     if more is None:
         empty = _nothing(n, x, attrs, n.dtype(x))
@@ -90,10 +100,30 @@ def onnx_max_pool(n: OnnxNode, x: Expr) -> Any:
     return both[0], both[1]
 
 
+def _padded(n: OnnxNode, x: Expr, attrs: dict[str, Any], value: float) -> Expr:
+    return same_padded(n, x, attrs["pool_size"], attrs["strides"], attrs["dilation"], value)
+
+
+def _open_average(n: OnnxNode, x: Expr, whole: Expr, attrs: dict[str, Any], counts: bool) -> Expr:
+    """Means of an image that was padded with zeros, which are taken out again unless they count:
+    by the mean of as many ones.
+    """
+    average = AVG[len(n.dims(x))]
+    found = make_call(average, whole, **attrs)
+    if counts:
+        return found
+    ones = filled(n, 1.0, [1, 1, *n.dims(x)[2:]], n.dtype(x))
+    share = n.emit(make_call(average, _padded(n, ones, attrs, 0.0), **attrs))
+    return call("relax.divide", n.emit(found), share)
+
+
 @onnx("AveragePool")
 def onnx_average_pool(n: OnnxNode, x: Expr) -> Expr:
     """Padding counts only if `count_include_pad`."""
-    counts, attrs = bool(n.attr("count_include_pad", 0)), window_attrs(n, x)
+    counts, attrs = bool(n.attr("count_include_pad", 0)), window_attrs(n, x, is_padded=True)
+    whole = _padded(n, x, attrs, 0.0)
+    if whole is not x:
+        return _open_average(n, x, whole, attrs, counts)
     more = overhang(n, x, attrs)
     if more is None:
         return _nothing(n, x, attrs, n.dtype(x))

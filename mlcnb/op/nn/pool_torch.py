@@ -6,16 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import product
+from mlcnb.ir.prim_ops import as_expr, as_int, floordiv, maximum
+from mlcnb.op._dims import ints, product, tell_dims, tidy
 from mlcnb.op._spell import call
-from mlcnb.op._torch import Formula
+from mlcnb.op._torch import Formula, wide
 from mlcnb.op.nn._window import each
 from mlcnb.op.nn.conv_torch import batched, unbatched
 from mlcnb.op.torch import TorchNode, torch_spelling
-from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.expr import Expr
 
 
 def _rank(n: TorchNode) -> int:
@@ -120,20 +118,48 @@ def torch_adaptive_avg_pool(n: TorchNode, x: Expr, output_size: Any) -> Expr:
     if set(sizes) == {1}:
         axes = tuple(range(2, rank + 2))
         return unbatched(n, call("relax.mean", data, axis=axes, keepdims=True), single)
+    if ints(sizes) is None:
+        return unbatched(n, _open_means(n, data, sizes), single)
     made = call(f"relax.nn.adaptive_avg_pool{rank}d", data, output_size=sizes)
     return unbatched(n, made, single)
 
 
-def _uneven_maxima(n: TorchNode, data: Expr, sizes: Sequence[int], spatial: Sequence[Any]) -> Expr:
+def _open_means(n: TorchNode, data: Expr, sizes: Sequence[Any]) -> Expr:
+    """Along one dimension after the other: the elements of each part side by side, their mean."""
+    f = Formula(n, wide(n.dtype(data)))
+    found = n.tensor(data, f.kind)
+    for axis, parts in enumerate(sizes, 2):
+        places, counts = _parts(n, n.dims(data)[axis], parts)
+        beside = f.take(found, places, axis=axis)
+        apart = [1] * (len(n.dims(beside)) - axis - 2)
+        here = f.less(f.counted(n.dims(places)[1]), f.reshape(counts, [parts, 1]))
+        here = f.reshape(here, [*n.dims(places), *apart])
+        total = f.sum(f.where(here, beside, 0), axis=(axis + 1,))
+        found = f.divide(total, n.tensor(f.reshape(counts, [parts, *apart]), f.kind))
+    return n.tensor(found, n.dtype(data))
+
+
+def _parts(n: TorchNode, size: Any, parts: Any) -> tuple[Expr, Expr]:
+    """The places of the elements of each part, as many as the largest may have (the last one again
+    where it has fewer), and how many it has; all may be open.
+    """
+    f, at = Formula(n, "int64"), Formula(n, "int64").counted(parts)
+    begins = f.floor_divide(f.multiply(at, size), parts)
+    ends = f.floor_divide(f.add(f.multiply(f.add(at, 1), size), tidy(parts - 1)), parts)
+    most = tidy(floordiv(as_expr(size), maximum(parts, 1)) + 2)
+    begins, last = (f.reshape(x, [parts, 1]) for x in (begins, f.subtract(ends, 1)))
+    places = f.minimum(f.add(begins, f.reshape(f.counted(most), [1, most])), last)
+    return places, f.subtract(ends, f.reshape(begins, [parts]))
+
+
+def _uneven_maxima(n: TorchNode, data: Expr, sizes: Sequence[Any], spatial: Sequence[Any]) -> Expr:
     """Along one dimension after the other: the elements of each part side by side, the largest."""
     f = Formula(n, n.dtype(data))
     for axis, (size, parts) in enumerate(zip(spatial, sizes, strict=True), 2):
-        begins = [i * size // parts for i in range(parts)]
-        ends = [-(-(i + 1) * size // parts) for i in range(parts)]
-        most = max(e - b for b, e in zip(begins, ends, strict=True))
-        rows = [[min(b + k, e - 1) for k in range(most)] for b, e in zip(begins, ends, strict=True)]
-        found = f.take(data, const(np.asarray(rows, np.int64)), axis=axis)
-        data = f.max(found, axis=(axis + 1,))
+        if as_int(parts) == 1:
+            data = f.max(data, axis=(axis,), keepdims=True)
+        else:
+            data = f.max(f.take(data, _parts(n, size, parts)[0], axis=axis), axis=(axis + 1,))
     return data
 
 
@@ -144,13 +170,13 @@ def torch_adaptive_max_pool(n: TorchNode, x: Expr, output_size: Any) -> tuple[Ex
     rank = _rank(n)
     data, single = batched(n, x, rank)
     sizes = each(output_size, rank)
-    spatial = [as_int(d) for d in n.dims(data)[2:]]
-    if None in spatial:
-        n.refuse(f"parts of an image whose size is open: {tuple(n.dims(data)[2:])}")
-    if any(s % o for s, o in zip(spatial, sizes, strict=True)):  # type: ignore[operator]
+    spatial = n.dims(data)[2:]
+    known = ints([*spatial, *sizes])
+    if known is None or any(s % o for s, o in zip(spatial, sizes, strict=True)):
         if n.is_used(1):
-            n.refuse(f"places of maxima over {sizes} parts of {tuple(spatial)}", "equal parts")
+            what = f"places of maxima over {tell_dims(sizes)} parts of {tell_dims(spatial)}"
+            n.refuse(what, "equal parts of a fixed size are there")
         return unbatched(n, _uneven_maxima(n, data, sizes, spatial), single), None
-    kernel = [s // o for s, o in zip(spatial, sizes, strict=True)]  # type: ignore[operator]
+    kernel = [s // o for s, o in zip(spatial, sizes, strict=True)]
     made = call(f"relax.nn.max_pool{rank}d", data, **pool_attrs(rank, kernel, None, 0, False))
     return unbatched(n, made, single), None

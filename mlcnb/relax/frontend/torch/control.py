@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlcnb.core.node import replace
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.analysis.struct_info import erase_to_well_defined, symbolic_vars
 from mlcnb.relax.expr import BindingBlock, Expr, If, SeqExpr, Tuple, TupleGetItem
 from mlcnb.relax.frontend.shared.loop_values import size_tensor, slices_at
@@ -111,7 +113,8 @@ def _tensors(walk: Walk, node: Node, given: Sequence[Any]) -> list[Any]:
 
 def _known(node: Node, condition: Any) -> bool | None:
     if isinstance(condition, PrimExpr):
-        node.refuse("which branch is taken is computed from sizes", "export with fixed sizes")
+        whole = as_int(condition)
+        return None if whole is None else bool(whole)
     known = node.known(condition)
     return None if known is None or known.dtype == object else bool(known.item())
 
@@ -125,6 +128,8 @@ def _block(walk: Walk, graph: Any, given: list[Any]) -> SeqExpr:
 
 def _scalar(node: Node, condition: Any) -> Any:
     """A condition without dimensions."""
+    if isinstance(condition, PrimExpr):
+        return node.tensor(p.select(condition, p.const(1, "int64"), p.const(0, "int64")), "bool")
     if node.rank(condition) == 0:
         return condition
     return node.emit(make_call(declaration("relax.reshape"), condition, ()))

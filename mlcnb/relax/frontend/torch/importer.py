@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from mlcnb.core.errors import UnsupportedError, UnsupportedOpError
-from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.node import FrozenDict, replace, walk
 from mlcnb.core.progress import progress_bar, ticking
 from mlcnb.core.text import kind_of
 from mlcnb.ir.dtype import dtype
@@ -24,14 +24,17 @@ from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_expr, const
 from mlcnb.ir.span import Span
+from mlcnb.ir.structural import structural_equal
 from mlcnb.relax import expr as rx
 from mlcnb.relax.emitter import Emitter, Names, size_check
+from mlcnb.relax.frontend.shared.loop_values import call_op
 from mlcnb.relax.frontend.shared.names import plain
 from mlcnb.relax.frontend.shared.values import Values, sequence
 from mlcnb.relax.frontend.torch import guards
 from mlcnb.relax.frontend.torch.arrays import array_of
 from mlcnb.relax.frontend.torch.control import control
 from mlcnb.relax.frontend.torch.node import Node, bound_arguments, dtype_of, target_name
+from mlcnb.relax.frontend.torch.numbers import as_tensor
 from mlcnb.relax.frontend.torch.prepare import is_control, is_dropped, is_operator, spelling
 from mlcnb.relax.frontend.torch.spell import apply
 from mlcnb.relax.frontend.torch.stand_ins import REFUSED, Input, Missing, Refused
@@ -68,7 +71,7 @@ class Importer:
         self.source = source
         self.keep_params = keep_params
         self.emitter = Emitter({}, Names())
-        self.symbols = Symbols(ranges)
+        self.symbols = Symbols(ranges, self.measured)
         self.values = Values(self.emitter, self.symbols.names)
         self.env: dict[Any, Any] = {}
         self.params: list[rx.Var] = []
@@ -76,6 +79,9 @@ class Importer:
         self.refusals: list[UnsupportedOpError] = []
         #: of loops, the axes whose length a turn changes (`shared.turns`)
         self.open_axes: dict[Any, list[set[int]]] = {}
+        #: sizes that the run measures: the bindings where that is done, what, and the size
+        self.measures: list[tuple[list[Any], str, PrimExpr, PrimExpr]] = []
+        self.outermost = self.emitter.bindings
 
     def module(
         self,
@@ -107,8 +113,10 @@ class Importer:
 
     def main(self, body: Any, more: Mapping[str, Any]) -> rx.Function:
         """The function: inputs, then the values that are kept as parameters that are used."""
+        first, last = self.guard_checks()
+        self.emitter.bindings.extend(last)
         seq = sequence(self.emitter.bindings, body)
-        if checks := [*self.range_checks(), *self.guard_checks()]:
+        if checks := [*self.range_checks(), *first]:
             seq = replace(seq, blocks=(rx.BindingBlock(tuple(checks)), *seq.blocks))
         attrs: dict[str, Any] = {"global_symbol": "main", **more}
         if self.keep_params:
@@ -136,17 +144,22 @@ class Importer:
                 made.append(size_check(var, inside, name, Span("torch", told, kind="range")))
         return made
 
-    def guard_checks(self) -> list[rx.Binding]:
-        """Casts that stop the program where what was assumed of its sizes does not hold."""
+    def guard_checks(self) -> tuple[list[rx.Binding], list[rx.Binding]]:
+        """Casts that stop the program where what was assumed of its sizes does not hold; those
+        that ask about sizes that the run measures come last.
+        """
         given = {n.name: v for n, v in self.env.items() if n.op == "placeholder"}
-        given = {k: getattr(v.struct_info, "dims", v) if isinstance(v, rx.Var) else v
-                 for k, v in given.items()}  # fmt: skip
-        made: list[rx.Binding] = []
+        given = {k: getattr(getattr(v, "struct_info", None), "dims", v) for k, v in given.items()}
+        first: list[rx.Binding] = []
+        last: list[rx.Binding] = []
         for text in self.assumed:
-            for value, wanted in guards.pairs(text, given, self.source):
+            for pair in guards.pairs(text, given, self.symbols.rounded, self.source):
+                asked = {n for side in pair for n in walk(side)}
+                measured = not asked.isdisjoint(self.values.found_at_run_time)
                 name = self.emitter.names.fresh("guard")
-                made.append(size_check(value, wanted, name, Span("torch", text, kind="if")))
-        return made
+                made = size_check(*pair, name, Span("torch", text, kind="if"))
+                (last if measured else first).append(made)
+        return first, last
 
     def place_of(self, var: Any) -> tuple[rx.Var, int] | None:
         """The parameter and the dimension that a size is read from."""
@@ -196,11 +209,23 @@ class Importer:
         """A number that PyTorch makes of sizes."""
         import torch
 
-        if not isinstance(value, torch.SymInt):
-            raise UnsupportedError(
-                f"a number {value} that is no integer is computed from sizes", hint="fix the sizes"
-            )
-        return self.symbols.dim(value)
+        if isinstance(value, torch.SymInt):
+            return self.symbols.dim(value)
+        if isinstance(value, torch.SymFloat):
+            return self.symbols.number(value)
+        return self.symbols.truth(value.node.expr)
+
+    def measured(self, kind: str, x: PrimExpr) -> PrimExpr:
+        """The size that a run makes of a number: one for all that ask for the same."""
+        here = self.emitter.bindings
+        for place, rounding, number, size in self.measures:
+            seen = place is here or place is self.outermost
+            if seen and rounding == kind and structural_equal(number, x):
+                return size
+        whole = call_op(self.values, f"relax.{kind}", as_tensor(self.values, x))
+        size = self.values.lengths(call_op(self.values, "relax.astype", whole, dtype="int64"), 1)[0]
+        self.measures.append((here, kind, x, size))
+        return size
 
     def stored(self, given: Input, span: Span) -> Any:
         """What a value of the model stands for."""
@@ -335,8 +360,8 @@ class Importer:
             return [self.value(v) for v in x]
         if isinstance(x, torch.dtype):
             return dtype_of(x, self.source)
-        if isinstance(x, torch.SymInt):
-            return self.symbols.dim(x)
+        if isinstance(x, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return self.size(x)
         return x
 
     def outputs(self, places: Sequence[Any] | None) -> list[rx.Expr]:

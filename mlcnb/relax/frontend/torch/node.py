@@ -15,8 +15,10 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.span import Span
 from mlcnb.relax.expr import Expr, const, tensor_info
+from mlcnb.relax.frontend.shared.loop_values import size_tensor
 from mlcnb.relax.frontend.shared.node import GraphNode
 from mlcnb.relax.frontend.shared.values import Values
+from mlcnb.relax.frontend.torch.numbers import as_tensor
 from mlcnb.relax.frontend.torch.symbols import Symbols
 from mlcnb.relax.operator import declaration, make_call
 
@@ -150,15 +152,14 @@ class Node(GraphNode):
         return found[index] if isinstance(found, tuple | list) else found
 
     def tensor(self, x: Any, kind: str, like: Expr | None = None) -> Any:
-        """A tensor, a number or a symbolic integer as a tensor of a dtype."""
+        """A tensor, a number or one that is computed from sizes as a tensor of a dtype."""
         if isinstance(x, Expr):
             if self.dtype(x) == kind:
                 return x
             return self.emit(make_call(declaration("relax.astype"), x, dtype=kind))
         if isinstance(x, PrimExpr):
-            listed = self.emit(make_call(declaration("relax.shape_to_tensor"), [x]))
-            flat = self.emit(make_call(declaration("relax.reshape"), listed, []))
-            return self.tensor(flat, kind)
+            is_float = x.dtype.is_float
+            return self.tensor(as_tensor(self, x) if is_float else size_tensor(self, x), kind)
         return const(_number(x, kind), kind)
 
     def common(self, *xs: Any) -> str:
@@ -219,7 +220,8 @@ def _number_kind(x: Any) -> Any:
 
     if isinstance(x, bool):
         return torch.bool
-    return torch.get_default_dtype() if isinstance(x, float) else torch.int64
+    is_float = isinstance(x, float) or (isinstance(x, PrimExpr) and x.dtype.is_float)
+    return torch.get_default_dtype() if is_float else torch.int64
 
 
 def _category(kind: Any) -> int:

@@ -22,6 +22,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, SizeVar
 from mlcnb.relax.emitter import Names
+from mlcnb.relax.frontend.torch import numbers
 
 #: a bound of PyTorch's that is larger than any size stands for none
 MOST = 1 << 62
@@ -32,9 +33,14 @@ class Symbols:
 
     Args:
         ranges: symbol -> ValueRanges, as `ExportedProgram.range_constraints`.
+        measure: makes a size of a float64 expression that a run has to compute and to round by the
+            function that is named.
     """
 
-    def __init__(self, ranges: Mapping[Any, Any]) -> None:
+    def __init__(
+        self, ranges: Mapping[Any, Any], measure: Callable[[str, PrimExpr], PrimExpr]
+    ) -> None:
+        self.measure = measure
         self.vars: dict[str, SizeVar] = {}
         #: sizes that are computed from data, by the symbols of PyTorch
         self.found: dict[str, Any] = {}
@@ -54,6 +60,21 @@ class Symbols:
         made = self.expr(value.node.expr)
         known = p.as_int(made)
         return made if known is None else known
+
+    def number(self, value: Any) -> PrimExpr:
+        """A SymFloat as an expression of float64."""
+        return numbers.number(value.node.expr, self.expr)
+
+    def truth(self, e: Any) -> PrimExpr:
+        """A SymPy condition on sizes."""
+        name = type(e).__name__
+        if name in ("BooleanTrue", "BooleanFalse"):
+            return p.const(name == "BooleanTrue", "bool")
+        if name in _LOGIC:
+            return _LOGIC[name](*map(self.truth, e.args))
+        if name not in _COMPARED or not all(a.is_integer for a in e.args):
+            raise UnsupportedError(f"{e} of sizes is not translated", hint="ask with other sizes")
+        return _COMPARED[name](*map(self.expr, e.args))
 
     def dims(self, shape: Iterable[Any]) -> tuple[Any, ...]:
         """Sizes of a shape."""
@@ -80,12 +101,20 @@ class Symbols:
             return p.const(int(e), "int64")
         if e.is_Symbol:
             return self.variable(str(e))
-        build = _BUILD.get(type(e).__name__)
+        name = type(e).__name__
+        if name in _ROUNDED:
+            return self.rounded(_ROUNDED[name], numbers.number(e.args[0], self.expr))
+        build = _BUILD.get(name)
         if build is None:
             raise UnsupportedError(
-                f"a size {e} is computed with {type(e).__name__}", hint="export with fixed sizes"
+                f"a size {e} is computed with {name}", hint="export with fixed sizes"
             )
         return build([self.expr(a) for a in e.args])
+
+    def rounded(self, kind: str, x: PrimExpr) -> PrimExpr:
+        """The whole number that a function makes of a float64 expression."""
+        known = numbers.rounded(kind, x)
+        return self.measure(kind, x) if known is None else known
 
     def learn(self, size: Any, dim: Any) -> None:
         """A size that PyTorch leaves to the run is `dim`, unless another was met before."""
@@ -207,6 +236,17 @@ def _pair(fn: Callable[[Any, Any], Any]) -> Callable[[list[Any]], Any]:
 _BUILD: dict[str, Callable[[list[Any]], Any]] = {
     "Add": _folded(p.add), "Mul": _folded(p.multiply), "Pow": _power, "PowByNatural": _power,
     "FloorDiv": _pair(p.floordiv), "CleanDiv": _pair(p.floordiv), "Mod": _pair(p.floormod),
-    "PythonMod": _pair(p.floormod), "CeilDiv": _pair(p.ceildiv), "CeilToInt": lambda a: a[0],
-    "Max": _folded(p.maximum), "Min": _folded(p.minimum), "Identity": lambda a: a[0],
+    "PythonMod": _pair(p.floormod), "CeilDiv": _pair(p.ceildiv), "Max": _folded(p.maximum),
+    "Min": _folded(p.minimum), "Identity": lambda a: a[0],
+}  # fmt: skip
+#: and what makes whole numbers of others, by the function that does
+_ROUNDED = {
+    "TruncToInt": "trunc", "FloorToInt": "floor", "CeilToInt": "ceil", "RoundToInt": "round",
+}  # fmt: skip
+_COMPARED: dict[str, Callable[[Any, Any], PrimExpr]] = {
+    "StrictLessThan": p.less, "LessThan": p.less_equal, "StrictGreaterThan": p.greater,
+    "GreaterThan": p.greater_equal, "Equality": p.equal, "Unequality": p.not_equal,
+}  # fmt: skip
+_LOGIC: dict[str, Callable[..., PrimExpr]] = {
+    "And": p.all_of, "Or": p.any_of, "Not": p.logical_not,
 }  # fmt: skip
