@@ -72,7 +72,7 @@ def own_sizes(func: PrimFunc) -> PrimFunc:
     named = _Named(dims)
     if not named.variables:
         return func
-    made = rewrite(func, _regions_anew if named.rounded else lambda _: None, enter=named.name_of)
+    made = rewrite(func, named.anew, enter=named.name_of)
     parts = (made.body, *made.buffer_map.values())
     used = {n for part in parts for n in walk(part) if isinstance(n, Var)}
     params = tuple(p for p in made.params if p in made.buffer_map or p in used)
@@ -90,6 +90,8 @@ class _Named:
         self.variables: dict[int, SizeVar] = {}
         #: one of them stands for a size that is rounded
         self.rounded = False
+        #: variables that these stand in place of
+        self.replaced: frozenset[Var] = frozenset()
         own = {d for d in dims if isinstance(d, Var)}
         for dim in sorted(filter(_is_computed, dims), key=self.number):
             now = rewrite(dim, lambda _: None, enter=self.name_of)
@@ -98,10 +100,27 @@ class _Named:
                 self.variables[self.number(dim)] = made
                 own.add(made)
                 self.rounded = self.rounded or not _is_linear(now)
+                self.replaced |= self.look(dim)[2]
+        self.replaced -= own
 
     def name_of(self, n: Any) -> SizeVar | None:
         """The variable that stands for an expression."""
         return self.variables.get(self.number(n)) if _is_computed(n) else None
+
+    def anew(self, n: Any) -> Block | None:
+        """What a block reads and writes without what a size has told of it that is one number now.
+
+        An element at i * 2 that lies within n for each i below n // 2 may lie outside for each i
+        below a number: the box of a read that is held within n must not be that of the bare
+        element. And a box that was simplified, n + 5 of a length n + 10 less 5, tells of n, which
+        the loops do not.
+        """
+        if not isinstance(n, Block) or _has_pointers(n):
+            return None
+        told = (v for r in (*n.reads, *n.writes) for x in r.region for v in walk(x))
+        if not (self.rounded and n.iter_vars) and self.replaced.isdisjoint(told):
+            return None
+        return complete_regions(replace(n, reads=(), writes=()))
 
     def number(self, n: Any) -> int:
         """Equal for expressions that are written alike, over the same variables."""
@@ -117,17 +136,6 @@ class _Named:
             held = frozenset([n]) if is_var else frozenset().union(*(v for _, _, v in inside))
             self.known[id(n)] = n, self.numbers.setdefault(key, len(self.numbers)), held
         return self.known[id(n)]
-
-
-def _regions_anew(n: Any) -> Block | None:
-    """What a block reads and writes without what a rounded size has told of it.
-
-    An element at i * 2 that lies within n for each i below n // 2 may lie outside for each i below
-    a number: the box of a read that is held within n must not be that of the bare element.
-    """
-    if not isinstance(n, Block) or not n.iter_vars or _has_pointers(n):
-        return None
-    return complete_regions(replace(n, reads=(), writes=()))
 
 
 def _has_pointers(block: Block) -> bool:

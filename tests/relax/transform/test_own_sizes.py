@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 import mlcnb as mlc
+from mlcnb import relax
+from mlcnb.ir.expr import Var
 from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.relax import op
 from mlcnb.relax.transform.own_sizes import OwnSizes
 from mlcnb.script import parse
+from mlcnb.script import relax as R
 
 BEFORE = """
 @I.ir_module
@@ -105,3 +109,21 @@ def test_sizes_that_are_parameters_of_their_own_and_closed_sizes_stay():
         text = text.replace(half, "n")
     mod = parse(text.replace("n + T.int64(1)", "n").replace("(n + 1,)", "(n,)"))
     assert OwnSizes()(mod) is mod
+
+
+def test_a_box_tells_nothing_of_a_size_that_the_loops_do_not_know():
+    """The first five of n + 10: what they read, simplified, is a matter of n; the loops know one
+    number, and were refused for boxes that do not hold what they read.
+    """
+    builder = relax.BlockBuilder()
+    n = Var("n", "int64")
+    x, y = relax.Var("x", R.Tensor((n,), "float32")), relax.Var("y", R.Tensor((10,), "float32"))
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            both = builder.emit(op.concat([x, y], axis=0))
+            out = builder.emit_output(op.topk(both, k=5, ret_type="values"))
+        builder.emit_func_output(out)
+    ex = mlc.compile(builder.get(), target="llvm")
+    for size in (1, 7, 200):
+        a, b = (np.random.default_rng(size).random(m, np.float32) for m in (size, 10))
+        np.testing.assert_array_equal(ex(a, b), np.sort(np.concatenate([a, b]))[:-6:-1])
