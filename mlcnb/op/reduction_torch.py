@@ -193,9 +193,7 @@ def _filled_up(n: TorchNode, x: Expr, axis: int, most: int, largest: bool) -> Ex
     if kind.is_float:
         last = -math.inf if largest else math.nan
     rest = filled(n, last, [*dims[:axis], most, *dims[axis + 1 :]], n.dtype(x))
-    whole = n.emit(call("relax.concat", [x, rest], axis=axis))
-    size = n.size(Formula(n).size_of(n.dims(whole)[axis]))  # of its own: kernels stay general
-    return n.emit(call("relax.reshape", whole, [*dims[:axis], size, *dims[axis + 1 :]]))
+    return n.emit(call("relax.concat", [x, rest], axis=axis))
 
 
 @torch_spelling("aten.sort.default", "aten.sort.stable", "aten.argsort")
