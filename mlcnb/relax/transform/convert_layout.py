@@ -23,6 +23,7 @@ from mlcnb.core.text import plural
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
+from mlcnb.op.binary import Divide
 from mlcnb.op.nn.conv import Conv2d
 from mlcnb.op.qnn.conv import QuantizedConv2d
 from mlcnb.relax import expr as rx
@@ -140,7 +141,7 @@ class _Converter:
         operator = called(value)
         if operator in _CONVOLUTIONS:
             return _CONVOLUTIONS[operator](self, var, value)
-        if operator.finite and attrs_of(value).is_elementwise(*(a.struct_info for a in value.args)):
+        if self.stays_finite(var, value):
             return _elementwise(self, var, value)
         return None if operator is OpDecl else _declared(self, value)
 
@@ -189,6 +190,19 @@ class _Converter:
 
     def is_blocked(self, x: Any) -> bool:
         return isinstance(x, rx.Var) and x in self.blocks
+
+    def stays_finite(self, var: rx.Var, value: Any) -> bool:
+        """True for what is done element by element and makes nothing infinite of what fills blocks
+        up: a division only by numbers, or where nothing does.
+        """
+        operator = called(value)
+        if not operator.finite and operator is not Divide:
+            return False
+        if operator is Divide and (rank_of(var) != 4 or self.has_filling(var)):
+            by = value.args[1]
+            if not isinstance(by, rx.Constant) or by.data.ndim or not by.data:
+                return False
+        return attrs_of(value).is_elementwise(*(a.struct_info for a in value.args))
 
     def has_filling(self, var: Any) -> bool:
         """True unless the channels are known to fill their blocks."""

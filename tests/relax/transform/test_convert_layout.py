@@ -96,3 +96,34 @@ def test_a_number_for_each_place_stands_in_the_window_s_loops(window, step):
     np.testing.assert_allclose(
         mlc.compile(builder.get(), "llvm")(*values), plain * values[1], atol=1e-4
     )
+
+
+@pytest.mark.parametrize(
+    "channels, by, stays",
+    [(24, 6.0, True), (32, 6.0, True), (32, None, True), (24, None, False), (24, 0.0, False)],
+)
+def test_a_division_stays_in_blocks_where_nothing_of_the_filling_is_divided_by_zero(
+    channels, by, stays
+):
+    """x / 6 between convolutions, as a hard swish ends; or x / y of two of them. by: None: y."""
+    first, last = weight(channels, 16, 1), weight(16, channels, 3)
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((1, 16, 7, 7), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(R.nn.conv2d(x, Constant(first)))
+            other = builder.emit(R.exp(y)) if by is None else relax.const(by, "float32")
+            y = builder.emit(R.divide(y, other))
+            out = builder.emit_output(R.nn.conv2d(y, Constant(last), padding=1))
+        builder.emit_func_output(out)
+    with mlc.target.Target("llvm -mcpu=x86-64-v4"):
+        text = relax.transform.ConvertLayout()(builder.get()).script()
+    blocked = f"(1, {-(-channels // 16)}, 7, 7, 16)"
+    (line,) = (line for line in text.splitlines() if "R.divide(" in line)
+    assert (blocked in line) == stays
+    if by != 0.0:
+        value = np.random.default_rng(2).standard_normal((1, 16, 7, 7)).astype(np.float32)
+        y = correlate(value.astype(np.float64), first, (1, 1), (0,) * 4, (1, 1), 1)
+        wanted = correlate(y / (np.exp(y) if by is None else by), last, (1, 1), (1,) * 4, (1, 1), 1)
+        found = mlc.compile(builder.get(), "llvm")(value)
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
