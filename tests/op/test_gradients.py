@@ -88,6 +88,7 @@ CASES: dict[str, list[tuple[Callable[..., Any], list[np.ndarray]]]] = {
         (lambda x: op.strided_slice(x, [1], [1], [3]), [of(2, 4)]),
         (lambda x: op.strided_slice(x, [0, -1], [-1, 0], [9, 5], [1, 2]), [of(3, 2, 5)]),
         (lambda x: op.strided_slice(x, [1], [3], [0], [-2]), [of(2, 5)]),
+        (lambda x: op.strided_slice(x, [], [], []), [of(2, 3)]),
     ],
     "gather_elements": [
         (

@@ -61,16 +61,18 @@ def _relu(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
 @rule("nn.leakyrelu")
 def _leakyrelu(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     """At 0 all of it goes back, as for relu."""
-    x, alpha = call.args[0], attrs_of(call).alpha  # type: ignore[attr-defined]
-    return [op.where(op.less(x, number(0, x)), number(alpha, x) * grad, grad)]
+    x = call.args[0]
+    at: Any = attrs_of(call)
+    return [op.where(op.less(x, number(0, x)), number(at.alpha, x) * grad, grad)]
 
 
 @rule("nn.softplus")
 def _softplus(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     """log(1 + exp(beta x)) / beta; above the threshold it is x."""
-    x, at = call.args[0], attrs_of(call)
-    scaled = builder.emit(x * number(at.beta, x))  # type: ignore[attr-defined]
-    is_linear = op.greater(scaled, number(at.threshold, x))  # type: ignore[attr-defined]
+    x = call.args[0]
+    at: Any = attrs_of(call)
+    scaled = builder.emit(x * number(at.beta, x))
+    is_linear = op.greater(scaled, number(at.threshold, x))
     return [op.where(is_linear, grad, grad * op.sigmoid(scaled))]
 
 

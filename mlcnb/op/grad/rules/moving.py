@@ -10,7 +10,7 @@ from mlcnb.core.errors import UnsupportedOpError
 from mlcnb.op._dims import product, tell
 from mlcnb.op.grad.rules.registry import dims_of, known, name_of, number, rule
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, Tuple, TupleGetItem, Var, const
+from mlcnb.relax.expr import Call, ShapeExpr, Tuple, TupleGetItem, Var, const
 from mlcnb.relax.operator import attrs_of, call_arguments
 
 
@@ -138,7 +138,8 @@ def _split(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
 
 @rule("stack")
 def _stack(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    axis, count = attrs_of(call).axis, len(call.args[0].struct_info.fields)  # type: ignore[attr-defined]
+    at: Any = attrs_of(call)
+    axis, count = at.axis, len(call.args[0].struct_info.fields)
     parts = builder.emit(op.split(grad, count, axis=axis))
     parts = [builder.emit(TupleGetItem(parts, i)) for i in range(count)] if count > 1 else [grad]
     return [Tuple(tuple(builder.emit(op.squeeze(part, axis=[axis])) for part in parts))]
@@ -146,14 +147,16 @@ def _stack(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
 
 @rule("flip")
 def _flip(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [op.flip(grad, axis=attrs_of(call).axis)]  # type: ignore[attr-defined]
+    at: Any = attrs_of(call)
+    return [op.flip(grad, axis=at.axis)]
 
 
 @rule("tile")
 def _tile(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     """All copies of an element added up: they lie along axes of their own."""
-    dims, times = dims_of(call.args[0], call), attrs_of(call).repeats  # type: ignore[attr-defined]
-    times = (times,) if isinstance(times, int) else tuple(times)
+    dims = dims_of(call.args[0], call)
+    at: Any = attrs_of(call)
+    times = (at.repeats,) if isinstance(at.repeats, int) else tuple(at.repeats)
     ndim = max(len(times), len(dims))
     times = (1,) * (ndim - len(times)) + times
     pairs = zip(times, (1,) * (ndim - len(dims)) + tuple(dims), strict=True)
@@ -163,8 +166,9 @@ def _tile(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
 
 @rule("repeat")
 def _repeat(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    dims, at = dims_of(call.args[0], call), attrs_of(call)
-    many, axis = at.repeats, at.axis  # type: ignore[attr-defined]
+    dims = dims_of(call.args[0], call)
+    at: Any = attrs_of(call)
+    many, axis = at.repeats, at.axis
     if axis is None:
         return [op.reshape(op.sum(op.reshape(grad, (-1, many)), axis=[1]), dims)]
     axis %= len(dims)
@@ -207,16 +211,16 @@ def _strided_slice(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
 
 def _numbers(part: Any, call: Call) -> tuple[int, ...]:
     """The numbers of a shape, or of a tuple of them."""
-    values = getattr(part, "values", None) or [getattr(x, "value", x) for x in part.fields]
+    values = part.values if isinstance(part, ShapeExpr) else [x.value for x in part.fields]
     return tuple(known(value, call) for value in values)
 
 
 @rule("gather_elements")
 def _gather_elements(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     x, indices = call.args
+    at: Any = attrs_of(call)
     zeros = builder.emit(op.zeros_like(x))
-    axis = attrs_of(call).axis  # type: ignore[attr-defined]
-    return [op.scatter_elements(zeros, indices, grad, axis=axis, reduction="add"), None]
+    return [op.scatter_elements(zeros, indices, grad, axis=at.axis, reduction="add"), None]
 
 
 @rule("take")
