@@ -170,11 +170,14 @@ def test_a_scan_along_an_outer_axis_adds_whole_lines(exclusive):
     make = lambda a: R.cumsum(a, axis=1, exclusive=exclusive)
     found, expected = run(make, x)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-    for shape in ((64, 512, 64), (20, 100, 33)):  # 33 elements, one by one: 20 us, now 8
-        func, _ = loops_of(make, random(*shape))
-        ex = mlc.compile(func, "llvm -mcpu=x86-64-v4", schedule="default")
-        counts = max((f.looped for f in facts(ex.kernels["main"].compiled).values()), key=_vector)
-        assert counts.vector >= 4 and counts.instructions < 100, "nothing is written out"
+    func, _ = loops_of(make, random(64, 512, 64))
+    ex = mlc.compile(func, schedule="default")
+    counts = max((f.looped for f in facts(ex.kernels["main"].compiled).values()), key=_vector)
+    assert counts.vector_share > 0.4
+    func, _ = loops_of(make, random(20, 100, 33))  # 33 elements, one by one: 20 us, now 8
+    ex = mlc.compile(func, "llvm -mcpu=x86-64-v4", schedule="default")
+    counts = max((f.looped for f in facts(ex.kernels["main"].compiled).values()), key=_vector)
+    assert counts.vector >= 4 and counts.instructions < 100, "nothing is written out"
 
 
 def _vector(counts) -> int:

@@ -22,8 +22,8 @@ from mlcnb.tir.functor import bodies
 
 #: annotation of a parallel loop of open size: with less work (see `work_of`) it stays on its thread
 LEAST = "pragma_parallel_least"
-#: elements from which on a line is worth vectors
-LINE = 8
+#: elements from which on a line is worth vectors, and from which on LLVM does not write it out
+LINE, LONG_LINE = 8, 64
 
 
 def statements(n: Node) -> Iterator[s.Stmt]:
@@ -94,12 +94,12 @@ def work_of(n: s.Stmt, unknown: int = 8) -> PrimExpr:
 
 
 def is_line(loop: s.For) -> bool:
-    """True if a loop makes a line of another line of the same buffer: `B[k + 1, i] = B[k, i] + …`.
+    """True if a loop makes a short line of another of the same buffer: `B[k + 1, i] = B[k, i] + …`.
 
     Written out element by element, each may be what another reads; as a loop it is vectors.
     """
     store, var = loop.body, loop.loop_var
-    if not isinstance(store, s.BufferStore) or (as_int(loop.extent) or 0) < LINE:
+    if not isinstance(store, s.BufferStore) or not LINE <= (as_int(loop.extent) or 0) < LONG_LINE:
         return False
     if store.value.dtype.lanes > 1:
         return False
