@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cache, partial
 from os import PathLike
 from typing import Any
 
@@ -42,6 +42,7 @@ from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.pages import release_freed
 from mlcnb.runtime.versions import Versions
 from mlcnb.target import Target
+from mlcnb.target.measured import is_wanted
 from mlcnb.tir.analysis.made import is_declared
 from mlcnb.tir.function import PrimFunc
 
@@ -132,6 +133,8 @@ def compile(
         schedule = "default" if _has_graph(module) else None
     with collected_between(), ExitStack() as work:
         outline = _outline(module, where)
+        if outline and where.kind == "llvm" and where.mcpu == "host" and is_wanted():
+            _timed(timings, "measuring this CPU", _measure_once)
         workers = work.enter_context(_workers(module, outline, where))
         if _has_graph(module):
             given = (_bound(module, params), relax_pipeline, where, options, bool(outline), work)
@@ -280,6 +283,14 @@ def _workers(mod: IRModule, outline: str, target: Target) -> Iterator[Workers]:
         yield workers
     if is_new:
         foresight.meet(outline)
+
+
+@cache
+def _measure_once() -> None:
+    """Measure this computer's core for all that is compiled for it from now on: some seconds."""
+    from mlcnb.observe.diagnosis import find_measured
+
+    find_measured()
 
 
 def _outline(mod: IRModule, target: Target) -> str:

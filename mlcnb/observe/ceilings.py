@@ -30,10 +30,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
 from mlcnb.core.errors import MLCError
+from mlcnb.core.progress import progress_bar
 from mlcnb.core.text import kind_of
 from mlcnb.driver import compile
 from mlcnb.machine.roofline import Level, Roofline
@@ -195,9 +197,9 @@ def calibrate(seconds: float = 2.0) -> Measured:
     target = Target("llvm")
     lanes, chains = target.lanes("float32"), target.vector_registers * 3 // 4
     levels = list(_levels(target))
-    each = seconds / (3 + 3 * len(levels))
-    with fixed_threads(1):
-        beside = _Beside(each)
+    runs = 3 + 3 * len(levels)
+    with fixed_threads(1), progress_bar("measuring this CPU", runs) as bar:
+        beside = _Beside(seconds / runs, bar)
         whole, half = (_units(beside, n, chains) for n in (lanes, max(1, lanes // 2)))
         latency = 1 / _units(beside, lanes, 1)
         readings = tuple(_reading(beside, name, nbytes) for name, nbytes in levels)
@@ -216,8 +218,9 @@ def _levels(target: Target) -> Iterator[tuple[str, int]]:
 class _Beside:
     """Cycles of other kernels, by a chain of additions that runs beside them."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, bar: Any) -> None:
         self.seconds = seconds
+        self.bar = bar
         self.gigahertz = 0.0
         _, self.clock = clock_for(1, True)
         run = _made(_CHAIN, steps=STEPS)
@@ -236,6 +239,7 @@ class _Beside:
                 start = self.clock()
                 call()
                 best[n] = min(best[n], self.clock() - start)
+        self.bar.update()
         self.gigahertz = max(self.gigahertz, STEPS * 64 / best[1] / 1e9)
         return (best[0] - sum(best[2:])) * STEPS * 64 / best[1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache, lru_cache
+from itertools import chain
 
 #: L1 data, L2 and L3: KiB, and lines of a set. Where L3 is in slices of cores, as a usual model of
 #: the family has it
@@ -78,6 +79,12 @@ _FAR_LINE = {
     "graniterapids graniterapids-d": 6.0,
 }
 _USUAL_FAR_LINE = 2.0
+
+
+def is_told(mcpu: str) -> bool:
+    """Whether a table here tells of the CPU of LLVM's name."""
+    tables = (_CACHES, _DOT_PRODUCTS, _MULTIPLY_ADDS, _FAR_LINE, _LOADS, _HALVE_VECTORS)
+    return mcpu in _LEVELS or any(mcpu in names.split() for names in chain(*tables))
 
 
 def multiply_adds_of(mcpu: str) -> int:

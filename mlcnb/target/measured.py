@@ -1,6 +1,8 @@
-"""What was measured of this computer, kept on disk: `mlcnb doctor --measure` writes it.
+"""What was measured of this computer, kept on disk: `mlcnb doctor --measure` writes it, and so does
+the first model that is compiled on a CPU that no table tells of.
 
     kept()           what a measuring before found here, or None
+    is_wanted()      nothing is known of this computer's CPU
     keep(measured)   for later processes, and for this one
 
 A file holds one computer's figures: its name is of the CPU, of what LLVM reads of it, and of its
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcnb.core.files import kept_folder, replacing
-from mlcnb.target.cpus import cpu_name, features, host_caches
+from mlcnb.target.cpus import cpu_name, features, host_caches, is_told
 
 #: changes when figures mean something else
 _FORM = 1
@@ -95,6 +97,11 @@ def kept() -> Measured | None:
     """What was measured of this computer before, or None; read once for each folder."""
     folder = kept_folder()
     return None if folder is None else _read(folder)
+
+
+def is_wanted() -> bool:
+    """True if no table tells of this computer's CPU, nobody has measured it, and figures last."""
+    return kept_folder() is not None and not is_told(cpu_name("host")) and kept() is None
 
 
 def keep(measured: Measured) -> Path | None:

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
+from mlcnb import driver, relax
+from mlcnb.ir.module import IRModule
 from mlcnb.observe import ceilings
 from mlcnb.observe.benchmark import peak_kernel
 from mlcnb.observe.ceilings import calibrate, stream_kernel
 from mlcnb.observe.diagnosis import core, doctor
+from mlcnb.relax import BlockBuilder, op
 from mlcnb.runtime.strip import count
 from mlcnb.target import Target
 from mlcnb.target.measured import Measured, Reading, kept
@@ -82,6 +85,39 @@ def test_the_doctor_measures_keeps_and_tells(measured, monkeypatch, tmp_path):
     monkeypatch.setenv("MLCNB_CACHE", "0")
     assert kept() is None
     assert [f.name for f in doctor(measure=True).sections["a core"]] == ["not measured"]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_first_model_on_a_cpu_that_no_table_tells_of(told, measured, monkeypatch, tmp_path):
+    """It has the core measured before its kernels are scheduled: once, and by whole models only."""
+    runs = []
+    monkeypatch.setenv("MLCNB_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("MLCNB_CACHE", raising=False)
+    monkeypatch.setattr("mlcnb.target.measured.is_told", lambda name: told)
+    monkeypatch.setattr("mlcnb.observe.calibrate", lambda: runs.append(1) or measured)
+    driver._measure_once.cache_clear()
+    for calls, target, want in (
+        (3, "llvm", 0),
+        (30, "llvm -mcpu=x86-64-v3", 0),
+        (30, "llvm", 1),
+        (31, "llvm", 1),
+    ):
+        ran = mlc.compile(chain(calls), target)
+        assert len(runs) == (0 if told else want)
+        assert kept() == (measured if runs else None)
+        is_first = (calls, target) == (30, "llvm") and not told
+        assert ("measuring this CPU" in dict(ran.timings)) is is_first
+
+
+def chain(calls: int) -> IRModule:
+    """So many operators, one after the other."""
+    bb = BlockBuilder()
+    x = y = relax.Var("x", relax.TensorStructInfo((4, 16), "float32"))
+    with bb.function("main", [x]):
+        for _ in range(calls):
+            y = bb.emit(op.exp(y))
+        bb.emit_func_output(y)
+    return bb.get()
 
 
 def test_text():
