@@ -19,6 +19,7 @@ and bounds where indices are linear; figures of GPUs and the rules of the predic
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -29,9 +30,10 @@ import numpy as np
 from mlcnb.codegen.arrivals import copies_by_hand
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.cuda.nvrtc import Resources
+from mlcnb.codegen.cuda.sass import Sass
 from mlcnb.codegen.races import Race, races
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import CodegenError, MissingDependencyError, MLCError
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.machine.gpu import Gpu, Occupancy, PredictedTime, Work, gpu
@@ -92,6 +94,7 @@ class GpuKernel:
         occupancy: with the registers of the cubin, or (`resources` None) without that limit.
         work: what is predicted from; predicted: the least time with its terms.
         uncounted: what of the work only a run knows; it counts as nothing.
+        code: its machine code; None: not known without NVRTC and nvdisasm.
     """
 
     memory: WarpRun
@@ -103,6 +106,7 @@ class GpuKernel:
     work: Work
     predicted: PredictedTime
     uncounted: tuple[str, ...] = ()
+    code: Sass | None = None
 
     @property
     def registers(self) -> int | None:
@@ -133,6 +137,10 @@ class GpuKernel:
             "shared_bytes": self.shared_bytes,
             "registers": self.registers,
             "spills": None if found is None else found.spill_stores + found.spill_loads,
+            "machine_code": None if self.code is None else {
+                "instructions": dict(self.code.mix().most_common()),
+                "hot": self.code.hot and dict(self.code.mix(*self.code.hot).most_common()),
+            },
             "occupancy": {
                 "blocks": self.occupancy.blocks, "warps": self.occupancy.warps,
                 "of": self.occupancy.of, "by": self.occupancy.by,
@@ -163,7 +171,10 @@ class GpuReport(display.Shown):
         found = kernels_of(func, name)
         self.name = found[0].name
         compiled, silent = _compiled(self.name, func, device)
-        made: Any = compiled or [None] * len(found)
+        code = _code(compiled)
+        made: Any = [None] * len(found)
+        if compiled is not None:
+            made = [(compiled.resources[n], code.get(n)) for n in compiled.sources]
         steps = lower(func, steps=True)
         program, last = steps["UnrollLoop"].before, steps.result
         launches = [program.with_body(n) for n in kernels_in(program.body)]
@@ -244,18 +255,30 @@ def gpu_report(program: Any, device: str | Gpu = "A100") -> GpuReport:
     return GpuReport(function_of(program), gpu(device))
 
 
-def _compiled(name: str, func: PrimFunc, device: Gpu) -> tuple[list[Resources] | None, str]:
-    """Registers of each kernel, by NVRTC; None where nobody can say, and why."""
+def _compiled(name: str, func: PrimFunc, device: Gpu) -> tuple[CudaKernel | None, str]:
+    """The kernels as NVRTC compiles them; None where nobody can, and why."""
     try:
         made = CudaKernel(name, func, Target({"kind": "cuda", "arch": device.arch}))
-        return [made.resources[symbol] for symbol in made.sources], ""
+        return (made if made.resources else None), ""
     except MLCError as error:  # no text for it yet, no compiler here, or too large for the GPU
         return None, error.message.splitlines()[0]
 
 
+def _code(made: CudaKernel | None) -> dict[str, Sass]:
+    """The machine code of the kernels, where it can be read."""
+    with suppress(MissingDependencyError, CodegenError):
+        return made.disassembly if made else {}
+    return {}
+
+
 def _kernel(
-    kernel: Kernel, own: PrimFunc, device: Gpu, resources: Resources | None, silent: str
+    kernel: Kernel,
+    own: PrimFunc,
+    device: Gpu,
+    made: tuple[Resources, Sass | None] | None,
+    silent: str,
 ) -> GpuKernel:
+    resources, code = made or (None, None)
     shared = sum(shared_bytes(kernel.launch).values())
     registers = None if resources is None else resources.registers
     occupancy = device.occupancy(kernel.threads, registers, shared)
@@ -280,6 +303,7 @@ def _kernel(
     return GpuKernel(
         memory, tuple(lanes_of(kernel)), shared, resources, silent, occupancy, work,
         device.predict(work), tuple(dict.fromkeys(what for what, n in told if as_int(n) is None)),
+        code,
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """A kernel for a GPU line by line: what became of each line of its lowered program.
 
 Linked source of main: 57 of 66 instructions of the PTX have a line; sm_70
-  line  lowered program               TensorIR  Python  step  CUDA C++  PTX
-    13  A_shared_1[ax0_0 * 264 + …    17                      10        8 instructions
+  line  lowered program               TensorIR  Python  step  CUDA C++  PTX  SASS
+    13  A_shared_1[ax0_0 * 264 + …    17                      10        8    5
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ FORMS: tuple[tuple[str, str, Language | None], ...] = (
     ("lowered", "TensorIR, lowered", None),
     ("cuda", "CUDA C++", CUDA),
     ("ptx", "PTX", PLAIN),
+    ("sass", "SASS", PLAIN),
 )
+#: where a listing is found, if not as `found.name.texts`
+SEE = {"cuda": "kernel.source", "ptx": "kernel.ptx", "sass": "kernel.sass"}
 
 
 @shows("mlcnb.codegen.cuda.linked:CudaLinked")
@@ -38,7 +41,7 @@ def linked(x: Any) -> list[Part]:
             listing = (
                 Code(form.lines) if language is None else code("\n".join(form.texts), language)
             )
-            see = {"cuda": "kernel.source", "ptx": "kernel.ptx"}.get(name, f"found.{name}.texts")
+            see = SEE.get(name, f"found.{name}.texts")
             parts.append(Fold(f"{told}: {plural(len(form.lines), 'line')}", [listing], see))
     return parts
 
@@ -65,20 +68,23 @@ def notes(x: Any) -> list[str]:
     found = (
         [] if x.is_exact else ["this is not the text of the kernel: it was compiled another way"]
     )
-    return [*found, *([f"no PTX: {clip(x.silent, 200)}"] if x.silent else [])]
+    silent = {why: name for name, why in reversed(x.silent.items())}  # both may have one reason
+    return [*found, *(f"no {name}: {clip(why, 200)}" for why, name in silent.items())]
 
 
 def table(x: Any) -> Table:
     """A row for each line of the lowered program that something belongs to."""
     columns = heads("line: number | lowered program: code")
     columns += [Column(name) for name in ("TensorIR", "Python", "step", "CUDA C++")]
-    columns += [Column("PTX", "number")]
+    code = [form for form in (x.ptx, x.sass) if form is not None]
+    columns += [Column(name, "number") for name in ("PTX", "SASS") if name not in x.silent]
     rows = []
     for line, text in enumerate(x.lowered.texts, 1):
         told = [_numbers(form, line) for form in (x.scheduled, x.source, x.trace, x.cuda)]
-        count = 0 if x.ptx is None else sum(line in of for of in x.ptx.links)
-        if any(told) or count:
-            rows.append((str(line), clip(text.strip(), 72), *told, str(count) if count else ""))
+        counts = [sum(line in of for of in form.links) for form in code]
+        if any(told) or any(counts):
+            numbers = (str(count or "") for count in counts)
+            rows.append((str(line), clip(text.strip(), 72), *told, *numbers))
     return filled(columns, rows, ROWS, "mlc.explore(kernel)")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.arith.isl import is_missing
+from mlcnb.codegen.cuda.sass import Sass
 from mlcnb.codegen.races import Race
 from mlcnb.machine.warp import LANES
 from mlcnb.observe.gpu import GpuKernel, GpuReport
@@ -28,6 +29,8 @@ FIRST, SECOND = "rgba(245,160,30,0.25)", "rgba(60,150,220,0.25)"
 USED, SPARE = "#d7f0e5", "#f0f1f3"
 #: blocks of the grid and threads of a block that are drawn in one direction
 MOST_DRAWN = 32
+#: kinds of instructions that are told
+MIX = 5
 #: what the times are
 PREDICTED = (
     "Predicted, not measured: the largest term is the least time. Sectors count as if L1 kept "
@@ -133,14 +136,24 @@ def _facts(k: GpuKernel) -> list[tuple[str, str]]:
     work = f"{k.work.flops:,} operations"
     for kind, count in k.work.on_tensor_cores.items():
         work += f", {count:,} on tensor cores ({kind})"
+    code = [("machine code", _mix(k.code))] if k.code is not None else []
     return [
         ("occupancy", f"{told}, by {o.by}"),
         ("a block has", f"{registers}{f', {spills} bytes of spills' if spills else ''}, {shared}"),
+        *code,
         ("work", f"{work}; {k.work.distinct:,} bytes, each once"),
         ("waves", f"{k.predicted.waves:,}, the last one {percent(1 - k.predicted.tail)} full"
                   if k.predicted.waves == 1 else
                   f"{k.predicted.waves:,}, {percent(k.predicted.tail)} of their places empty"),
     ]  # fmt: skip
+
+
+def _mix(code: Sass) -> str:
+    """How many instructions there are, and which of them are most in what is run most."""
+    mix = code.mix(*(code.hot or (0, None)))
+    told = ", ".join(f"{count:,} {name}" for name, count in mix.most_common(MIX))
+    where = "" if code.hot is None else f"; the longest of its loops {mix.total():,}"
+    return f"{plural(code.instructions, 'instruction')}{where}: {told}"
 
 
 def _divergence(k: GpuKernel) -> list[Part]:

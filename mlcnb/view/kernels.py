@@ -14,7 +14,7 @@ from typing import Any
 from mlcnb.codegen.families import SIZE
 from mlcnb.codegen.llvm.inspect import Facts as Strip
 from mlcnb.codegen.llvm.inspect import facts, strip
-from mlcnb.core.errors import MissingDependencyError
+from mlcnb.core.errors import CodegenError, MissingDependencyError
 from mlcnb.tir.function import PrimFunc
 from mlcnb.view import survey
 from mlcnb.view.highlight import ASSEMBLY, CUDA, LLVM, PYTHON, Language, code
@@ -127,6 +127,7 @@ def _gpu_parts(k: Any, name: str, told: list[str]) -> list[Part]:
     told.append(f"{plural(len(k.device_functions), 'launch', 'launches')} of CUDA C++ for {k.arch}")
     columns = heads("kernel: code | grid: code | block: code")
     columns += [Column(x, "number") for x in ("registers", "spills", "shared memory")]
+    columns += [Column(x, "number") for x in ("instructions", "on tensor cores")]
     rows = [_launch_row(k, symbol) for symbol in k.sources]
     return [
         Title("; ".join(told)),
@@ -140,13 +141,23 @@ def _gpu_parts(k: Any, name: str, told: list[str]) -> list[Part]:
 
 def _launch_row(k: Any, symbol: str) -> tuple[str, ...]:
     source = k.sources[symbol]
+    head = (clip(symbol, 48), source.grid, source.block)
     try:
         found = k.resources[symbol]
     except MissingDependencyError:
-        return (clip(symbol, 48), source.grid, source.block, "", "", "")
+        return (*head, *[""] * 5)
     spills = size(found.spill_stores + found.spill_loads)
     shared = size(found.shared + source.dynamic_shared)
-    return (clip(symbol, 48), source.grid, source.block, str(found.registers), spills, shared)
+    return (*head, str(found.registers), spills, shared, *_counts(k, symbol))
+
+
+def _counts(k: Any, symbol: str) -> tuple[str, str]:
+    """Instructions of a kernel, and those of them on tensor cores, where nvdisasm is there."""
+    try:
+        code = k.disassembly[symbol]
+    except (MissingDependencyError, CodegenError):
+        return "", ""
+    return f"{code.instructions:,}", f"{code.tensor_instructions:,}"
 
 
 def machine_code(found: list[Strip]) -> Table:

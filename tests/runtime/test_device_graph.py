@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 import shutil
 import subprocess
 import tarfile
@@ -237,6 +238,26 @@ def test_an_artifact_keeps_machine_code(tmp_path, monkeypatch):
         with pytest.raises(DeviceError, match="was compiled for sm_90, and this GPU is sm_80"):
             again.kernels[name].image("sm_80")
     assert [*map(str, again.plans().launches())] == [*map(str, ex.plans().launches())]
+
+
+@needs_nvrtc
+def test_an_artifact_of_a_kernel_that_needed_launch_bounds(tmp_path, monkeypatch):
+    """What was compiled to keep it from spilling is not the text that its kernel has."""
+
+    def bounded(made):
+        text = re.sub(r"__launch_bounds__\((\d+)\)", r"__launch_bounds__(\1, 2)", made.source)
+        return nvrtc._machine_code(text, made.arch)
+
+    monkeypatch.setattr(nvrtc, "_without_spills", bounded)
+    monkeypatch.setattr(nvrtc.disk, "user_store", lambda: None)
+    nvrtc._compiled.cache_clear()
+    ex = mlc.compile(network(), target="cuda -arch=sm_90")
+    assert all(", 2)" in k.binary.source and ", 2)" not in k.source for k in ex.kernels.values())
+    again = mlc.load_module(ex.export_library(tmp_path / "model.tar")).kernels
+    assert again.keys() == ex.kernels.keys()
+    for name, kernel in ex.kernels.items():
+        assert (again[name].cubin, again[name].source) == (kernel.cubin, kernel.source)
+    nvrtc._compiled.cache_clear()
 
 
 @needs_nvrtc

@@ -1,7 +1,7 @@
 """Kernels for a GPU: PrimFuncs bound to threads, with everything that they went through.
 
 kernels = build({"matmul": func}, Target("cuda -arch=sm_90"))
-kernels["matmul"].source, .ptx, .cubin, .resources, .host, .device_functions
+kernels["matmul"].source, .ptx, .sass, .cubin, .resources, .host, .device_functions
 kernels["matmul"].run(arrays, dims)
 """
 
@@ -21,6 +21,7 @@ from mlcnb.codegen.cuda.emit.kernel import CudaSource, emit_kernel, whole_text
 from mlcnb.codegen.cuda.gpu import Device, Gpu, runs_on
 from mlcnb.codegen.cuda.host import HostProgram, why_unbound
 from mlcnb.codegen.cuda.nvrtc import CompiledCuda, Resources, compile_text
+from mlcnb.codegen.cuda.sass import Sass, disassemble
 from mlcnb.codegen.kernel import Kernel, scheduled_by, signature_of
 from mlcnb.codegen.races import refuse_races
 from mlcnb.core import above
@@ -130,7 +131,7 @@ class CudaKernel(Kernel):
     def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """What an artifact keeps of it: its entry in the manifest, and files by name."""
         made = self.binary
-        parts = {"cu": made.source.encode(), "cubin": made.cubin, "ptx": made.ptx.encode()}
+        parts = {"cu": self.source.encode(), "cubin": made.cubin, "ptx": made.ptx.encode()}
         entry = {"name": self.first, "arch": made.arch, "log": made.log}
         return entry, {f"{self.name}.{end}": data for end, data in parts.items()}
 
@@ -157,6 +158,24 @@ class CudaKernel(Kernel):
     def cubin(self) -> bytes:
         """Machine code of the target's architecture."""
         return self.binary.cubin
+
+    @cached_property
+    def disassembly(self) -> dict[str, Sass]:
+        """The instructions of each kernel, in the order of the source; needs no GPU.
+
+        Raises:
+            MissingDependencyError: NVRTC or nvdisasm is not installed.
+            CodegenError: nvdisasm does not know the architecture.
+        """
+        found = disassemble(self.binary.located_cubin)
+        return {symbol: found[symbol] for symbol in self.sources}
+
+    @property
+    def sass(self) -> str:
+        """The machine code as text, by nvdisasm."""
+        return "\n".join(
+            line for name, code in self.disassembly.items() for line in (f"{name}:", *code.lines)
+        )
 
     @property
     def resources(self) -> dict[str, Resources]:

@@ -4,14 +4,16 @@
     found.lowered.lines[12]          "        A_shared_1[ax0 * 33 + ax1] = A_1[…]"
     found.cuda.links[9]              {13}: lines of the lowered program count from 1
     found.ptx.links[40]              {13}; None where NVRTC is not installed
+    found.sass.links[25]             {13}; None where nvdisasm is not installed
 
 As for a CPU (`mlcnb.codegen.llvm.linked`) the lowered program is what all links go through. The
 writer of the CUDA C++ says which statement each line is for, and NVRTC which line of it each
-instruction of the PTX came of.
+instruction of the PTX came of, and each of the machine code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from mlcnb.codegen.cuda.backend import CudaKernel, identifier
@@ -66,27 +68,48 @@ class CudaLinked(ProgramForms):
                 found[id(n.node.var)] = {min(where)[0]}
         return found
 
-    @cached_property
+    @property
     def ptx(self) -> Form | None:
         """The PTX of the target's architecture; None where it cannot be compiled (`silent`)."""
-        try:
-            lines, places = compile_text(self.kernel.source, self.kernel.arch).located_ptx
-        except (MissingDependencyError, CodegenError):
-            return None
-        links = self.cuda.links
-        of = tuple(links[n - 1] if 0 < n <= len(links) else frozenset() for n in places)
-        return Form([[Text(line)] for line in lines], of)
+        return self._tried["PTX"][0]
 
     @property
-    def silent(self) -> str:
-        """Why there is no PTX; '' where there is."""
-        if self.ptx is not None:
-            return ""
-        try:
-            compile_text(self.kernel.source, self.kernel.arch)
-        except (MissingDependencyError, CodegenError) as error:
-            return error.message.splitlines()[0]
-        return ""
+    def sass(self) -> Form | None:
+        """Its machine code; None where nobody can make or read it (`silent`)."""
+        return self._tried["SASS"][0]
+
+    @property
+    def silent(self) -> dict[str, str]:
+        """Of PTX and SASS that are not there, why."""
+        return {name: why for name, (form, why) in self._tried.items() if form is None}
+
+    @cached_property
+    def _tried(self) -> dict[str, tuple[Form | None, str]]:
+        """PTX and SASS, each with why it is not there."""
+        found: dict[str, tuple[Form | None, str]] = {}
+        for name, make in (("PTX", self._located_ptx), ("SASS", self._located_sass)):
+            try:
+                lines, places = make()
+                found[name] = Form([[Text(line)] for line in lines], self._through(places)), ""
+            except (MissingDependencyError, CodegenError) as error:
+                found[name] = None, error.message.splitlines()[0]
+        return found
+
+    def _through(self, places: Sequence[int]) -> tuple[frozenset[int], ...]:
+        """Lines of the lowered program, by way of lines of the CUDA C++ (0: none)."""
+        links = self.cuda.links
+        return tuple(links[n - 1] if 0 < n <= len(links) else frozenset() for n in places)
+
+    def _located_ptx(self) -> tuple[list[str], list[int]]:
+        return compile_text(self.kernel.source, self.kernel.arch).located_ptx
+
+    def _located_sass(self) -> tuple[list[str], list[int]]:
+        lines: list[str] = []
+        places: list[int] = []
+        for name, code in self.kernel.disassembly.items():
+            lines += (f"{name}:", *code.lines)
+            places += (0, *code.places)
+        return lines, places
 
     def __repr__(self) -> str:
         return display.text(self)

@@ -70,6 +70,21 @@ class CompiledCuda:
         """The lines of the same, and of each the line of the source that it came of; 0: none."""
         return _located(_run(self.source, [self._virtual, "--generate-line-info"])[0].decode())
 
+    @cached_property
+    def located_cubin(self) -> bytes:
+        """The machine code with the line of the source that each instruction came of.
+
+        Of code that was saved, where NVRTC is not installed, the code as it is.
+        """
+        try:
+            return _run(self.source, [self._real, "--generate-line-info"])[0]
+        except MissingDependencyError:
+            return self.cubin
+
+    @property
+    def _real(self) -> str:
+        return f"--gpu-architecture={self.arch}"
+
     @property
     def _virtual(self) -> str:
         return f"--gpu-architecture={self.arch.replace('sm_', 'compute_')}"
@@ -153,14 +168,15 @@ def include_folders() -> tuple[str, ...]:
     found = dict.fromkeys(
         str(path.parent)
         for package in _HEADER_PACKAGES
-        for path in _files_of(package)
+        for path in files_of(package)
         if path.name in ("cuda_fp16.h",) or (path.name == "target" and path.parent.name == "nv")
     )
     tops = [str(Path(x).parent) if Path(x).name == "nv" else x for x in found]
     return tuple(dict.fromkeys(tops))
 
 
-def _files_of(package: str) -> Iterator[Path]:
+def files_of(package: str) -> Iterator[Path]:
+    """The files of an installed package; none where it is not there."""
     try:
         listed = files(package) or []
     except PackageNotFoundError:
@@ -184,7 +200,7 @@ def _library() -> ctypes.CDLL:
 
 def _candidates() -> Iterator[str]:
     for package in _PACKAGES:
-        for path in _files_of(package):
+        for path in files_of(package):
             if re.fullmatch(_LIBRARY, path.name):
                 yield str(path)
     found = ctypes.util.find_library("nvrtc")
@@ -229,7 +245,8 @@ def _check(status: int) -> None:
         raise CodegenError(f"NVRTC: {lib.nvrtcGetErrorString(status).decode()}")
 
 
-_LOCATION = re.compile(r"\s*\.loc\s+\d+\s+(\d+)\s")
+#: the line of an instruction; of what was inlined that of the call
+_LOCATION = re.compile(r"\s*\.loc\s+\d+\s+(\d+)\s.*?(?:inlined_at\s+\d+\s+(\d+)\s|$)")
 
 
 def _located(ptx: str) -> tuple[list[str], list[int]]:
@@ -240,7 +257,7 @@ def _located(ptx: str) -> tuple[list[str], list[int]]:
     for line in ptx.split("\n"):
         found = _LOCATION.match(line)
         if found:
-            now = int(found[1])
+            now = int(found[2] or found[1])
         elif line.lstrip().startswith((".file", ".section", "}")):
             now = 0
             if line.startswith("}"):

@@ -23,7 +23,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.bulk import BULKS, Matrix
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, Launch, kernels_in, launch_of
 from mlcnb.tir.analysis.mma import FRAGMENTS, LDMATRIX, MMA, WARP
-from mlcnb.tir.analysis.structure import allocations
+from mlcnb.tir.analysis.structure import allocations, statements
 from mlcnb.tir.analysis.wgmma import ALIGNMENT, SUMS, WGMMA
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -64,7 +64,8 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
     if len(kernels) != 1:
         raise CodegenError(f"{name}: {len(kernels)} launches in one kernel")
     launch = launch_of(kernels[0])
-    launch = dataclasses.replace(launch, body=warps_in_registers(launch.body, launch))
+    given = launch.body
+    launch = dataclasses.replace(launch, body=warps_in_registers(given, launch))
     writer = Writer()
     writer.by_proxies = any(
         isinstance(n, e.Call) and n.op in (WGMMA, *BULKS) for n in walk(launch.body)
@@ -103,9 +104,12 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
     grid, block = (_shape(launch, writer, part) for part in ("blockIdx", "threadIdx"))
     text = "\n".join([_title(grid, block, writer.dynamic), head, *writer.lines, "}"])
     above = [None] * (2 + head.count("\n"))
+    pairs = zip(statements(launch.body), statements(given), strict=True)
+    before = {id(new): old for new, old in pairs if new is not old}
+    made = (before.get(id(n), n) for n in writer.made)
     return CudaSource(
         name, text, grid, block, tuple(headers_of(func.body)), tuple(writer.helpers),
-        writer.dynamic, writer.reports, tuple(writer.messages), (*above, *writer.made, None),
+        writer.dynamic, writer.reports, tuple(writer.messages), (*above, *made, None),
         maps,
     )  # fmt: skip
 
