@@ -102,6 +102,13 @@ def rounded(n: int, m: int, k: int) -> Work:
                    options={"schedule": by_rule(dl.gpu.Matmul(tf32=True))})  # fmt: skip
 
 
+def in_wide_tiles(n: int, m: int, k: int) -> Work:
+    """A product of float32 in tiles of 256 x 128."""
+    made = product(n, m, k)
+    options = {"schedule": by_rule(dl.gpu.Matmul(wide=True))}
+    return replace(made, name=f"{made.name} in wide tiles", options=options)
+
+
 def warpgroups(loads: str) -> Callable[[Any, Any], Any]:
     """The schedules of `WarpgroupMatmul`, which no default takes."""
     return by_rule(dl.gpu.WarpgroupMatmul(loads=loads))
@@ -126,6 +133,8 @@ def works() -> Iterator[Work]:
 
     for n in (512, 1024, 2048, 4096):
         yield product(n, n, n)
+    for n in (1024, 2048, 4096):
+        yield in_wide_tiles(n, n, n)
     for n in (1024, 2048, 4096):
         yield product(n, n, n, "float16")
     for n in (1024, 2048, 4096):

@@ -78,6 +78,18 @@ def test_the_hot_loop_of_a_product():
     assert code.operations[code.hot[1]] == "BRA" and code.lines[code.hot[0]].endswith(":")
 
 
+def test_wide_tiles_load_less_for_each_product():
+    """16 x 8 sums: 24 numbers of shared memory a step, four at once, where 8 x 8 have 16."""
+    shares = []
+    for rule, sums in ((dl.gpu.Matmul, 64), (dl.gpu.Matmul(wide=True), 128)):
+        code = product("float32", "sm_90", 1024, rule).disassembly["main_kernel"]
+        mix = code.mix(*code.hot)
+        assert mix["FFMA"] == 8 * sums
+        shares.append((mix["LDS"] / mix["FFMA"], mix["FFMA"] / mix.total()))
+    (narrow_loads, narrow), (wide_loads, wide) = shares
+    assert wide_loads < 0.8 * narrow_loads and wide > 0.9 > narrow
+
+
 def test_tensor_cores():
     kernel = product("float16", "sm_80")
     code = kernel.disassembly["main_kernel"]

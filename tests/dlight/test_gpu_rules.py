@@ -113,6 +113,17 @@ def test_matmul(rows, columns, length, turned):
     check(dl.gpu.Matmul, product(1, rows, columns, length, turned, True))
 
 
+@pytest.mark.parametrize(
+    ("sizes", "is_wide"), [((1, 300, 150, 40), True), ((2, 257, 300, 24), True),
+                           ((1, 256, 300, 40), False), ((1, 300, 128, 40), False)],
+)  # fmt: skip
+@pytest.mark.parametrize("turned", [False, True])
+def test_matmul_in_wide_tiles(sizes, is_wide, turned):
+    """128 sums of a thread, where there is more than one tile in both directions."""
+    source = check(lambda: dl.gpu.Matmul(wide=True), product(*sizes, turned, True))
+    assert ("[128];" in source) is is_wide
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_long_sums_are_cut_into_parts(batch):
     """Few blocks of a long sum would leave multiprocessors idle: a second kernel adds the parts."""
@@ -404,6 +415,14 @@ SHIPPED = {
     "matmul of float16": (dl.gpu.Matmul, lambda: halves("float16", 0, 100, 90, 70)),
     "matmul of bfloat16": (dl.gpu.Matmul, lambda: halves("bfloat16", 2, 64, 64, 64)),
     "large matmul": (dl.gpu.Matmul, lambda: product(1, 1300, 1400, 70, False, True)),
+    "wide tiles": (
+        lambda: dl.gpu.Matmul(wide=True),
+        lambda: product(1, 1300, 1400, 70, False, True),
+    ),
+    "wide tiles, turned": (
+        lambda: dl.gpu.Matmul(wide=True),
+        lambda: product(1, 1280, 1300, 64, True, True),
+    ),
     "large matmul, turned": (dl.gpu.Matmul, lambda: product(1, 1280, 1300, 64, True, True)),
     "large matmul of float16": (dl.gpu.Matmul, lambda: halves("float16", 0, 1280, 1408, 96)),
     "large matmul of float16, in part": (

@@ -102,6 +102,11 @@ def test_large_products(sizes, turned):
     by_rule(dl.gpu.Matmul, product(*sizes, turned, True))
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_large_products_in_wide_tiles(turned):
+    by_rule(dl.gpu.Matmul(wide=True), product(1, 1300, 700, 500, turned, True))
+
+
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 @pytest.mark.parametrize(
     "sizes", [(0, 512, 512, 512), (3, 300, 200, 500), (0, 1024, 256, 136), (0, 130, 200, 72)]

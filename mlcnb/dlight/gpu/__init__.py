@@ -14,8 +14,9 @@ RULES, first that fits:    flash_attention  softmax(Q K^T) V of halves, on tenso
                            one_thread       everything on one thread, whatever it is
 
 By TVM's names, for `ApplyDefaultSchedule`: `Attention`, `Matmul` (on tensor cores where they
-multiply its dtype; float32, which they round to tf32, with `tf32=True` only), `GEMV`,
-`LowBatchGEMV`, `Reduction`, `GeneralReduction` and `RMSNorm` (rows), `Transpose`, `Fallback`.
+multiply its dtype; float32, which they round to tf32, with `tf32=True` only; `wide=True` for larger
+tiles of float32, of which no GPU has told yet whether they are faster), `GEMV`, `LowBatchGEMV`,
+`Reduction`, `GeneralReduction` and `RMSNorm` (rows), `Transpose`, `Fallback`.
 `WarpgroupMatmul` (products of halves by `wgmma` on sm_90a; with `loads="tma"` its tiles come as
 boxes of tensor maps) is checked by simulation and offline compilation, not yet on a GPU: it applies
 only where it is named.
@@ -28,7 +29,7 @@ from mlcnb.dlight.gpu.attention import attention
 from mlcnb.dlight.gpu.fallback import fallback, fallback_in_parts
 from mlcnb.dlight.gpu.flash_attention import flash_attention
 from mlcnb.dlight.gpu.gemv import gemv, low_batch_gemv
-from mlcnb.dlight.gpu.matmul import matmul
+from mlcnb.dlight.gpu.matmul import matmul, matmul_wide
 from mlcnb.dlight.gpu.one_thread import one_thread
 from mlcnb.dlight.gpu.rows import rows
 from mlcnb.dlight.gpu.statements import by_statements
@@ -73,13 +74,17 @@ class _Warpgroups(ScheduleRule):
 
 
 class _Products(ScheduleRule):
-    """The rule of `Matmul`, with its option."""
+    """The rule of `Matmul`, with its options."""
 
-    def __call__(self, tf32: bool = False) -> ScheduleRule:
+    def __call__(self, tf32: bool = False, wide: bool = False) -> ScheduleRule:
         """The rule; tf32: products of float32 go on tensor cores, too, which take 11 of the 24 bits
-        of each operand (relative error up to 2^-11 each; sums are float32).
+        of each operand (relative error up to 2^-11 each; sums are float32). wide: what goes on no
+        tensor core is done in tiles of 256 x 128 (`matmul_wide`).
         """
-        return ScheduleRule(tensor_cores_tf32, matmul) if tf32 else self
+        if not (tf32 or wide):
+            return self
+        tensors = tensor_cores_tf32 if tf32 else tensor_cores
+        return ScheduleRule(tensors, *([matmul_wide] if wide else []), matmul)
 
 
 Attention = ScheduleRule(flash_attention, attention)

@@ -89,6 +89,9 @@ TILES = (
     Tile(1, 2, speed=0.85),
     Tile(1, 1, 16, 2, speed=0.7),
 )
+#: 16 x 8 sums of a thread: of each product three quarters of the loads from shared memory, and half
+#: of the warps
+WIDE = Tile(4, 2, 8, 2)
 #: threads that keep a large GPU busy: 132 multiprocessors with 512 each
 BUSY = 132 * 512
 #: in how many parts sums may be cut, and the least length of a part
@@ -107,6 +110,8 @@ def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None
     sizes = [product([anchor.extents[n] for n in side]) or 0 for side in axes]
     if min(sizes[1:]) < SHORT:
         return no(f"{by_sides(sizes[1:])}: a side under {SHORT} leaves too much of a tile empty")
+    if by and any(size <= side for size, side in zip(sizes[1:], by.sizes()[:2], strict=False)):
+        return no(f"{by_sides(sizes[1:])}: a side is no longer than that of a tile, {by.sizes()}")
     by, parts = (by, 1) if by else tile_for(sizes)
     block, rank = anchor.handle, len(anchor.extents)
     batch = [axes.batch] if (product([anchor.extents[n] for n in axes.batch]) or 0) > 1 else []
@@ -133,6 +138,14 @@ def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None
     if wide and copies_asynchronously(target):
         _ahead(sch, block, by.ahead)
     return True
+
+
+def matmul_wide(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """The same in tiles of 256 x 128; no default takes it, since no GPU has timed it yet.
+
+    On an H100 `gpu_report` finds the loads from shared memory to be the limit of 128 x 128.
+    """
+    return matmul(sch, survey, target, WIDE)
 
 
 def tile_for(sizes: list[int]) -> tuple[Tile, int]:
