@@ -131,7 +131,9 @@ _MATH = _MATH_WORDS.split()
 MATH_NAMES = frozenset(_MATH) | frozenset(name + "f" for name in _MATH)
 #: what LLVM makes of a sine and a cosine of one number: glibc's names, and macOS's
 _JOINED = ("sincos", "sincosf", "__sincos_stret", "__sincosf_stret")
-LIBC_NAMES = frozenset(_MEMORY) | MATH_NAMES | frozenset(_JOINED)
+#: what a function with more on its stack than a page asks first, on Windows: Windows' own
+_STACK = ("__chkstk",)
+LIBC_NAMES = frozenset(_MEMORY) | MATH_NAMES | frozenset(_JOINED) | frozenset(_STACK)
 
 
 @cache
@@ -151,7 +153,7 @@ def libc_address(name: str) -> int:
 @cache
 def _libraries() -> tuple[ctypes.CDLL, ...]:
     if sys.platform == "win32":
-        return (ctypes.CDLL("ucrtbase"), ctypes.CDLL("msvcrt"))
+        return tuple(map(ctypes.CDLL, ("ucrtbase", "msvcrt", "ntdll")))
     found = [ctypes.CDLL(None)]
     if sys.platform.startswith("linux"):
         try:
