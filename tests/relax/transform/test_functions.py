@@ -60,6 +60,35 @@ def test_symbolic_dimensions_become_numbers() -> None:
         BindSymbolicVars({"k": 2})(mod)
 
 
+def test_sizes_that_are_values_become_numbers() -> None:
+    """They stayed symbols that nothing knew, and the call stopped."""
+
+    @R.function
+    def before(x: R.Tensor(("n", 2), "float32")):
+        n = T.int64()
+        with R.dataflow():
+            a = R.arange(R.prim_value(n), dtype="float32")
+            b = R.reshape(a, R.shape([n, 1]))
+            gv = R.add(x, b)
+            R.output(gv)
+        return gv
+
+    @R.function
+    def after(x: R.Tensor((3, 2), "float32")):
+        with R.dataflow():
+            a = R.arange(R.prim_value(3), dtype="float32")
+            b = R.reshape(a, R.shape([3, 1]))
+            gv = R.add(x, b)
+            R.output(gv)
+        return gv
+
+    got = BindSymbolicVars({"n": 3})(as_module(before))
+    assert_well_formed(got)
+    assert_structural_equal(got, as_module(after))
+    x = np.ones((3, 2), np.float32)
+    np.testing.assert_array_equal(evaluate(got, x), x + np.arange(3)[:, None])
+
+
 def test_lowered_calls_are_bound_too() -> None:
     @R.function
     def before(x: R.Tensor(("n * 2", 4), "float32"), y: R.Tensor(("n",), "float32")):
