@@ -20,7 +20,14 @@ from mlcnb.codegen.llvm import engine, half, target_machine
 from mlcnb.codegen.llvm.cache import Store
 from mlcnb.codegen.llvm.engine import Options, compile_ir, compile_many
 from mlcnb.codegen.llvm.library import link
-from mlcnb.codegen.llvm.symbols import code_sizes, defines, libc_address, needs, symbol_of
+from mlcnb.codegen.llvm.symbols import (
+    LIBC_NAMES,
+    code_sizes,
+    defines,
+    libc_address,
+    needs,
+    symbol_of,
+)
 from mlcnb.codegen.llvm.target_machine import Cpu, cpu_of
 from mlcnb.core.errors import CodegenError
 from mlcnb.runtime.tensor import tensor
@@ -311,6 +318,27 @@ def test_a_triple_of_this_computer_may_be_spelled_otherwise():
         assert cpu_of(Target(f"llvm -mtriple={triple} -mcpu=native")) == Cpu.host()
         assert cpu_of(Target(f"llvm -mtriple={triple} -mcpu=x86-64-v2")).runs_here
     assert not cpu_of(Target("llvm -mtriple=x86_64-linux-musl -mcpu=x86-64-v2")).runs_here
+
+
+@pytest.mark.parametrize(
+    ("cpu", "name"),
+    [
+        (Cpu("arm64-apple-darwin", "apple-m1"), "bzero"),
+        (Cpu("x86_64-apple-darwin20.1.0", "x86-64-v3"), "__bzero"),
+        (Cpu("aarch64-unknown-linux-gnu", "neoverse-n1"), "memset"),
+        (Cpu("x86_64-pc-windows-msvc", "x86-64-v3"), "memset"),
+    ],
+)
+def test_memory_is_cleared_by_a_function_that_the_linker_knows(cpu, name):
+    clears = """
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+define void @f(ptr %x, i64 %n) {
+  call void @llvm.memset.p0.i64(ptr %x, i8 0, i64 %n, i1 false)
+  ret void
+}
+"""
+    assert compile_ir(clears, cpu).needs == (name,)
+    assert name in LIBC_NAMES
 
 
 def test_named_cpus():

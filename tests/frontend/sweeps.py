@@ -77,9 +77,10 @@ def saved(case: Case, is_open: bool = False) -> None:
 
 #: functions of the C library that systems lack
 ABSENT = {
-    "windows": "roundeven roundevenf sincos sincosf __sincos_stret __sincosf_stret",
+    "windows": "roundeven roundevenf sincos sincosf __sincos_stret __sincosf_stret bzero __bzero "
+    "memset_pattern16",
     "darwin": "roundeven roundevenf sincos sincosf __chkstk",
-    "linux": "__sincos_stret __sincosf_stret __chkstk",
+    "linux": "__sincos_stret __sincosf_stret __chkstk __bzero memset_pattern16",
 }
 
 
