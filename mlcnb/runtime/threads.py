@@ -132,7 +132,7 @@ class _Pool:
             return
         cancel()
         with self._lock, suppress(ExecutionError):
-            self._stop(1.0)
+            self._stop(1.0, leave=1.0)
 
     def forget(self) -> None:
         """In the child of a fork: the workers and whoever held the locks stayed behind."""
@@ -157,7 +157,12 @@ class _Pool:
         _flag("mlcnb_ready").value = 1
         self.size, self.running = n, True
 
-    def _stop(self, patience: float) -> None:
+    def _stop(self, patience: float, leave: float | None = None) -> None:
+        """Let the workers go, and wait until they have: for as long as a busy machine takes.
+
+        patience: seconds that running work may take; leave: those that a worker may, or all it
+        wants. Who is still there would work on in the next pool, with a worker of the same number.
+        """
         stop = _function("mlcnb_pool_stop", ctypes.c_int32)
         deadline = time.monotonic() + patience
         while self._workers and not stop():
@@ -165,7 +170,9 @@ class _Pool:
                 raise ExecutionError("the thread pool stays busy", hint="cancel the running call")
             time.sleep(0.001)
         for thread in self._workers:
-            thread.join(1.0)
+            thread.join(leave)
+        if any(thread.is_alive() for thread in self._workers):
+            raise ExecutionError("the thread pool stays busy", hint="try again later")
         self._workers = []
         _flag("mlcnb_ready").value = 0
         self.running = False

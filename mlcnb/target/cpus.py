@@ -31,11 +31,31 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-_LEVELS = {
+_V2 = "sse2 sse3 ssse3 sse4.1 sse4.2 popcnt"
+_V3 = f"{_V2} avx avx2 fma f16c bmi bmi2 lzcnt movbe"
+#: features that each level of x86-64 promises, as far as code here cares
+LEVELS = {
     "x86-64": "sse2",
-    "x86-64-v2": "sse4.2 ssse3",
-    "x86-64-v3": "avx avx2 fma f16c bmi2",
-    "x86-64-v4": "avx avx2 fma f16c bmi2 avx512f avx512vl avx512dq avx512bw avx512cd",
+    "x86-64-v2": _V2,
+    "x86-64-v3": _V3,
+    "x86-64-v4": f"{_V3} avx512f avx512vl avx512dq avx512bw avx512cd",
+}
+#: CPUs of x86-64: their level, and what LLVM may use of them beside it and what sums products
+_X86 = {
+    "nehalem westmere corei7": "x86-64-v2",
+    "sandybridge corei7-avx": "x86-64-v2 avx",
+    "ivybridge core-avx-i": "x86-64-v2 avx f16c",
+    "haswell broadwell skylake core-avx2 znver1 znver2 znver3": "x86-64-v3",
+    "alderlake raptorlake meteorlake arrowlake lunarlake sierraforest": "x86-64-v3 gfni",
+    "skylake-avx512 cascadelake cooperlake": "x86-64-v4",
+    "icelake-client icelake-server tigerlake rocketlake znver4 znver5 sapphirerapids "
+    "emeraldrapids graniterapids graniterapids-d": "x86-64-v4 gfni avx512vbmi2 avx512ifma "
+    "avx512bitalg avx512vpopcntdq",
+}
+#: what some of these have that LLVM may use as well, and no schedule here asks for
+_X86_MORE = {
+    "znver5": "avxvnni",
+    "sapphirerapids emeraldrapids graniterapids graniterapids-d": "avxvnni avx512fp16",
 }
 
 
@@ -83,8 +103,8 @@ _USUAL_FAR_LINE = 2.0
 
 def is_told(mcpu: str) -> bool:
     """Whether a table here tells of the CPU of LLVM's name."""
-    tables = (_CACHES, _DOT_PRODUCTS, _MULTIPLY_ADDS, _FAR_LINE, _LOADS, _HALVE_VECTORS)
-    return mcpu in _LEVELS or any(mcpu in names.split() for names in chain(*tables))
+    tables = (_CACHES, _DOT_PRODUCTS, _MULTIPLY_ADDS, _FAR_LINE, _LOADS, _HALVE_VECTORS, _X86)
+    return mcpu in LEVELS or any(mcpu in names.split() for names in chain(*tables))
 
 
 def multiply_adds_of(mcpu: str) -> int:
@@ -122,9 +142,24 @@ def cpu_name(mcpu: str) -> str:
     return str(llvm.get_host_cpu_name())
 
 
-def _dot_products(mcpu: str) -> set[str]:
-    """What a CPU of LLVM's name has of instructions that sum products."""
-    return {f for names, has in _DOT_PRODUCTS.items() if mcpu in names.split() for f in has.split()}
+def _said_of(mcpu: str, table: dict[str, str]) -> set[str]:
+    """All words that a table has for a CPU of LLVM's name."""
+    return {word for names, has in table.items() if mcpu in names.split() for word in has.split()}
+
+
+def _of_x86(mcpu: str) -> set[str]:
+    """What a CPU of x86-64 has, by its level; nothing where it is not known."""
+    found = {mcpu} if mcpu in LEVELS else _said_of(mcpu, _X86)
+    return {f for word in found for f in LEVELS.get(word, word).split()}
+
+
+def promised(mcpu: str) -> frozenset[str] | None:
+    """All features that LLVM may use of a CPU of x86-64, as far as code here can make it; None
+    where it is not known.
+    """
+    known = _of_x86(mcpu)
+    more = _said_of(mcpu, _DOT_PRODUCTS) | _said_of(mcpu, _X86_MORE)
+    return frozenset(known | more) if known else None
 
 
 @cache
@@ -136,15 +171,11 @@ def features(mcpu: str, mattr: str, arch: str = "") -> frozenset[str]:
         import llvmlite.binding as llvm
 
         found = {name for name, present in llvm.get_host_cpu_features().items() if present}
-    elif mcpu in _LEVELS:
-        found = set(_LEVELS[mcpu].split())
     elif mcpu.startswith(("apple", "cortex", "neoverse", "aarch64", "generic-arm")):
         found = {"neon"}
-    elif mcpu == "skylake-avx512" or any("avx512" in f for f in _dot_products(mcpu)):
-        found = set(_LEVELS["x86-64-v4"].split())
     else:
-        found = set(_LEVELS["x86-64-v3"].split())
-    found |= _dot_products(mcpu)
+        found = _of_x86(mcpu) or set(LEVELS["x86-64-v3"].split())
+    found |= _said_of(mcpu, _DOT_PRODUCTS)
     for word in filter(None, mattr.split(",")):
         (found.discard if word.startswith("-") else found.add)(word.lstrip("+-"))
     return frozenset(found)

@@ -16,14 +16,23 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
-from mlcnb.codegen.llvm import engine, half
+from mlcnb.codegen.llvm import engine, half, target_machine
 from mlcnb.codegen.llvm.cache import Store
 from mlcnb.codegen.llvm.engine import Options, compile_ir, compile_many
 from mlcnb.codegen.llvm.library import link
-from mlcnb.codegen.llvm.symbols import code_sizes, defines, libc_address, needs, symbol_of
-from mlcnb.codegen.llvm.target_machine import Cpu
+from mlcnb.codegen.llvm.symbols import (
+    LIBC_NAMES,
+    code_sizes,
+    defines,
+    libc_address,
+    needs,
+    symbol_of,
+)
+from mlcnb.codegen.llvm.target_machine import Cpu, cpu_of
 from mlcnb.core.errors import CodegenError
 from mlcnb.runtime.tensor import tensor
+from mlcnb.target import Target
+from mlcnb.target.cpus import promised
 from tests.view.names import NAMES
 from tests.view.samples import named_loops
 
@@ -263,14 +272,73 @@ def test_code_for_other_cpus_does_not_run():
 
 
 @pytest.mark.skipif(Cpu.host().arch != "x86_64", reason="levels of x86-64")
-def test_lower_levels_of_this_architecture_run_here():
-    assert Cpu.named("x86-64").runs_here
-    compiled = compile_ir(SCALE, Cpu.named("x86-64"))
+@pytest.mark.parametrize("name", ["x86-64", "nehalem", "corei7"])
+def test_lower_levels_of_this_architecture_run_here(name):
+    assert Cpu.named(name).runs_here
+    compiled = compile_ir(SCALE, Cpu.named(name))
     x, y = np.arange(37, dtype=np.float32), np.empty(37, np.float32)
     pointer = ctypes.c_void_p
     scale = link([compiled]).function("scale", None, pointer, pointer, ctypes.c_int64)
     scale(x.ctypes.data, y.ctypes.data, 37)
     assert (y == x * x + np.float32(1.5)).all()
+
+
+@pytest.mark.skipif(Cpu.host().arch != "x86_64", reason="CPUs of x86-64")
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [
+        ("sandybridge", "sse4.2 avx"),
+        ("ivybridge", "avx f16c"),
+        ("haswell", "avx2 fma bmi2 movbe"),
+        ("znver3", "avx2 fma bmi2 lzcnt"),
+        ("skylake-avx512", "avx2 avx512f avx512bw"),
+        ("cascadelake", "avx512f avx512vnni"),
+        ("znver4", "avx512bf16 avx512vbmi2"),
+        ("sapphirerapids", "avx512bf16 avx512fp16"),
+        ("znver3 +avx512fp16", "avx2 avx512fp16"),
+    ],
+)
+def test_an_older_cpu_s_code_runs_where_all_that_it_uses_is_there(name, needs, monkeypatch):
+    here = Cpu(Cpu.host().triple, "another")
+    found = Cpu(here.triple, *name.split())
+    all_there = dict.fromkeys(promised("sapphirerapids"), True)
+    monkeypatch.setattr(target_machine, "_host", lambda: here)
+    for each in needs.split():
+        monkeypatch.setattr(target_machine, "_host_features", lambda: all_there)
+        assert found.runs_here
+        monkeypatch.setattr(
+            target_machine, "_host_features", lambda each=each: {**all_there, each: False}
+        )
+        assert not found.runs_here
+
+
+@pytest.mark.skipif(Cpu.host().triple != "x86_64-unknown-linux-gnu", reason="its spellings")
+def test_a_triple_of_this_computer_may_be_spelled_otherwise():
+    for triple in ("x86_64-linux-gnu", "x86_64-pc-linux-gnu", "amd64-unknown-linux-gnu"):
+        assert cpu_of(Target(f"llvm -mtriple={triple} -mcpu=native")) == Cpu.host()
+        assert cpu_of(Target(f"llvm -mtriple={triple} -mcpu=x86-64-v2")).runs_here
+    assert not cpu_of(Target("llvm -mtriple=x86_64-linux-musl -mcpu=x86-64-v2")).runs_here
+
+
+@pytest.mark.parametrize(
+    ("cpu", "name"),
+    [
+        (Cpu("arm64-apple-darwin", "apple-m1"), "bzero"),
+        (Cpu("x86_64-apple-darwin20.1.0", "x86-64-v3"), "__bzero"),
+        (Cpu("aarch64-unknown-linux-gnu", "neoverse-n1"), "memset"),
+        (Cpu("x86_64-pc-windows-msvc", "x86-64-v3"), "memset"),
+    ],
+)
+def test_memory_is_cleared_by_a_function_that_the_linker_knows(cpu, name):
+    clears = """
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+define void @f(ptr %x, i64 %n) {
+  call void @llvm.memset.p0.i64(ptr %x, i8 0, i64 %n, i1 false)
+  ret void
+}
+"""
+    assert compile_ir(clears, cpu).needs == (name,)
+    assert name in LIBC_NAMES
 
 
 def test_named_cpus():

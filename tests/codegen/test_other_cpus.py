@@ -14,8 +14,10 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.codegen.llvm.inspect import Facts
+from mlcnb.codegen.llvm.symbols import LIBC_NAMES
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax.expr import Var, const, tensor_info
+from mlcnb.runtime import threads
 from mlcnb.target import Target
 from tests.runtime.programs import random
 
@@ -65,9 +67,8 @@ PROGRAMS = {
 }
 
 
-@cache
-def facts_of(name: str, cpu: str) -> dict[str, Facts]:
-    """What there is to know of every function with a loop in the program's kernels, by name."""
+def executable(name: str, **target: str) -> mlc.runtime.Executable:
+    """A program, compiled for a CPU."""
     shape, operators = PROGRAMS[name]
     x = Var("x", tensor_info(shape, "float32"))
     bb = BlockBuilder()
@@ -75,8 +76,14 @@ def facts_of(name: str, cpu: str) -> dict[str, Facts]:
         with bb.dataflow():
             out = bb.emit_output(bb.emit(operators(x)))
         bb.emit_func_output(out)
-    ex = mlc.compile(bb.get(), target=Target({"kind": "llvm", "mcpu": cpu}))
-    found = {f"{k.name}: {n}": f for k in ex.kernels.values() for n, f in k.facts.items()}
+    return mlc.compile(bb.get(), target=Target({"kind": "llvm", **target}))
+
+
+@cache
+def facts_of(name: str, cpu: str) -> dict[str, Facts]:
+    """What there is to know of every function with a loop in the program's kernels, by name."""
+    kernels = executable(name, mcpu=cpu).kernels.values()
+    found = {f"{k.name}: {n}": f for k in kernels for n, f in k.facts.items()}
     return {n: f for n, f in found.items() if f.hot is not None}
 
 
@@ -89,6 +96,15 @@ def test_loops_compute_with_vectors(name, cpu):
         assert found.looped.vector_share > 0.3, where
         assert not re.findall(ONE_FLOAT[cpu], found.hot_text, re.M), where
         assert set(found.calls) <= {"memset", "memcpy", "mlcnb_parallel_for"}, where
+
+
+@pytest.mark.parametrize("name", ["winograd", "pool"])
+def test_what_windows_asks_of_its_stack_is_known(name):
+    """Tiles of more than a page lie on it: `__chkstk` is Windows' own."""
+    found = executable(name, mcpu="x86-64-v3", mtriple="x86_64-pc-windows-msvc").kernels.values()
+    needs = {need for kernel in found for need in kernel.compiled.needs}
+    assert ("__chkstk" in needs) == (name == "winograd")
+    assert needs <= LIBC_NAMES | threads.symbols().keys()
 
 
 @pytest.mark.parametrize("cpu", CPUS)

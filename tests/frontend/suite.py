@@ -4,8 +4,11 @@
     python -m tests.frontend.suite --write    and write that as the list of what is not supported
     python -m tests.frontend.suite --open     with open sizes: an `n3` for each 3 of an input
     python -m tests.frontend.suite --target cuda-sim [--open]     on the simulated GPU
+    python -m tests.frontend.suite --target "llvm -mcpu=x86-64"   on an older CPU, run by this one
     python -m tests.frontend.suite --code sm_80 [--open]    as machine code of a GPU, made offline
+    python -m tests.frontend.suite --code neoverse-n1       or of a CPU
     python -m tests.frontend.suite --text [--open]          as text, after each stage: it reads back
+    python -m tests.frontend.suite --holds on_threads [--open]    held to a promise of `sweeps.py`
 
 A case passes, or raises a typed error (an `MLCError`); a wrong answer or any other exception is a
 bug and is never written to the list.
@@ -159,11 +162,38 @@ def results(model: Any, inputs: list[Any], target: str, is_open: bool) -> Any:
     """
     if not is_open:
         return MlcnbBackend.prepare(model, target=target).run(inputs)
+    made = compiled(model, inputs, is_open, target)
+    return None if made is None else made.run()
+
+
+class Made(NamedTuple):
+    """A case that is compiled, and what it is called with: all inputs but those that are constants
+    now.
+    """
+
+    executable: Any
+    args: tuple[np.ndarray, ...]
+    is_one: bool
+
+    def run(self) -> tuple[Any, ...]:
+        """Its outputs."""
+        return self.of(self.executable(*self.args))
+
+    def of(self, result: Any) -> tuple[Any, ...]:
+        """A result as a tuple of outputs."""
+        return (result,) if self.is_one else result
+
+
+def compiled(
+    model: Any, inputs: list[Any], is_open: bool, target: str = "llvm", **options: Any
+) -> Made | None:
+    """A case as an executable; None where it is none of tensors, or has no size to open."""
     mod = imported(model, inputs, is_open)
     if mod is None:
         return None
-    found = driver.compile(mod, target)(*(x for x in inputs if x.ndim > 1))
-    return found if len(model.graph.output) > 1 else (found,)
+    whole = len(mod["main"].params) == len(inputs)
+    args = tuple(x for x in inputs if whole or x.ndim > 1)
+    return Made(driver.compile(mod, target, **options), args, len(model.graph.output) == 1)
 
 
 def imported(model: Any, inputs: list[Any], is_open: bool) -> IRModule | None:
@@ -292,16 +322,23 @@ def main() -> int:
     parser.add_argument("--only", default="", help="a part of the names")
     parser.add_argument("--open", action="store_true", help="with open sizes")
     parser.add_argument("--target", default="llvm", help="llvm, cuda-sim, interp")
-    parser.add_argument("--code", metavar="ARCH", help="to machine code: sm_80, sm_90a, sm_120")
+    parser.add_argument("--code", metavar="ARCH", help="to machine code: sm_90a, neoverse-n1")
     parser.add_argument("--text", action="store_true", help="text that reads back")
+    parser.add_argument("--holds", help="on_threads, saved, in_memory, at_sizes")
     args = parser.parse_args()
-    if args.write and (args.open or args.code or args.text or args.target != "llvm"):
+    others = args.open, args.code, args.text, args.holds, args.target != "llvm"
+    if args.write and any(others):
         parser.error("the list is of fixed sizes on llvm")
     ask = partial(outcome, by=run, target=args.target)
     if args.text:
         ask = partial(outcome, by=reads_back)
-    elif args.code:
+    elif args.code and args.code.startswith("sm_"):
         ask = partial(outcome, by=to_machine_code, arch=args.code)
+    elif args.code or args.holds:
+        from tests.frontend import sweeps  # which are made of what stands here
+
+        of_cpu = partial(sweeps.for_a_cpu, cpu=args.code)
+        ask = partial(outcome, by=getattr(sweeps, args.holds) if args.holds else of_cpu)
     start, found = time.perf_counter(), {}
     for case in cases():
         if args.only in case.name:

@@ -5,7 +5,8 @@ there, and fails here on the day that it passes. The cases are slow tests, of wh
 one in four; all of them, and the real models too: `python -m tests.frontend.suite`.
 
 With open sizes (`--open`), on the simulated GPU (`--target cuda-sim`), as text (`--text`) and as
-machine code of a GPU (`--code sm_80`) one case of each kind of loops stands for the rest here; what
+machine code of a GPU (`--code sm_80`) one case of each kind of loops stands for the rest here; of
+older CPUs, other CPUs' code and the promises of `sweeps.py` (`--holds`) one in two hundred. What
 all of them said last is in RESULTS.md.
 """
 
@@ -18,8 +19,9 @@ import pytest
 
 from mlcnb import core
 from mlcnb.codegen.cuda import nvrtc
+from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.onnx_backend import MlcnbBackend, supports_device
-from tests.frontend import suite
+from tests.frontend import suite, sweeps
 
 EXPECTED = suite.expected()
 #: `tests/models` runs the light models each time
@@ -114,6 +116,39 @@ def test_a_case_becomes_machine_code(name):
     """Each kernel, without a GPU, and no register is spilled."""
     (case,) = (case for case in CASES if case.name == name)
     assert suite.outcome(case, "sm_80", by=suite.to_machine_code) == "pass"
+
+
+#: one in two hundred stands for the rest
+SAMPLE = pytest.mark.parametrize("case", CASES[::200], ids=[case.name for case in CASES[::200]])
+
+
+@SAMPLE
+@pytest.mark.parametrize("promise", [sweeps.on_threads, sweeps.saved, sweeps.in_memory])
+def test_a_case_keeps_a_promise(case, promise):
+    assert suite.outcome(case, by=promise) == EXPECTED.get(case.name, "pass")
+
+
+@pytest.mark.parametrize("name", [*OPEN[::8], "test_hardmax_default_axis"])
+def test_versions_of_a_case_with_open_sizes(name):
+    pytest.importorskip("onnxruntime")
+    (case,) = (case for case in CASES if case.name == name)
+    assert suite.outcome(case, by=sweeps.at_sizes) == "pass"
+
+
+@SAMPLE
+@pytest.mark.parametrize(
+    "cpu", ["apple-m1", "neoverse-n1", "x86-64-v2 -mtriple=x86_64-pc-windows-msvc"]
+)
+def test_code_of_a_case_for_another_computer(case, cpu):
+    assert suite.outcome(case, cpu, by=sweeps.for_a_cpu) == EXPECTED.get(case.name, "pass")
+
+
+@SAMPLE
+@pytest.mark.skipif(Cpu.host().arch != "x86_64", reason="CPUs of x86-64")
+def test_a_case_on_the_plainest_cpu(case):
+    """float16 by functions, no multiply-add, vectors of four."""
+    expected = EXPECTED.get(case.name, "pass")
+    assert suite.outcome(case, "llvm -mcpu=x86-64") == expected
 
 
 def test_onnx_runner_takes_the_backend():

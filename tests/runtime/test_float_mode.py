@@ -46,3 +46,26 @@ def test_the_caller_keeps_its_mode():
     assert TINY * np.float32(2) != 0
     scaled(8)(np.ones((8, 64), np.float32), np.ones(1, np.float32), np.ones((8, 64), np.float32))
     assert TINY * np.float32(2) != 0
+
+
+HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
+
+
+@pytest.mark.parametrize("cpu", ["host", "x86-64", "x86-64-v3"] if IS_X86 else ["host"])
+@pytest.mark.parametrize("wide", ["float32", "float64"])
+def test_denormal_float16_stay_themselves(cpu, wide):
+    """Wherever the CPU has no instruction that converts them, too: they are no denormal float32."""
+    te, n = mlc.te, HALVES.size
+    x, y = te.placeholder((n,), "float16", name="x"), te.placeholder((n,), wide, name="y")
+    up = te.compute((n,), lambda i: x[i].astype(wide), name="up")
+    down = te.compute((n,), lambda i: y[i].astype("float16"), name="down")
+    ex = mlc.compile(te.create_prim_func([x, y, up, down]), target=f"llvm -mcpu={cpu}")
+    exact = HALVES.astype(wide)
+    with np.errstate(all="ignore"):
+        between = np.nextafter(exact * np.dtype(wide).type(1.0002), exact)
+        expected = between.astype(np.float16)
+    found = np.empty(n, wide), np.empty(n, np.float16)
+    ex(HALVES, between, *found)
+    np.testing.assert_array_equal(found[0], exact)
+    np.testing.assert_array_equal(found[1], expected)

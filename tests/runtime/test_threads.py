@@ -304,6 +304,30 @@ def test_changing_the_number_while_loops_run():
     assert (counters == 4000).all()
 
 
+def test_workers_of_a_pool_are_gone_before_the_next_one_begins(monkeypatch):
+    """On a busy machine they take their time; one that stays would be a second worker of its number
+    in the new pool (one process in some hundred stood still for ever).
+    """
+    real = threads._function
+
+    def function(name, *kinds):
+        found = real(name, *kinds)
+        if name != "mlcnb_worker":
+            return found
+        return lambda me: (time.sleep(1.5), found(me))
+
+    before = threads.get_num_threads()
+    threads.set_num_threads(1)
+    monkeypatch.setattr(threads, "_function", function)
+    try:
+        threads.set_num_threads(2)
+        (old,) = threads._pool._workers
+        threads.set_num_threads(1)
+        assert not old.is_alive()
+    finally:
+        threads.set_num_threads(before)
+
+
 def test_numbers_that_mean_nothing():
     for n in (0, -3):
         with pytest.raises(ValueError, match=f"a program needs at least 1 thread, not {n}"):

@@ -27,9 +27,10 @@ from typing import Any
 
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.apart import own_python
-from mlcnb.codegen.llvm.target_machine import LEVELS, MARK, Cpu
+from mlcnb.codegen.llvm.target_machine import MARK, Cpu
 from mlcnb.codegen.llvm.worker import answer_all, read_frame, write_frame
 from mlcnb.core.errors import CodegenError, MLCError, TargetError
+from mlcnb.target.cpus import LEVELS
 
 _UNKNOWN = re.compile(r"'([^'\n]*)' is not a recognized (processor|feature) for this target")
 

@@ -6,7 +6,8 @@ The names are those of LLVM's compiler-rt:
     __truncsfbf2    float32 -> bfloat16      __truncdfhf2, __truncdfbf2  from float64
 
 All round to nearest, ties to even. From float64 the way leads over a float32 rounded to odd, from
-which the second rounding gives what one rounding would have given.
+which the second rounding gives what one rounding would have given. Denormal float32 count as zero
+while a program runs, so no way leads over one: a denormal float16 is a count of its smallest.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ define float @__extendhfsf2(half %x) {
   %sign.low = and i32 %wide, 32768
   %sign = shl i32 %sign.low, 16
   %moved = shl i32 %rest, 13
-  %small = bitcast i32 %moved to float
-  %scaled = fmul float %small, 0x46F0000000000000
-  %bits = bitcast float %scaled to i32
+  %normal = add i32 %moved, 939524096
+  %count = uitofp i32 %rest to float
+  %counted = fmul float %count, 0x3E70000000000000
+  %tiny = bitcast float %counted to i32
+  %is.tiny = icmp ult i32 %rest, 1024
+  %finite = select i1 %is.tiny, i32 %tiny, i32 %normal
   %special = icmp uge i32 %rest, 31744
   %full = or i32 %moved, 2139095040
-  %magnitude = select i1 %special, i32 %full, i32 %bits
+  %magnitude = select i1 %special, i32 %full, i32 %finite
   %result = or i32 %magnitude, %sign
   %f = bitcast i32 %result to float
   ret float %f

@@ -131,7 +131,11 @@ _MATH = _MATH_WORDS.split()
 MATH_NAMES = frozenset(_MATH) | frozenset(name + "f" for name in _MATH)
 #: what LLVM makes of a sine and a cosine of one number: glibc's names, and macOS's
 _JOINED = ("sincos", "sincosf", "__sincos_stret", "__sincosf_stret")
-LIBC_NAMES = frozenset(_MEMORY) | MATH_NAMES | frozenset(_JOINED)
+#: what LLVM makes of memory that is filled: macOS's own
+_FILLED = ("bzero", "__bzero", "memset_pattern16")
+#: what a function with more on its stack than a page asks first, on Windows: Windows' own
+_STACK = ("__chkstk",)
+LIBC_NAMES = MATH_NAMES.union(_MEMORY, _JOINED, _FILLED, _STACK)
 
 
 @cache
@@ -151,7 +155,7 @@ def libc_address(name: str) -> int:
 @cache
 def _libraries() -> tuple[ctypes.CDLL, ...]:
     if sys.platform == "win32":
-        return (ctypes.CDLL("ucrtbase"), ctypes.CDLL("msvcrt"))
+        return tuple(map(ctypes.CDLL, ("ucrtbase", "msvcrt", "ntdll")))
     found = [ctypes.CDLL(None)]
     if sys.platform.startswith("linux"):
         try:

@@ -19,6 +19,7 @@ from typing import Any
 
 from mlcnb.core.errors import CodegenError, TargetError
 from mlcnb.target import PLAIN_CPUS, Target
+from mlcnb.target.cpus import promised
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,11 @@ class Cpu:
         if any(said.get(name) == "-" for name in _CALLS):
             return False
         wanted = [f[1:] for f in self.features.split(",") if f.startswith("+")]
-        if self.cpu in LEVELS:
-            wanted += LEVELS[self.cpu].split()
-        elif self.cpu not in (Cpu.host().cpu, "generic"):
-            return False
+        if self.cpu not in (Cpu.host().cpu, "generic"):
+            has = promised(self.cpu)
+            if has is None:
+                return False
+            wanted += has
         return all(have.get(name, False) for name in wanted)
 
 
@@ -97,8 +99,10 @@ _FAMILIES = (
     (r"apple-.*", "arm64-apple-darwin", ""),
     (r"cortex-[ax].*|neoverse-.*|graviton.*", "aarch64-unknown-linux-gnu", ""),
     (
-        r"x86-64-v\d|znver\d|haswell|skylake.*|icelake.*|sapphirerapids|emeraldrapids"
-        r"|cascadelake|cooperlake|rocketlake|tigerlake|graniterapids.*|broadwell|alderlake|raptorlake",
+        r"x86-64-v\d|znver\d|nehalem|westmere|corei7.*|sandybridge|ivybridge|core-avx.*|haswell"
+        r"|broadwell|skylake.*|cascadelake|cooperlake|icelake.*|rocketlake|tigerlake"
+        r"|sapphirerapids|emeraldrapids|graniterapids.*|alderlake|raptorlake|meteorlake|arrowlake"
+        r"|lunarlake|sierraforest",
         "x86_64-unknown-linux-gnu",
         "",
     ),
@@ -109,13 +113,6 @@ _FAMILIES = (
 _NEVER = {"x86_64": "-sse4a"}
 #: features that calls of the C library rest on
 _CALLS = ("sse", "sse2", "64bit")
-#: features that each level of x86-64 promises beyond the one before, as far as code here cares
-LEVELS = {
-    "x86-64": "",
-    "x86-64-v2": "sse4.2 popcnt",
-    "x86-64-v3": "sse4.2 popcnt avx2 fma f16c bmi2",
-    "x86-64-v4": "sse4.2 popcnt avx2 fma f16c bmi2 avx512f avx512bw avx512dq avx512vl avx512cd",
-}
 
 
 @cache
@@ -257,6 +254,12 @@ def cpu_of(target: Target) -> Cpu:
     return Cpu.named(target.mcpu, str(target.attrs.get("mattr", "")))
 
 
+def _system(triple: str) -> tuple[str, ...]:
+    """A triple without its vendor, which no code depends on: `x86_64-linux-gnu`."""
+    first, *rest = triple.split("-")
+    return Cpu(first, "").arch, *(word for word in rest if word not in ("unknown", "pc"))
+
+
 def _of_triple(triple: str, target: Target) -> Cpu:
     """A CPU of a triple: the one that is named, or the plainest of its architecture."""
     features, here = str(target.attrs.get("mattr", "")), Cpu.host()
@@ -269,7 +272,10 @@ def _of_triple(triple: str, target: Target) -> Cpu:
     if target.mcpu in ("host", "native"):
         if found.arch != here.arch:
             raise TargetError(f"mcpu={target.mcpu} is this computer's CPU, and no {found.arch}")
-        return replace(Cpu.named("host", features), triple=triple)
-    if found.arch == "riscv64" and not features and "mcpu" not in target.attrs:
+        found = replace(Cpu.named("host", features), triple=triple)
+    own = replace(found, triple=here.triple)
+    if _system(triple) == _system(here.triple) and own.runs_here:
+        return own
+    if found.arch == "riscv64" and not {"mattr", "mcpu"} & target.attrs.keys():
         return replace(found, features="+m,+a,+f,+d,+c")  # what the systems for it are built with
     return found

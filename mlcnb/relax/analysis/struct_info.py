@@ -20,7 +20,7 @@ from mlcnb.core.errors import ArgumentError
 from mlcnb.core.node import Node, map_children, replace, visit
 from mlcnb.ir.expr import IntImm, PrimExpr, Var
 from mlcnb.ir.structural import structural_equal
-from mlcnb.relax.expr import Expr, ShapeExpr, shape_expr
+from mlcnb.relax.expr import Expr, PrimValue, ShapeExpr, shape_expr
 from mlcnb.relax.struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
@@ -317,7 +317,7 @@ class _Substitution:
             return self.values.get(n, n)
         if isinstance(n, PrimExpr):
             return self.prim(n)
-        if isinstance(n, Expr) and not isinstance(n, ShapeExpr):
+        if isinstance(n, Expr) and not isinstance(n, ShapeExpr | PrimValue):
             return self.values.get(n, n)
         return map_children(n, self)
 

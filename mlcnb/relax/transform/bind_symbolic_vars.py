@@ -108,6 +108,16 @@ class _Substitution(Mutator):
         ret = substitute(func.ret_struct_info, self.symbols)
         return replace(made, params=params, ret_struct_info=ret)
 
+    def _binding(self, binding: rx.Binding) -> None:
+        if isinstance(binding.value, rx.Function):
+            self.renewed(binding.var)  # it may call itself
+        super()._binding(binding)
+
+    def _variable(self, var: rx.Var, value: Any) -> rx.Var:
+        if isinstance(value, rx.Function) and var in self.remap:
+            return self.remap[var]
+        return super()._variable(var, value)
+
     def renewed(self, var: rx.Var) -> rx.Var:
         """A variable whose struct info has the values put in."""
         info = substitute(var.struct_info, self.symbols)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import mlcnb as mlc
 from mlcnb.core.errors import PassError
-from mlcnb.ir import assert_structural_equal
+from mlcnb.ir import IRModule, assert_structural_equal
 from mlcnb.relax.analysis import assert_well_formed
 from mlcnb.relax.transform import (
     AttachGlobalSymbol,
@@ -16,6 +17,7 @@ from mlcnb.relax.transform import (
     RemoveUnusedParameters,
 )
 from mlcnb.script import ir as I
+from mlcnb.script import parse
 from mlcnb.script import relax as R
 from mlcnb.script import tir as T
 from mlcnb.testing import evaluate
@@ -58,6 +60,66 @@ def test_symbolic_dimensions_become_numbers() -> None:
     assert_structural_equal(BindSymbolicVars({n: 2})(mod), got)
     with pytest.raises(PassError, match="BindSymbolicVars: no symbolic variable k"):
         BindSymbolicVars({"k": 2})(mod)
+
+
+def test_sizes_that_are_values_become_numbers() -> None:
+    """They stayed symbols that nothing knew, and the call stopped."""
+
+    @R.function
+    def before(x: R.Tensor(("n", 2), "float32")):
+        n = T.int64()
+        with R.dataflow():
+            a = R.arange(R.prim_value(n), dtype="float32")
+            b = R.reshape(a, R.shape([n, 1]))
+            gv = R.add(x, b)
+            R.output(gv)
+        return gv
+
+    @R.function
+    def after(x: R.Tensor((3, 2), "float32")):
+        with R.dataflow():
+            a = R.arange(R.prim_value(3), dtype="float32")
+            b = R.reshape(a, R.shape([3, 1]))
+            gv = R.add(x, b)
+            R.output(gv)
+        return gv
+
+    got = BindSymbolicVars({"n": 3})(as_module(before))
+    assert_well_formed(got)
+    assert_structural_equal(got, as_module(after))
+    x = np.ones((3, 2), np.float32)
+    np.testing.assert_array_equal(evaluate(got, x), x + np.arange(3)[:, None])
+
+
+def looped(size: str) -> IRModule:
+    return parse(f"""
+@R.function
+def main(x: R.Tensor(({size},), "float32")) -> R.Tensor(({size},), "float32"):
+    {"n = T.int64()" if size == '"n"' else ""}
+    @R.function
+    def loop(turn: R.Tensor((), "int64"), y: R.Tensor(({size.strip('"')},), "float32")
+    ) -> R.Tensor(({size.strip('"')},), "float32"):
+        more = R.less(turn, R.const(3, "int64"))
+        if more:
+            later = R.add(turn, R.const(1, "int64"))
+            sums = R.add(y, x)
+            r: R.Tensor(({size.strip('"')},), "float32") = loop(later, sums)
+            out = r
+        else:
+            out = y
+        return out
+    gv: R.Tensor(({size.strip('"')},), "float32") = loop(R.const(0, "int64"), x)
+    return gv
+""")
+
+
+def test_a_function_inside_goes_on_calling_itself() -> None:
+    """A loop of a model with open sizes called a function that was gone."""
+    got = BindSymbolicVars({"n": 5})(as_module(looped('"n"')))
+    assert_well_formed(got)
+    assert_structural_equal(got, as_module(looped("5")))
+    x = np.arange(5, dtype=np.float32)
+    np.testing.assert_array_equal(mlc.compile(got)(x), 4 * x)
 
 
 def test_lowered_calls_are_bound_too() -> None:
