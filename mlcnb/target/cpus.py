@@ -103,7 +103,7 @@ _USUAL_FAR_LINE = 2.0
 
 def is_told(mcpu: str) -> bool:
     """Whether a table here tells of the CPU of LLVM's name."""
-    tables = (_CACHES, _DOT_PRODUCTS, _MULTIPLY_ADDS, _FAR_LINE, _LOADS, _HALVE_VECTORS, _X86)
+    tables = (_CACHES, _DOT_PRODUCTS, _MULTIPLY_ADDS, _FAR_LINE, _LOADS, _HALVE_VECTORS)
     return mcpu in LEVELS or any(mcpu in names.split() for names in chain(*tables))
 
 
