@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any
 
 from mlcnb.core.errors import UnsupportedOpError
-from mlcnb.op.torch import torch_spelling_of
+from mlcnb.op.torch import spelled_name, torch_spelling_of
 from mlcnb.relax.frontend.shared.errors import UNPLANNED
 from mlcnb.relax.frontend.torch.node import origin_of, target_name
 
@@ -78,11 +78,7 @@ def nodes_of(graph: Any) -> Iterator[Any]:
 
 def spelling(target: Any) -> Callable[..., Any] | None:
     """The spelling of an operator; those that make copies have that of the view."""
-    name = target_name(target)
-    found = torch_spelling_of(name)
-    if found is None and "_copy." in name:
-        return torch_spelling_of(name.replace("_copy.", ".", 1))
-    return found
+    return torch_spelling_of(spelled_name(target_name(target)))
 
 
 def ready(ep: Any, source: str) -> Any:
