@@ -6,6 +6,8 @@ import math
 
 import pytest
 
+import mlcnb as mlc
+from mlcnb.core.errors import UnsupportedOpError
 from tests.frontend.test_torch_operators import check, reals, seeded, torch
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -141,3 +143,15 @@ def test_places_in_a_volume(mode):
 
     grid = torch.rand(2, 3, 2, 4, 3) * 2.4 - 1.2
     check(("volume", sampled, (reals(2, 2, 3, 4, 5), grid)), compiled=True)
+
+
+def test_what_pytorch_cannot_write_out_is_refused():
+    """Its own errors, of sizes that only a run knows, are not passed on."""
+
+    def resized(x, like):
+        return torch.resize_as_(x.clone(), like)
+
+    given = (reals(4, 3), reals(4, 3))
+    auto = ({0: torch.export.Dim.AUTO}, {0: torch.export.Dim.AUTO})
+    with pytest.raises(UnsupportedOpError, match="PyTorch cannot write it out without operators"):
+        mlc.from_torch(resized, given, dynamic_shapes=(auto,))

@@ -24,6 +24,8 @@ from mlcnb.relax.frontend.torch.node import origin_of, target_name
 
 #: rounds of decomposition: what an operator decomposes to may have to be decomposed too
 ROUNDS = 4
+#: how PyTorch stops where it cannot decompose: of sizes that only a run knows with a RuntimeError
+_STOPS = (RuntimeError, *UNPLANNED)
 #: operators that take graphs
 CONTROL_OPS = ("cond", "while_loop", "scan", "map_impl")
 #: operators that only assert, or say something to the exporter
@@ -89,12 +91,20 @@ def ready(ep: Any, source: str) -> Any:
         source: what the model is called, for errors.
 
     Raises:
-        UnsupportedOpError: operators that are not imported, all of them named.
+        UnsupportedOpError: operators that are not imported, all of them named; a program that
+            PyTorch cannot make functional.
     """
     import torch
 
     if any(_changes(n) or is_region(n) for n in nodes_of(ep.graph)):
-        ep = ep.run_decompositions({})
+        try:
+            ep = ep.run_decompositions({})
+        except _STOPS as error:
+            why = " ".join(str(error).split())[:200]
+            raise UnsupportedOpError(
+                f"{source}: PyTorch cannot write it out without operators in place: {why}",
+                hint="fix its sizes, or write that part of the model without them",
+            ) from error
     for _ in range(ROUNDS):
         missing = {n.target for n in nodes_of(ep.graph) if _is_missing(n)}
         if not missing:
@@ -107,7 +117,7 @@ def ready(ep: Any, source: str) -> Any:
             break
         try:
             ep = ep.run_decompositions(usable)
-        except UNPLANNED:
+        except _STOPS:
             break  # PyTorch cannot: they are refused by their own names
     refuse_missing(ep.graph, source)
     return ep
