@@ -223,6 +223,29 @@ def torch_median_of_all(n: TorchNode, x: Expr) -> Expr:
     return n.emit(call("relax.median", flat, axis=0))[0]
 
 
+@torch_spelling("aten.nanmedian.dim")
+@as_lines
+def torch_nanmedian(n: TorchNode, x: Expr, dim: int, keepdim: bool = False) -> Any:
+    """The lower one of the middle of the numbers along a dimension, and where it is."""
+    if not dtype(n.dtype(x)).is_float:
+        return torch_median(n, x, dim, keepdim)
+    axis, f = dim % len(n.dims(x)), Formula(n, "int64")
+    order = f.argsort(x, axis=axis, descending=False, dtype="int64")  # NaN come last
+    numbers = n.tensor(f.logical_not(f.isnan(x)), "int64")
+    count = f.sum(numbers, axis=(axis,), keepdims=True)
+    half = f.floor_divide(f.subtract(f.maximum(count, 1), 1), 2)
+    place = f.gather_elements(order, half, axis=axis)
+    both = f.gather_elements(x, place, axis=axis), place
+    return both if keepdim else tuple(f.squeeze(v, axis=(axis,)) for v in both)
+
+
+@torch_spelling("aten.nanmedian.default")
+def torch_nanmedian_of_all(n: TorchNode, x: Expr) -> Expr:
+    """The lower one of the middle of all numbers."""
+    flat = n.emit(call("relax.reshape", x, [-1]))
+    return torch_nanmedian(n, flat, 0)[0]
+
+
 @torch_spelling("aten.kthvalue.default")
 @as_lines
 def torch_kthvalue(n: TorchNode, x: Expr, k: Any, dim: int = -1, keepdim: bool = False) -> Any:

@@ -110,6 +110,20 @@ def test_matrices():
     )
 
 
+def test_the_middle_of_numbers():
+    nan = math.nan
+    x = torch.tensor([[3.0, nan, 1.0, 2.0], [nan, nan, nan, nan], [4.0, 1.0, nan, nan]])
+    check(
+        ("rows", lambda x: torch.nanmedian(x, 1), (x[[0, 2]],)),
+        ("of NaN alone", lambda x: torch.nanmedian(x, 1, keepdim=True)[0], (x,)),
+        ("columns", lambda x: torch.nanmedian(x, 0), (x[:, :3],)),
+        ("all", torch.nanmedian, (x,)),
+        ("integers", lambda x: torch.nanmedian(x, 1), (torch.tensor([[3, 1, 2]]),)),
+        ("one number", lambda x: torch.nanmedian(x, 0), (ONE,)),
+        compiled=True,
+    )
+
+
 def test_how_many_differ():
     """Of a distance with p = 0: NaN where one element is, and where infinities meet."""
     x = torch.tensor([[1.0, 2.0], [math.nan, 2.0], [math.inf, 0.0]])
