@@ -13,6 +13,7 @@ from typing import Any
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op import _spell
+from mlcnb.op._dims import broadcast_dims, same, tell_dims
 from mlcnb.op._spell import call
 from mlcnb.op.torch import Spelling, TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
@@ -56,6 +57,28 @@ def torch_formula(*targets: str, kind: str | None = None) -> Callable[[Spelling]
     return keep
 
 
+def as_lines(spell: Spelling) -> Spelling:
+    """Decorator: a tensor without dimensions is a line of one element, as PyTorch takes it along a
+    dimension; what comes out has the shape that PyTorch says.
+    """
+
+    @wraps(spell)
+    def of_lines(n: TorchNode, *given: Any, **options: Any) -> Any:
+        tensors = [x for x in given if isinstance(x, Expr)]
+        if all(n.dims(x) for x in tensors):
+            return spell(n, *given, **options)
+        lines = {id(x): n.emit(call("relax.reshape", x, [1])) for x in tensors if not n.dims(x)}
+        made = spell(n, *(lines.get(id(x), x) for x in given), **options)
+        if isinstance(made, Expr):
+            return call("relax.reshape", n.emit(made), list(n.result()[0]))
+        return [
+            x if x is None else call("relax.reshape", n.emit(x), list(n.result(i)[0]))
+            for i, x in enumerate(made)
+        ]
+
+    return of_lines
+
+
 def rounded(n: TorchNode, x: Expr, index: int = 0) -> Expr:
     """A value in the dtype that PyTorch says of the output."""
     return n.tensor(x, n.result(index)[1])
@@ -77,6 +100,20 @@ def axes_of(n: TorchNode, axes: Any, rank: int) -> tuple[int, ...]:
         return tuple(range(rank))
     given: Sequence[int] = [axes] if isinstance(axes, int) else axes
     return tuple(a % max(rank, 1) for a in given)
+
+
+def spread(n: TorchNode, *xs: Expr) -> tuple[Expr, ...]:
+    """Tensors broadcast to the shape that they have together."""
+    shapes = [n.dims(x) for x in xs]
+    dims = broadcast_dims(shapes)
+    if dims is None:
+        n.refuse(f"{' and '.join(map(tell_dims, shapes))} are not known to broadcast")
+    return tuple(
+        x
+        if len(have) == len(dims) and all(map(same, have, dims))
+        else n.emit(call("relax.broadcast_to", x, list(dims)))
+        for x, have in zip(xs, shapes, strict=True)
+    )
 
 
 def as_wide(n: TorchNode, x: Expr, want: Sequence[Any], axis: int) -> Expr:

@@ -10,7 +10,7 @@ from mlcnb.ir.expr import Min
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import product, tidy
 from mlcnb.op._spell import call, filled
-from mlcnb.op._torch import Formula, axes_of, axis_of, cut, formula, rounded
+from mlcnb.op._torch import Formula, as_lines, axes_of, axis_of, cut, formula, rounded
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 
@@ -149,6 +149,7 @@ def torch_var_dim(n: TorchNode, x: Expr, *given: Any) -> Any:
 
 
 @torch_spelling("aten.logsumexp")
+@as_lines
 def torch_logsumexp(n: TorchNode, x: Expr, dim: Any, keepdim: bool = False) -> Expr:
     """log(sum(exp(x))), with the largest taken out first."""
     f, x = formula(n, x)
@@ -161,6 +162,7 @@ def torch_logsumexp(n: TorchNode, x: Expr, dim: Any, keepdim: bool = False) -> E
 
 
 @torch_spelling("aten.topk")
+@as_lines
 def torch_topk(
     n: TorchNode, x: Expr, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Any:
@@ -197,6 +199,7 @@ def _filled_up(n: TorchNode, x: Expr, axis: int, most: int, largest: bool) -> Ex
 
 
 @torch_spelling("aten.sort.default", "aten.sort.stable", "aten.argsort")
+@as_lines
 def torch_sort(n: TorchNode, x: Expr, dim: int = -1, descending: bool = False) -> Any:
     """In order along a dimension, and where each came from; equals keep theirs."""
     order = n.emit(call("relax.argsort", x, axis=dim, descending=descending, dtype="int64"))
@@ -206,6 +209,7 @@ def torch_sort(n: TorchNode, x: Expr, dim: int = -1, descending: bool = False) -
 
 
 @torch_spelling("aten.median.dim")
+@as_lines
 def torch_median(n: TorchNode, x: Expr, dim: int, keepdim: bool = False) -> Any:
     """The lower one of the middle along a dimension, and where it is."""
     both = n.emit(call("relax.median", x, axis=dim, keepdims=keepdim))
@@ -219,11 +223,33 @@ def torch_median_of_all(n: TorchNode, x: Expr) -> Expr:
     return n.emit(call("relax.median", flat, axis=0))[0]
 
 
+@torch_spelling("aten.nanmedian.dim")
+@as_lines
+def torch_nanmedian(n: TorchNode, x: Expr, dim: int, keepdim: bool = False) -> Any:
+    """The lower one of the middle of the numbers along a dimension, and where it is."""
+    if not dtype(n.dtype(x)).is_float:
+        return torch_median(n, x, dim, keepdim)
+    axis, f = dim % len(n.dims(x)), Formula(n, "int64")
+    order = f.argsort(x, axis=axis, descending=False, dtype="int64")  # NaN come last
+    numbers = n.tensor(f.logical_not(f.isnan(x)), "int64")
+    count = f.sum(numbers, axis=(axis,), keepdims=True)
+    half = f.floor_divide(f.subtract(f.maximum(count, 1), 1), 2)
+    place = f.gather_elements(order, half, axis=axis)
+    both = f.gather_elements(x, place, axis=axis), place
+    return both if keepdim else tuple(f.squeeze(v, axis=(axis,)) for v in both)
+
+
+@torch_spelling("aten.nanmedian.default")
+def torch_nanmedian_of_all(n: TorchNode, x: Expr) -> Expr:
+    """The lower one of the middle of all numbers."""
+    flat = n.emit(call("relax.reshape", x, [-1]))
+    return torch_nanmedian(n, flat, 0)[0]
+
+
 @torch_spelling("aten.kthvalue.default")
+@as_lines
 def torch_kthvalue(n: TorchNode, x: Expr, k: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The k-th least along a dimension, counted from 1, and where it is."""
-    if not n.dims(x):
-        n.refuse("a tensor without dimensions", "give it one")
     axis = dim % len(n.dims(x))
     order = n.emit(call("relax.argsort", x, axis=axis, descending=False, dtype="int64"))
     place = n.emit(cut(order, axis, k - 1, k))

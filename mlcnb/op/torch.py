@@ -78,6 +78,15 @@ def torch_spelling_of(target: str) -> Spelling | None:
     return _spellings.get(target) or _spellings.get(target.rpartition(".")[0])
 
 
+def spelled_name(target: str) -> str:
+    """The name that spellings know an operator by: one that copies a view has the view's
+    ("aten.permute_copy.default" is "aten.permute.default").
+    """
+    if torch_spelling_of(target) is None and "_copy." in target:
+        return target.replace("_copy.", ".", 1)
+    return target
+
+
 def torch_spellings() -> tuple[str, ...]:
     """The names that are imported, sorted; one without overload means all of them."""
     return tuple(sorted(_spellings))

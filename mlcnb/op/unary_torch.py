@@ -44,6 +44,12 @@ def torch_sign(n: TorchNode, x: Expr) -> Expr:
     return call("relax.where", n.emit(call("relax.isnan", x)), n.tensor(0.0, kind), found)
 
 
+@torch_formula("aten.angle")
+def torch_angle(f: Formula, x: Expr) -> Expr:
+    """pi of what is below 0, else 0; NaN of NaN."""
+    return f.where(f.isnan(x), x, f.where(f.less(x, 0.0), math.pi, 0.0))
+
+
 @torch_spelling("aten.round.default", "aten.round.decimals")
 def torch_round(n: TorchNode, x: Expr, *, decimals: int = 0) -> Expr:
     """Halves to even; to a number of decimals."""

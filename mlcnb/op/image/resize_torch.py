@@ -140,18 +140,20 @@ def torch_upsample_linear(
     return _resize(n, x, given, method=method, coordinate_transformation_mode=mode)
 
 
-@torch_spelling("aten.grid_sampler", "aten.grid_sampler_2d")
+@torch_spelling("aten.grid_sampler", "aten.grid_sampler_2d", "aten.grid_sampler_3d")
 def torch_grid_sampler(
     n: TorchNode, x: Expr, grid: Expr, interpolation_mode: int, padding_mode: int,
     align_corners: bool,
 ) -> Expr:  # fmt: skip
-    """Pixels at the places of a grid (N, H, W, 2), from -1 to 1."""
-    turned = n.emit(call("relax.permute_dims", grid, axes=(0, 3, 1, 2)))
+    """Pixels at the places of a grid (N, H, W, 2) or (N, D, H, W, 3), from -1 to 1."""
+    rank = len(n.dims(grid))
+    turned = n.emit(call("relax.permute_dims", grid, axes=(0, rank - 1, *range(1, rank - 1))))
     return call(
         "relax.image.grid_sample",
         x,
         turned,
         method=_METHODS[interpolation_mode],
+        layout="NCHW" if rank == 4 else "NCDHW",
         padding_mode=_PADDING[padding_mode],
         align_corners=align_corners,
     )

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import broadcast_dims
 from mlcnb.op._spell import MAX_COMPUTED, call
-from mlcnb.op._torch import Formula, as_wide, axis_of
+from mlcnb.op._torch import Formula, as_lines, as_wide, axis_of, spread
 from mlcnb.op.manipulate.repeat import copies
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, const
@@ -24,15 +23,19 @@ def torch_embedding(n: TorchNode, weight: Expr, indices: Expr, padding_idx: Any 
 
 
 @torch_spelling("aten.index_select")
+@as_lines
 def torch_index_select(n: TorchNode, x: Expr, dim: int, index: Expr) -> Expr:
     """Places along a dimension."""
     return call("relax.take", x, index, axis=axis_of(n, dim, len(n.dims(x))))
 
 
 @torch_spelling("aten.gather.default")
+@as_lines
 def torch_gather(n: TorchNode, x: Expr, dim: int, index: Expr) -> Expr:
     """For each index the element at that place of a dimension."""
     axis, want = axis_of(n, dim, len(n.dims(x))), n.dims(index)
+    if len(want) != len(n.dims(x)):
+        return call("relax.zeros", list(want), n.dtype(x))  # no indices: they may have any rank
     return call("relax.gather_elements", as_wide(n, x, want, axis), index, axis=axis)
 
 
@@ -147,11 +150,8 @@ def torch_nonzero_numpy(n: TorchNode, x: Expr) -> Any:
 @torch_spelling("aten.masked_select")
 def torch_masked_select(n: TorchNode, x: Expr, mask: Expr) -> Expr:
     """The elements where the mask holds, after both are broadcast."""
-    dims = broadcast_dims([n.dims(x), n.dims(mask)])
-    if dims is None:
-        n.refuse(f"{n.dims(x)} and {n.dims(mask)} are not known to broadcast")
     f = Formula(n, n.dtype(x))
-    both = [f.reshape(f.broadcast_to(v, list(dims)), [-1]) for v in (x, mask)]
+    both = [f.reshape(v, [-1]) for v in spread(n, x, mask)]
     (places,) = places_of(n, both[1])
     return call("relax.take", both[0], places, axis=0)
 

@@ -11,7 +11,7 @@ import numpy as np
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._spell import call
-from mlcnb.op._torch import Formula, as_wide, axis_of
+from mlcnb.op._torch import Formula, as_lines, as_wide, axis_of, spread
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, const
 
@@ -28,6 +28,7 @@ _REDUCE = {
 
 @torch_spelling("aten.scatter.src", "aten.scatter.value", "aten.scatter_add")
 @torch_spelling("aten.scatter.reduce", "aten.scatter.value_reduce")
+@as_lines
 def torch_scatter(
     n: TorchNode, x: Expr, dim: int, index: Expr, src: Any, *, reduce: str | None = None
 ) -> Expr:
@@ -36,6 +37,8 @@ def torch_scatter(
     if reduce is not None:
         way = _REDUCE[reduce]
     axis, want = axis_of(n, dim, len(n.dims(x))), n.dims(index)
+    if len(want) != len(n.dims(x)):
+        return x  # no indices: they may have any rank
     if isinstance(src, Expr):
         if as_int(want[axis]) != as_int(n.dims(src)[axis]):
             src = n.emit(call("relax.strided_slice", src, (axis,), (0,), (want[axis],), (1,)))
@@ -46,6 +49,7 @@ def torch_scatter(
 
 
 @torch_spelling("aten.scatter_reduce.two")
+@as_lines
 def torch_scatter_reduce(
     n: TorchNode, x: Expr, dim: int, index: Expr, src: Expr, reduce: str, *,
     include_self: bool = True,
@@ -77,6 +81,7 @@ def _neutral(n: TorchNode, reduce: str, kind: str) -> Any:
 
 
 @torch_spelling("aten.index_reduce")
+@as_lines
 def torch_index_reduce(
     n: TorchNode, x: Expr, dim: int, index: Expr, source: Expr, reduce: str, *,
     include_self: bool = True,
@@ -91,11 +96,11 @@ def torch_index_reduce(
 @torch_spelling("aten.masked_scatter")
 def torch_masked_scatter(n: TorchNode, x: Expr, mask: Expr, source: Expr) -> Expr:
     """x where the mask does not hold; where it does the next element of `source`."""
-    f, dims = Formula(n, n.dtype(x)), list(n.dims(x))
-    flat = f.reshape(f.broadcast_to(mask, dims), [-1])
+    f, dims = Formula(n, n.dtype(x)), list(n.result()[0])
+    flat, old = (f.reshape(v, [-1]) for v in spread(n, mask, x))
     place = f.subtract(f.cumsum(n.tensor(flat, "int64"), axis=0), const(np.int64(1)))
     taken = f.take(f.reshape(source, [-1]), f.where(flat, place, const(np.int64(0))), axis=0)
-    return f.reshape(f.where(flat, taken, f.reshape(x, [-1])), dims)
+    return f.reshape(f.where(flat, taken, old), dims)
 
 
 @torch_spelling("aten.put")
@@ -196,6 +201,7 @@ def torch_diagonal_scatter(
 
 
 @torch_spelling("aten.index_add")
+@as_lines
 def torch_index_add(
     n: TorchNode, x: Expr, dim: int, index: Expr, source: Expr, *, alpha: Any = 1
 ) -> Expr:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import ExecutionError
-from mlcnb.op._dims import differ, refuse, tell, tensor, want_same_dtype
+from mlcnb.op._dims import broadcast_dims, differ, refuse, tell, tensor, want_same_dtype
 from mlcnb.op._spell import call
 from mlcnb.op._torch import Formula
 from mlcnb.op.linear_algebra.determinant import want_square
@@ -136,7 +136,7 @@ def _turned(f: Formula, x: Expr) -> Expr:
 def torch_solve(n: TorchNode, a: Expr, b: Expr, *, left: bool = True) -> Expr:
     """X of a X = b, or of X a = b; b may be a vector for each matrix."""
     f, rank = Formula(n, n.dtype(a)), len(n.dims(a))
-    is_vector = len(n.dims(b)) == 1 or len(n.dims(b)) == rank - 1
+    is_vector = len(n.result()[0]) < rank
     if is_vector and left:
         return f.squeeze(_solved(f, a, f.expand_dims(b, axis=(-1,))), axis=(-1,))
     return _solved(f, a, b) if left else _turned(f, _solved(f, _turned(f, a), _turned(f, b)))
@@ -144,7 +144,9 @@ def torch_solve(n: TorchNode, a: Expr, b: Expr, *, left: bool = True) -> Expr:
 
 def _solved(f: Formula, a: Expr, b: Expr) -> Expr:
     """The solution, with leading dimensions that b or a lacks."""
-    lead = max((f.n.dims(x)[:-2] for x in (a, b)), key=len)
+    lead = broadcast_dims([f.n.dims(x)[:-2] for x in (a, b)])
+    if lead is None:
+        f.n.refuse(f"{f.n.dims(a)} and {f.n.dims(b)} are not known to broadcast")
     a, b = (f.broadcast_to(x, [*lead, *f.n.dims(x)[-2:]]) for x in (a, b))
     return f.emit("relax.linalg.solve", a, b)
 
@@ -168,6 +170,13 @@ def torch_cholesky(n: TorchNode, x: Expr, upper: bool = False) -> Expr:
     """The lower triangle, or its transpose."""
     found = n.emit(call("relax.linalg.cholesky", x))
     return _turned(Formula(n, n.dtype(x)), found) if upper else found
+
+
+@torch_spelling("aten.linalg_cholesky_ex", "aten.linalg_inv_ex")
+def torch_with_info(n: TorchNode, x: Expr, *, upper: bool = False) -> tuple[Expr, None]:
+    """As without; whether there is a solution is not told."""
+    is_inverse = n.target.startswith("aten.linalg_inv")
+    return torch_inv(n, x) if is_inverse else torch_cholesky(n, x, upper), None
 
 
 @torch_spelling("aten.cholesky_solve")

@@ -10,7 +10,7 @@ import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._spell import call
-from mlcnb.op._torch import Formula, formula, rounded, torch_formula
+from mlcnb.op._torch import Formula, formula, rounded, spread, torch_formula
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 
@@ -251,8 +251,9 @@ def torch_triangle(n: TorchNode, x: Expr, diagonal: int = 0) -> Expr:
 def torch_cosine_similarity(
     n: TorchNode, x: Expr, other: Expr, dim: int = 1, eps: float = 1e-8
 ) -> Expr:
-    """The cosine of the angle between vectors along one dimension."""
+    """The cosine of the angle between vectors along one dimension, after both are broadcast."""
     f, a, b = formula(n, x, other)
+    a, b = spread(n, a, b)
     lengths = [
         f.maximum(f.sqrt(f.sum(f.multiply(v, v), axis=(dim,), keepdims=True)), float(eps))
         for v in (a, b)
@@ -294,7 +295,7 @@ def torch_cdist(
     if p == math.inf:
         return rounded(n, f.max(away, axis=(-1,)))
     if p == 0:
-        return rounded(n, f.sum(f.where(f.equal(away, 0.0), 0.0, 1.0), axis=(-1,)))
+        return rounded(n, f.sum(f.minimum(f.ceil(away), 1.0), axis=(-1,)))
     if p == 1:
         return rounded(n, f.sum(away, axis=(-1,)))
     if p == 2:

@@ -39,7 +39,7 @@ def torch_unsqueeze(n: TorchNode, x: Expr, dim: int) -> Expr:
 
 @torch_spelling("aten.permute", "aten.transpose.int", "aten.t", "aten.numpy_T", "aten.swapaxes")
 @torch_spelling("aten.swapdims", "aten.movedim.int", "aten.movedim.intlist", "aten.adjoint")
-@torch_spelling("aten.matrix_H", "aten.mT", "aten.moveaxis.int", "aten.moveaxis.intlist")
+@torch_spelling("aten.matrix_H", "aten.mT", "aten.mH", "aten.moveaxis.int", "aten.moveaxis.intlist")
 def torch_permute(n: TorchNode, x: Expr, first: Any = None, second: Any = None) -> Expr:
     """Dimensions in another order."""
     rank = len(n.dims(x))
@@ -49,7 +49,7 @@ def torch_permute(n: TorchNode, x: Expr, first: Any = None, second: Any = None) 
         axes = [a % rank for a in first]
     elif kind == "numpy_T" or (kind == "t" and rank == 2):
         axes = axes[::-1]
-    elif kind in ("adjoint", "matrix_H", "mT"):
+    elif kind in ("adjoint", "matrix_H", "mT", "mH"):
         axes[-2:] = axes[:-3:-1]
     elif kind in ("movedim", "moveaxis"):
         axes = _moved(axes_of(n, first, rank), axes_of(n, second, rank), rank)
@@ -123,6 +123,13 @@ def torch_split(n: TorchNode, x: Expr, sizes: Any, dim: int = 0) -> list[Expr]:
         both = n.emit(call("relax.split", x, indices_or_sections=len(parts), axis=axis))
         return [both[i] for i in range(len(parts))]
     return _parts(n, x, axis, parts)
+
+
+@torch_spelling("aten.hsplit", "aten.vsplit", "aten.dsplit")
+def torch_split_across(n: TorchNode, x: Expr, sizes: Any) -> list[Expr]:
+    """Parts along the second dimension (of a vector the first), the first, the third."""
+    axis = {"h": min(1, len(n.dims(x)) - 1), "v": 0, "d": 2}[n.target.split(".")[1][0]]
+    return torch_split(n, x, sizes, axis)
 
 
 def _are_sections(extent: Any, parts: Sequence[Any]) -> bool:
@@ -277,8 +284,17 @@ def torch_unfold(n: TorchNode, x: Expr, dim: int, size: int, step: int) -> Expr:
 @torch_spelling("aten.meshgrid")
 def torch_meshgrid(n: TorchNode, tensors: Sequence[Expr], *, indexing: str = "ij") -> list[Expr]:
     """Each vector along its own dimension of a common grid."""
-    both = n.emit(call("relax.meshgrid", list(tensors), indexing=indexing))
+    lines = [x if n.dims(x) else n.emit(call("relax.reshape", x, [1])) for x in tensors]
+    both = n.emit(call("relax.meshgrid", lines, indexing=indexing))
     return [both[i] for i in range(len(tensors))]
+
+
+@torch_spelling("aten.linalg_diagonal")
+def torch_linalg_diagonal(
+    n: TorchNode, x: Expr, *, offset: int = 0, dim1: int = -2, dim2: int = -1
+) -> Expr:
+    """The diagonals of matrices."""
+    return torch_diagonal(n, x, offset, dim1, dim2)
 
 
 @torch_spelling("aten.diagonal")

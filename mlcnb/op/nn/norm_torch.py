@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import product, tidy
 from mlcnb.op._spell import call, filled
 from mlcnb.op._torch import Formula, axes_of, formula, rounded, wide
@@ -31,7 +32,9 @@ def torch_batch_norm(
     momentum: float,
     eps: float,
 ) -> Expr:
-    """With moving statistics, or without any with those of the batch."""
+    """With moving statistics, or without any with those of the batch; nothing of nothing."""
+    if as_int(product(n.dims(x))) == 0:
+        return x
     if training or mean is None or var is None:
         return _of_batch(n, x, weight, bias, eps)[0]
     kind, channels = n.dtype(x), [n.dims(x)[1]]
@@ -123,7 +126,7 @@ def torch_batch_norm_functional(
         for a, b in ((old, now), (kept, unbiased))
     ]
     deviation = f.rsqrt(f.add(spread, float(eps)))
-    return found, now, deviation, *(rounded(n, v, 3 + i) for i, v in enumerate(moved))
+    return found, *(rounded(n, v, 1 + i) for i, v in enumerate((now, deviation, *moved)))
 
 
 @torch_spelling("aten.layer_norm")

@@ -14,6 +14,7 @@ from mlcnb.core.node import identical
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.span import Span
+from mlcnb.op.torch import spelled_name
 from mlcnb.relax.expr import Expr, const, tensor_info
 from mlcnb.relax.frontend.shared.loop_values import size_tensor
 from mlcnb.relax.frontend.shared.node import GraphNode
@@ -75,7 +76,7 @@ class Node(GraphNode):
     def __init__(self, fx_node: Any, values: Values, symbols: Symbols, source: str) -> None:
         self.fx = fx_node
         self.name: str = fx_node.name
-        self.target = target_name(fx_node.target)
+        self.target = spelled_name(target_name(fx_node.target))
         self.values = values
         self.symbols = symbols
         self.source = source

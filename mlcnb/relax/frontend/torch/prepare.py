@@ -18,12 +18,14 @@ from operator import attrgetter
 from typing import Any
 
 from mlcnb.core.errors import UnsupportedOpError
-from mlcnb.op.torch import torch_spelling_of
+from mlcnb.op.torch import spelled_name, torch_spelling_of
 from mlcnb.relax.frontend.shared.errors import UNPLANNED
 from mlcnb.relax.frontend.torch.node import origin_of, target_name
 
 #: rounds of decomposition: what an operator decomposes to may have to be decomposed too
 ROUNDS = 4
+#: how PyTorch stops where it cannot decompose: of sizes that only a run knows with a RuntimeError
+_STOPS = (RuntimeError, *UNPLANNED)
 #: operators that take graphs
 CONTROL_OPS = ("cond", "while_loop", "scan", "map_impl")
 #: operators that only assert, or say something to the exporter
@@ -78,11 +80,7 @@ def nodes_of(graph: Any) -> Iterator[Any]:
 
 def spelling(target: Any) -> Callable[..., Any] | None:
     """The spelling of an operator; those that make copies have that of the view."""
-    name = target_name(target)
-    found = torch_spelling_of(name)
-    if found is None and "_copy." in name:
-        return torch_spelling_of(name.replace("_copy.", ".", 1))
-    return found
+    return torch_spelling_of(spelled_name(target_name(target)))
 
 
 def ready(ep: Any, source: str) -> Any:
@@ -93,12 +91,20 @@ def ready(ep: Any, source: str) -> Any:
         source: what the model is called, for errors.
 
     Raises:
-        UnsupportedOpError: operators that are not imported, all of them named.
+        UnsupportedOpError: operators that are not imported, all of them named; a program that
+            PyTorch cannot make functional.
     """
     import torch
 
     if any(_changes(n) or is_region(n) for n in nodes_of(ep.graph)):
-        ep = ep.run_decompositions({})
+        try:
+            ep = ep.run_decompositions({})
+        except _STOPS as error:
+            why = " ".join(str(error).split())[:200]
+            raise UnsupportedOpError(
+                f"{source}: PyTorch cannot write it out without operators in place: {why}",
+                hint="fix its sizes, or write that part of the model without them",
+            ) from error
     for _ in range(ROUNDS):
         missing = {n.target for n in nodes_of(ep.graph) if _is_missing(n)}
         if not missing:
@@ -111,7 +117,7 @@ def ready(ep: Any, source: str) -> Any:
             break
         try:
             ep = ep.run_decompositions(usable)
-        except UNPLANNED:
+        except _STOPS:
             break  # PyTorch cannot: they are refused by their own names
     refuse_missing(ep.graph, source)
     return ep

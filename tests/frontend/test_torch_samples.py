@@ -1,0 +1,171 @@
+"""What samples of PyTorch's own database of operators found, each with PyTorch's answer."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import mlcnb as mlc
+from mlcnb.core.errors import UnsupportedOpError
+from tests.frontend.test_torch_operators import check, reals, seeded, torch
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+
+ONE = torch.tensor(-1.5)
+FIRST = torch.tensor([0])
+
+
+def test_vectors_are_broadcast_before_their_cosine():
+    """A dimension of 1 counts as often as it is repeated, in the length of the vector too."""
+    seeded()
+    cosine = torch.nn.functional.cosine_similarity
+    check(
+        ("middle", lambda a, b: cosine(a, b, dim=-2), (reals(1, 2, 3), reals(2, 1, 3))),
+        ("last", lambda a, b: cosine(a, b, dim=-1), (reals(2, 1), reals(2, 4))),
+        ("ranks", lambda a, b: cosine(a, b, dim=0), (reals(3), reals(2, 3))),
+        compiled=True,
+    )
+
+
+def test_tensors_without_dimensions_are_lines():
+    """Along dimension 0 of a tensor that has none lies its one element."""
+    cases = [
+        ("gather", lambda x, i: torch.gather(x, 0, i), (ONE, FIRST)),
+        ("gather one", lambda x, i: torch.gather(x, 0, i), (reals(5), torch.tensor(3))),
+        ("index_select", lambda x, i: torch.index_select(x, 0, i), (ONE, FIRST)),
+        ("index_add", lambda x, i, s: x.index_add(0, i, s, alpha=-2), (ONE, FIRST, ONE * 3)),
+        ("scatter", lambda x, i, s: x.scatter(0, i, s), (ONE, FIRST[0], ONE * 3)),
+        ("scatter_add", lambda x, i, s: x.scatter_add(0, i, s), (ONE, FIRST[0], ONE * 3)),
+        ("kthvalue", lambda x: torch.kthvalue(x, 1), (ONE,)),
+        ("sort", torch.sort, (ONE,)),
+        ("topk", lambda x: torch.topk(x, 1), (ONE,)),
+        ("median", lambda x: torch.median(x, 0), (ONE,)),
+        ("logsumexp", lambda x: torch.logsumexp(x, 0), (ONE,)),
+        ("meshgrid", lambda x, y: torch.meshgrid(x, y, indexing="ij"), (ONE, reals(3))),
+    ]
+    for way in ("amax", "amin", "mean", "prod"):
+        for itself in (True, False):
+
+            def reduced(x, i, s, way=way, itself=itself):
+                return x.index_reduce(0, i, s, way, include_self=itself)
+
+            cases.append((f"{way} {itself}", reduced, (ONE, FIRST, ONE * 3)))
+    check(*cases)
+
+
+def test_no_indices_have_any_rank():
+    none = torch.zeros(2, 0, dtype=torch.int64)
+    check(
+        ("gather", lambda x, i: torch.gather(x, 0, i), (reals(5), none)),
+        ("scatter", lambda x, i, s: x.scatter(0, i, s), (reals(5), none, reals(5))),
+    )
+
+
+def test_batch_norm_of_nothing():
+    norm = torch.nn.functional.batch_norm
+    empty = torch.zeros(0)
+    check(("batch_norm", lambda x, m, v: norm(x, m, v), (empty, empty, empty)))
+
+
+def test_copies_of_views():
+    """They have the spelling of the view, arguments and all."""
+    seeded()
+    x = reals(2, 3, 4)
+    check(
+        ("permute", lambda x: torch.permute_copy(x, (2, 0, 1)), (x,)),
+        ("transpose", lambda x: torch.transpose_copy(x, 0, 2), (x,)),
+        ("t", torch.t_copy, (reals(2, 3),)),
+        ("narrow", lambda x: torch.narrow_copy(x, 1, 1, 2), (x,)),
+        ("select", lambda x: torch.select_copy(x, 1, 1), (x,)),
+    )
+
+
+def test_a_mask_larger_than_what_it_chooses_from():
+    mask = torch.tensor([[True, False], [False, True], [True, True]])
+    check(("larger", torch.masked_scatter, (reals(2), mask, reals(6))), compiled=True)
+
+
+def test_parts_across_a_dimension():
+    seeded()
+    x = reals(4, 2, 6)
+    check(
+        ("hsplit", lambda x: torch.hsplit(x, 2), (x,)),
+        ("of a vector", lambda x: torch.hsplit(x, 3), (reals(6),)),
+        ("vsplit", lambda x: torch.vsplit(x, [1, 3]), (x,)),
+        ("dsplit", lambda x: torch.dsplit(x, [2, 5]), (x,)),
+    )
+
+
+def test_matrices():
+    seeded()
+    stack, square = reals(3, 2, 4), reals(1, 3, 3)
+    check(
+        ("mH", lambda x: x.mH, (stack,)),
+        ("diagonal", lambda x: torch.linalg.diagonal(x, offset=1), (stack,)),
+        ("inv_ex", lambda x: torch.linalg.inv_ex(x)[0], (square,)),
+        ("broadcast", torch.linalg.solve, (square, reals(2, 3, 2))),
+        ("matrices", torch.linalg.solve, (reals(4, 3, 3), reals(3, 3))),
+        tol=1e-4,
+    )
+
+
+def test_the_middle_of_numbers():
+    nan = math.nan
+    x = torch.tensor([[3.0, nan, 1.0, 2.0], [nan, nan, nan, nan], [4.0, 1.0, nan, nan]])
+    check(
+        ("rows", lambda x: torch.nanmedian(x, 1), (x[[0, 2]],)),
+        ("of NaN alone", lambda x: torch.nanmedian(x, 1, keepdim=True)[0], (x,)),
+        ("columns", lambda x: torch.nanmedian(x, 0), (x[:, :3],)),
+        ("all", torch.nanmedian, (x,)),
+        ("integers", lambda x: torch.nanmedian(x, 1), (torch.tensor([[3, 1, 2]]),)),
+        ("one number", lambda x: torch.nanmedian(x, 0), (ONE,)),
+        compiled=True,
+    )
+
+
+def test_how_many_differ():
+    """Of a distance with p = 0: NaN where one element is, and where infinities meet."""
+    x = torch.tensor([[1.0, 2.0], [math.nan, 2.0], [math.inf, 0.0]])
+    check(("cdist", lambda x, y: torch.cdist(x, y, p=0.0), (x, x)))
+
+
+def test_training_in_half_precision():
+    """An exported program says half for the mean and deviation beside what is normalised."""
+    seeded()
+
+    def normed(x, w, b, mean, var):
+        norm = torch.ops.aten._native_batch_norm_legit_functional
+        return norm(x, w, b, mean, var, True, 0.1, 1e-5)[0]
+
+    x, *rest = (v.half() for v in (reals(4, 2, 3), *torch.rand(4, 2)))
+    check(("batch_norm", normed, (x, *rest)), tol=4e-3)
+
+
+def test_angle():
+    x = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.5])
+    check(("angle", torch.angle, (x,)), compiled=True)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_places_in_a_volume(mode):
+    seeded()
+    sample = torch.nn.functional.grid_sample
+
+    def sampled(x, grid):
+        return sample(x, grid, mode=mode, align_corners=False)
+
+    grid = torch.rand(2, 3, 2, 4, 3) * 2.4 - 1.2
+    check(("volume", sampled, (reals(2, 2, 3, 4, 5), grid)), compiled=True)
+
+
+def test_what_pytorch_cannot_write_out_is_refused():
+    """Its own errors, of sizes that only a run knows, are not passed on."""
+
+    def resized(x, like):
+        return torch.resize_as_(x.clone(), like)
+
+    given = (reals(4, 3), reals(4, 3))
+    auto = ({0: torch.export.Dim.AUTO}, {0: torch.export.Dim.AUTO})
+    with pytest.raises(UnsupportedOpError, match="PyTorch cannot write it out without operators"):
+        mlc.from_torch(resized, given, dynamic_shapes=(auto,))
