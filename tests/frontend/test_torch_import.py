@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 
 import numpy as np
@@ -14,6 +15,7 @@ from mlcnb.core.errors import (
     MissingDependencyError,
     ModelError,
     UnsupportedDtypeError,
+    UnsupportedError,
     UnsupportedOpError,
 )
 from mlcnb.relax.frontend import detach_params
@@ -276,6 +278,41 @@ def test_other_refusals():
         mlc.from_torch(nn.ReLU())
     with pytest.raises(ModelError, match="from_exported_program: got a ReLU"):
         from_exported_program(nn.ReLU())
+
+
+class Positive(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x + 1
+        return x * 2
+
+
+class Twelve(nn.Module):
+    def forward(self, x):
+        return x.view(3, 4)
+
+
+def test_what_pytorch_does_not_export_is_refused():
+    with pytest.raises(UnsupportedError) as error:
+        mlc.from_torch(Positive(), (torch.ones(4),))
+    line = inspect.getsourcelines(Positive)[1] + 2
+    assert str(error.value) == (
+        "Positive: PyTorch does not export it: what it does at "
+        f"test_torch_import.py:{line} depends on elements of a tensor: "
+        "Could not guard on data-dependent expression Eq(u0, 1) "
+        "(unhinted: Eq(u0, 1)).  (Size-like symbols: none)\n"
+        "hint: torch.where or torch.cond for an if, or torch.compile(model, backend='mlcnb'), "
+        "which leaves such places to Python"
+    )
+    with pytest.raises(UnsupportedError) as error:
+        mlc.from_torch(Twelve(), (torch.ones(12),), dynamic_shapes=({0: torch.export.Dim("n")},))
+    told = str(error.value)
+    assert told.startswith("Twelve: PyTorch does not export it: Constraints violated (n)!")
+    assert "your code specialized it to be a constant (12)" in told
+    assert told.endswith("n = 12\nhint: change the model, or the dynamic_shapes that were given")
+    with pytest.raises(RuntimeError, match="is invalid for input of size 11") as error:
+        mlc.from_torch(Twelve(), (torch.ones(11),))
+    assert not isinstance(error.value, UnsupportedError)  # the model's own, as in eager PyTorch
 
 
 def test_without_torch(monkeypatch):

@@ -71,6 +71,69 @@ def test_a_singular_matrix_ends_the_run() -> None:
         ex(-np.eye(3, dtype=np.float32))
 
 
+def grouped_rows(x, weight, offs):
+    """What the operator of transformers computes, which its mixtures of experts call."""
+    found, start = torch.zeros(len(x), weight.shape[2]), 0
+    for matrix, end in zip(weight, offs.tolist(), strict=True):
+        found[start:end], start = x[start:end] @ matrix, end
+    return found
+
+
+@pytest.fixture
+def transformers_operator():
+    """A stand-in of the operator that the package transformers defines."""
+    with torch.library._scoped_library("transformers", "FRAGMENT") as library:
+        library.define("grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor")
+        library.impl("grouped_mm_fallback", grouped_rows, "CPU")
+        library.impl("grouped_mm_fallback", lambda x, w, o: x @ w[0], "Meta")
+        yield torch.ops.transformers.grouped_mm_fallback
+
+
+def test_rows_in_groups(transformers_operator) -> None:
+    seeded()
+    x, w = torch.randn(7, 8), torch.randn(4, 8, 16)
+    ends = torch.tensor([2, 2, 5, 6])  # none are of the second group, and the last row is of none
+    whole = torch.tensor([0, 3, 3, 7], dtype=torch.int32)
+
+    def halves(x, w, ends):
+        return torch._grouped_mm(x.bfloat16(), w.bfloat16(), offs=ends).float()
+
+    def stacks(x, w):
+        return torch._grouped_mm(x.bfloat16(), w.bfloat16()).float()
+
+    cases = [
+        ("rows", transformers_operator, (x, w, ends)),
+        ("weights turned", lambda x, w, o: transformers_operator(x, w.mT, o), (x, w.mT, ends)),
+        ("int32", transformers_operator, (x, w, whole)),
+    ]
+    check(*cases)
+    check(*cases, compiled=True)
+    for compiled in (False, True):
+        check(("bfloat16", halves, (x, w, whole)), compiled=compiled, tol=2e-2)
+        check(("stacks", stacks, (x.expand(4, 7, 8), w)), compiled=compiled, tol=2e-2)
+
+    class Grouped(torch.nn.Module):
+        def forward(self, x, w, ends):
+            return transformers_operator(x, w, ends)
+
+    rows = torch.export.Dim("rows", min=2)
+    ex = mlc.compile(mlc.from_torch(Grouped(), (x, w, ends), dynamic_shapes=({0: rows}, {}, {})))
+    for count in (7, 3, 40):
+        x = torch.randn(count, 8)
+        want = grouped_rows(x, w, ends.clamp(max=count))
+        np.testing.assert_allclose(ex(x, w, ends), want, rtol=1e-5, atol=1e-5)
+
+
+def test_columns_in_groups_are_refused() -> None:
+    class Columns(torch.nn.Module):
+        def forward(self, x, y, ends):
+            return torch._grouped_mm(x, y, offs=ends)
+
+    x, y = torch.ones(8, 16).bfloat16(), torch.ones(16, 8).bfloat16()
+    with pytest.raises(UnsupportedOpError, match=r"it groups columns \(of tensors of 2 and 2 dim"):
+        mlc.from_torch(Columns(), (x, y, torch.tensor([8, 16], dtype=torch.int32)))
+
+
 def test_distances_and_sums_of_products() -> None:
     seeded()
     x, batch = torch.randn(4, 3), torch.randn(2, 4, 4)

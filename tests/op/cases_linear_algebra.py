@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlcnb.op.linear_algebra import einsum, matmul
+from mlcnb.op.linear_algebra import einsum, grouped, matmul
 from mlcnb.op.nn import attention, attention_var_len, loss
 from tests.op.harness import Case, numbers
 
 MODULES = ("mlcnb.op.linear_algebra.einsum", "mlcnb.op.linear_algebra.matmul")
+MODULES += ("mlcnb.op.linear_algebra.grouped",)
 MODULES += ("mlcnb.op.nn.attention", "mlcnb.op.nn.attention_var_len", "mlcnb.op.nn.loss")
 RTOL = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 SHAPES = [
@@ -34,6 +35,16 @@ def _products():
     yield Case(matmul.Matmul("float32"), tensors(*SHAPES[0], kind="float16"), note="widened")
     for kind in ("float32", "int64"):
         yield Case(matmul.Outer(), tensors((3,), (4,), kind=kind))
+
+
+def _groups():
+    rows = np.array([2, 0, 0, 3, -1, 1], "int64")
+    for kind in ("float32", "float16", "bfloat16", "float64", "int32"):
+        given = tensors((6, 4), (3, 4, 5), kind=kind)
+        yield Case(grouped.GroupedMatmul(), [*given, rows], RTOL.get(kind, 1e-12))
+    few = np.array([1, 0], "uint8")
+    yield Case(grouped.GroupedMatmul(), [*tensors((2, 4), (2, 4, 3)), few], 1e-5, note="uint8")
+    yield Case(grouped.GroupedMatmul(), [*tensors((2, 4), (0, 4, 3)), few], 1e-5, note="none")
 
 
 def _einsums():
@@ -98,6 +109,5 @@ def _losses():
             yield Case(loss.NllLoss(reduction), single, RTOL[kind], note=reduction)
 
 
-CASES = [
-    case for family in (_products, _einsums, _attention, _joined, _losses) for case in family()
-]
+FAMILIES = (_products, _groups, _einsums, _attention, _joined, _losses)
+CASES = [case for family in FAMILIES for case in family()]

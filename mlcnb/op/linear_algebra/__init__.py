@@ -1,1 +1,1 @@
-"""Operators of linear algebra: matmul, linear, outer, einsum."""
+"""Operators of linear algebra: matmul, linear, outer, einsum, grouped_matmul."""

@@ -19,6 +19,7 @@ from mlcnb.op.torch import torch_spellings
 from mlcnb.relax.frontend.torch.arrays import array_of
 from mlcnb.relax.frontend.torch.importer import Importer
 from mlcnb.relax.frontend.torch.prepare import open_lengths, ready
+from mlcnb.relax.frontend.torch.refusals import refusals
 from mlcnb.relax.frontend.torch.stand_ins import Input
 
 
@@ -112,7 +113,8 @@ def from_torch(
         A module whose function main returns the model's output (a tuple of several).
 
     Raises:
-        As `from_exported_program`; ArgumentError without example inputs.
+        As `from_exported_program`; ArgumentError without example inputs; UnsupportedError for a
+            model that PyTorch cannot export, as one whose way depends on a tensor's elements.
     """
     torch = torch_module()
     if isinstance(model, torch.export.ExportedProgram):
@@ -180,7 +182,7 @@ def _exported(model: Any, args: Any, kwargs: Any, dynamic: Any) -> Any:
             hint="from_torch(model, (torch.randn(1, 3, 224, 224),))",
         )
     given = (args,) if isinstance(args, torch.Tensor) else tuple(args or ())
-    with torch.no_grad(), open_lengths():
+    with torch.no_grad(), open_lengths(), refusals(model):
         return torch.export.export(model, given, dict(kwargs or {}), dynamic_shapes=dynamic)
 
 

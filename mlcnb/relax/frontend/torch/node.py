@@ -43,12 +43,20 @@ def origin_of(fx_node: Any, kind: str) -> Span:
 
     Frames of torch itself are left out, as what a module of torch.nn does is not the user's.
     """
-    own = [f for f in _FRAME.findall(fx_node.meta.get("stack_trace") or "") if _is_users(f[0])]
-    if not own:
+    found = users_line(fx_node.meta.get("stack_trace") or "")
+    if found is None:
         return Span("torch", fx_node.name, kind=kind)
+    place, line = found
+    return Span("torch", f"{fx_node.name} at {place}", line, kind=kind)
+
+
+def users_line(frames: str) -> tuple[str, int] | None:
+    """The innermost of the user's lines in a stack trace, as "model.py:7" and 7."""
+    own = [f for f in _FRAME.findall(frames) if _is_users(f[0])]
+    if not own:
+        return None
     file, line, _ = own[-1]
-    place = f"{os.path.basename(file)}:{line}"
-    return Span("torch", f"{fx_node.name} at {place}", int(line), kind=kind)
+    return f"{os.path.basename(file)}:{line}", int(line)
 
 
 def _is_users(file: str) -> bool:
