@@ -405,7 +405,7 @@ def test_target():
         """
         Target llvm -mcpu=x86-64-v3 -num-cores=4: CPU code through LLVM
           vectors     256 bits, 16 registers
-          features    avx2, avx, fma, f16c
+          features    avx2, avx, fma, f16c, sse4.2
           cores       4
           caches      L1 32 KiB, L2 1 MiB, L3 16 MiB
           attributes  mcpu=x86-64-v3, num-cores=4
