@@ -18,8 +18,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.op.torch import torch_spellings
 from mlcnb.relax.frontend.torch.arrays import array_of
 from mlcnb.relax.frontend.torch.importer import Importer
-from mlcnb.relax.frontend.torch.prepare import open_lengths, ready
-from mlcnb.relax.frontend.torch.refusals import refusals
+from mlcnb.relax.frontend.torch.prepare import open_lengths, ready, refusals
 from mlcnb.relax.frontend.torch.stand_ins import Input
 
 

@@ -4,6 +4,7 @@
     with torch.autocast, torch.no_grad, torch.vmap      PyTorch writes out what they mean
     _foo(x)  no spelling    decomposed by PyTorch's own table, and only that operator
     _bar(x)  neither        refused: all such operators are named at once
+    if x.sum() > 0          PyTorch does not export it: refused, with the line (`refusals`)
 
 Nothing is decomposed that has a spelling: attention, linear layers and LSTMs stay whole; those are
 traced by their shapes alone (`open_lengths`), so that their lengths stay open.
@@ -17,10 +18,10 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
 
-from mlcnb.core.errors import UnsupportedOpError
+from mlcnb.core.errors import UnsupportedError, UnsupportedOpError
 from mlcnb.op.torch import spelled_name, torch_spelling_of
 from mlcnb.relax.frontend.shared.errors import UNPLANNED
-from mlcnb.relax.frontend.torch.node import origin_of, target_name
+from mlcnb.relax.frontend.torch.node import origin_of, target_name, users_line
 
 #: rounds of decomposition: what an operator decomposes to may have to be decomposed too
 ROUNDS = 4
@@ -225,3 +226,42 @@ def open_lengths() -> Iterator[None]:
                 layer.py_kernels.clear()
                 layer.py_kernels.update(kernels)
                 layer._dispatch_cache.clear()
+
+
+@contextmanager
+def refusals(model: Any) -> Iterator[None]:
+    """While it is entered, errors of the exporter about the model become ours; what a model raises
+    by itself, as eager PyTorch does too, comes as it is.
+
+    Raises:
+        UnsupportedError: naming the model, the line where it is known, and what to do.
+    """
+    from torch._dynamo.exc import TorchDynamoException
+    from torch._subclasses.fake_tensor import (
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+    )
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    elements = (
+        GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException,
+    )  # fmt: skip
+    name = type(model).__name__
+    try:
+        yield
+    except elements as error:
+        found = users_line(str(error))
+        where = "" if found is None else f" at {found[0]}"
+        asked = str(error).strip().partition("\n")[0]
+        raise UnsupportedError(
+            f"{name}: PyTorch does not export it: what it does{where} depends on elements of a "
+            f"tensor: {asked}",
+            hint="torch.where or torch.cond for an if, or torch.compile(model, backend='mlcnb'), "
+            "which leaves such places to Python",
+        ) from error
+    except TorchDynamoException as error:
+        told = str(error).partition("\nThe error above occurred when")[0].strip()
+        raise UnsupportedError(
+            f"{name}: PyTorch does not export it: {told}",
+            hint="change the model, or the dynamic_shapes that were given",
+        ) from error
