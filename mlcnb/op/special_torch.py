@@ -1,4 +1,5 @@
-"""PyTorch spellings of special functions: lgamma, digamma, erfinv, ndtri; signs: copysign, signbit.
+"""PyTorch spellings of special functions: lgamma, digamma, erfc, erfinv, ndtri; signs: copysign,
+signbit.
 
 They are computed in float64, which leaves float32 its last digit.
 """
@@ -32,6 +33,10 @@ _NEAR_1 = (
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 
 
+#: erfc: where 1 - erf(x) still has eleven digits and the fraction, of so many terms, all of them
+_FAR, _TERMS = 3.0, 16
+
+
 def _polynomial(f: Formula, x: Expr, factors: Sequence[float]) -> Expr:
     """The first factor belongs to the highest power."""
     found = f.multiply(x, factors[0])
@@ -51,7 +56,7 @@ def torch_lgamma(f: Formula, x: Expr) -> Expr:
     t = f.add(z, 7.5)
     power = f.subtract(f.multiply(f.add(z, 0.5), f.log(t)), t)
     found = f.add(f.add(power, math.log(2 * math.pi) / 2), f.log(total))
-    turn = f.abs(f.sin(f.multiply(f.subtract(x, f.floor(x)), math.pi)))
+    turn = f.abs(f.sin(f.multiply(f.subtract(x, f.round(x)), math.pi)))
     mirrored = f.subtract(math.log(math.pi), f.add(f.log(turn), found))
     found = f.where(low, mirrored, found)
     pole = f.logical_and(f.less_equal(x, 0.0), f.equal(x, f.floor(x)))
@@ -69,12 +74,35 @@ def torch_digamma(f: Formula, x: Expr) -> Expr:
     square = f.divide(1.0, f.multiply(z, z))
     series = f.multiply(_polynomial(f, square, _DIGAMMA[::-1]), square)
     found = f.subtract(f.subtract(f.log(z), f.divide(0.5, z)), f.add(series, less))
-    turn = f.multiply(f.subtract(x, f.floor(x)), math.pi)
+    turn = f.multiply(f.subtract(x, f.round(x)), math.pi)
     found = f.where(low, f.subtract(found, f.divide(math.pi, f.tan(turn))), found)
     pole = f.logical_and(f.less(x, 0.0), f.equal(x, f.floor(x)))
     found = f.where(pole, math.nan, f.where(f.equal(x, math.inf), math.inf, found))
     at_0 = f.where(_is_negative(f, x), math.inf, -math.inf)
     return f.where(f.equal(x, 0.0), at_0, found)
+
+
+@torch_formula("aten.erfc", "aten.special_erfc", kind="float64")
+def torch_erfc(f: Formula, x: Expr) -> Expr:
+    """1 - erf(x); where little of that is left by a continued fraction."""
+    far = f.minimum(f.maximum(x, _FAR), 30.0)  # of 28 and more it is 0
+    tail = f.multiply(f.exp(f.negative(f.multiply(far, far))), _scaled_tail(f, far))
+    return f.where(f.greater_equal(x, _FAR), tail, f.subtract(1.0, f.erf(x)))
+
+
+@torch_formula("prims.erfcx", "aten.special_erfcx", kind="float64")
+def torch_erfcx(f: Formula, x: Expr) -> Expr:
+    """exp(x^2) erfc(x)."""
+    near = f.multiply(f.exp(f.multiply(x, x)), f.subtract(1.0, f.erf(x)))
+    return f.where(f.greater_equal(x, _FAR), _scaled_tail(f, f.maximum(x, _FAR)), near)
+
+
+def _scaled_tail(f: Formula, x: Expr) -> Expr:
+    """Laplace's exp(x^2) erfc(x) = 1 / sqrt(pi) / (x + (1/2) / (x + (2/2) / (x + (3/2) / …)))."""
+    below = x
+    for term in range(_TERMS, 0, -1):
+        below = f.add(x, f.divide(term / 2, below))
+    return f.divide(1 / math.sqrt(math.pi), below)
 
 
 @torch_formula("aten.erfinv", "aten.special_erfinv", kind="float64")

@@ -13,13 +13,19 @@ from mlcnb.relax.expr import Expr
 
 for _names, _formula in {
     "reciprocal": lambda f, x: f.divide(1.0, x),
-    "log2": lambda f, x: f.divide(f.log(x), math.log(2)),
-    "log10": lambda f, x: f.divide(f.log(x), math.log(10)),
-    "exp2 special_exp2": lambda f, x: f.exp(f.multiply(x, math.log(2))),
-    "erfc special_erfc": lambda f, x: f.subtract(1.0, f.erf(x)),
+    "log2": lambda f, x: _log(f, x, 2.0),
+    "log10": lambda f, x: _log(f, x, 10.0),
+    "exp2 special_exp2": lambda f, x: f.power(2.0, x),
     "frac": lambda f, x: f.subtract(x, f.trunc(x)),
 }.items():
     torch_formula(*(f"aten.{name}" for name in _names.split()))(_formula)
+
+
+def _log(f: Formula, x: Expr, base: float) -> Expr:
+    """The logarithm to a base, exact of its powers: what is rounded down there is one less."""
+    found = f.divide(f.log(x), math.log(base))
+    whole = f.round(found)
+    return f.where(f.equal(f.power(base, whole), x), whole, found)
 
 
 @torch_formula("aten.log1p", "aten.special_log1p")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import mlcnb as mlc
@@ -169,3 +170,55 @@ def test_what_pytorch_cannot_write_out_is_refused():
     auto = ({0: torch.export.Dim.AUTO}, {0: torch.export.Dim.AUTO})
     with pytest.raises(UnsupportedOpError, match="PyTorch cannot write it out without operators"):
         mlc.from_torch(resized, given, dynamic_shapes=(auto,))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_logarithms_and_powers_of_whole_numbers_are_whole(kind):
+    """floor(log2(8)) is 3: a logarithm divided by another one falls short of some of them."""
+    dtype = getattr(torch, kind)
+    two = 2.0 ** torch.arange(-40, 41, dtype=torch.float64).to(dtype)
+    ten = (10.0 ** torch.arange(-22, 23, dtype=torch.float64)).to(dtype)
+    ends = torch.tensor([0.0, math.inf, -math.inf, math.nan, -1.0], dtype=dtype)
+    check(
+        ("log2", lambda x: torch.floor(torch.log2(x)), (torch.cat([two, ends]),)),
+        ("log10", lambda x: torch.floor(torch.log10(x)), (torch.cat([ten, ends]),)),
+        ("exp2", torch.exp2, (torch.cat([torch.log2(two), ends]),)),
+        compiled=True,
+        tol=0.0,
+    )
+    check(("between", torch.log2, (two * 1.37,)), compiled=True, tol=3e-7)
+
+
+def test_the_tail_of_the_error_function():
+    """1 - erf(x) is 0 from 6 on: relative to what is left, not to 1."""
+    x = torch.cat([torch.linspace(-6, 9, 1501), torch.tensor([30.0, math.inf, -math.inf])])
+    ex = mlc.compile(mlc.from_torch(Tails(), (x,)))
+    got, scaled, logarithm = ex(x.numpy())
+    np.testing.assert_allclose(got, [math.erfc(v) for v in x.tolist()], rtol=2e-7, atol=1e-44)
+    wide = x.double()
+    want = torch.special.erfcx(wide).float().numpy()
+    np.testing.assert_allclose(scaled, want, rtol=3e-7, atol=1e-44)
+    want = torch.special.log_ndtr(wide).float().numpy()  # PyTorch writes it out in float32
+    np.testing.assert_allclose(logarithm, want, rtol=1e-5, atol=1e-44)
+    assert all(math.isnan(part[0]) for part in ex(x.numpy() * math.nan))
+
+
+class Tails(torch.nn.Module):
+    """What is left of 1, times exp(x^2), and the logarithm of what is left of a normal one."""
+
+    def forward(self, x):
+        return torch.special.erfc(x), torch.special.erfcx(x), torch.special.log_ndtr(x)
+
+
+def test_gamma_just_below_0():
+    x = -(10.0 ** torch.arange(-30.0, 0.0))
+    want = torch.lgamma(x.double())
+    got = mlc.compile(mlc.from_torch(Gamma(), (x,)))(x.numpy())
+    np.testing.assert_allclose(got, want.numpy(), rtol=2e-7)
+
+
+class Gamma(torch.nn.Module):
+    """log |gamma(x)|."""
+
+    def forward(self, x):
+        return torch.lgamma(x)
