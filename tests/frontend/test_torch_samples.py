@@ -210,6 +210,19 @@ class Tails(torch.nn.Module):
         return torch.special.erfc(x), torch.special.erfcx(x), torch.special.log_ndtr(x)
 
 
+@pytest.mark.parametrize("kind", ["uint8", "int32", "int64", "float32"])
+def test_whole_numbers_in_a_sum_of_products(kind):
+    """Summed over, they are int64, as in `sum`: 100 of 200 do not fit in a byte."""
+    x = torch.full((10, 10), 200).to(getattr(torch, kind))
+    check(
+        ("all", lambda x: torch.einsum("ij->", x), (x,)),
+        ("rows", lambda x: torch.einsum("ij->i", x), (x,)),
+        ("diagonal", lambda x: torch.einsum("ii->i", x), (x,)),
+        ("product", lambda x, y: torch.einsum("ij,jk->ik", x, y), (x, x)),
+        compiled=True,
+    )
+
+
 def test_gamma_just_below_0():
     x = -(10.0 ** torch.arange(-30.0, 0.0))
     want = torch.lgamma(x.double())

@@ -63,8 +63,11 @@ def torch_outer(n: TorchNode, x: Expr, other: Expr) -> Expr:
 
 @torch_spelling("aten.einsum")
 def torch_einsum(n: TorchNode, equation: str, tensors: Sequence[Expr]) -> Expr:
-    """Einstein's sum of products."""
-    return call("relax.einsum", list(tensors), subscripts=equation.replace(" ", ""))
+    """Einstein's sum of products; whole numbers that are summed over become int64 first."""
+    kind = n.result()[1]
+    return call(
+        "relax.einsum", [n.tensor(x, kind) for x in tensors], subscripts=equation.replace(" ", "")
+    )
 
 
 @torch_spelling("aten.scaled_dot_product_attention")
