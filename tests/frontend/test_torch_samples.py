@@ -223,6 +223,32 @@ def test_whole_numbers_in_a_sum_of_products(kind):
     )
 
 
+@pytest.mark.parametrize("padding", [-1, 2, -5, None])
+def test_bags_without_the_row_that_is_padding(padding):
+    """It counts nowhere, not in a mean either; a bag of it alone is empty; -1 is the last row."""
+    seeded()
+    bag = torch.nn.functional.embedding_bag
+    indices, offsets = torch.tensor([4, 1, 2, 0, 4, 4, 2, 2, 3]), torch.tensor([0, 3, 6, 8])
+    check(
+        *(
+            (mode, lambda w, i, o, mode=mode: bag(i, w, o, mode=mode, padding_idx=padding),
+             (reals(5, 3), indices, offsets))
+            for mode in ("sum", "mean", "max")
+        ),
+        compiled=True,
+    )  # fmt: skip
+
+
+def test_how_many_of_a_number_are_not_0():
+    norm = torch.linalg.vector_norm
+    check(
+        ("one", lambda x: norm(x, 0), (torch.tensor(-8.5),)),
+        ("none", lambda x: norm(x, 0), (torch.tensor(0.0),)),
+        ("length", lambda x: norm(x, 3), (torch.tensor(-8.5),)),
+        compiled=True,
+    )
+
+
 def test_gamma_just_below_0():
     x = -(10.0 ** torch.arange(-30.0, 0.0))
     want = torch.lgamma(x.double())

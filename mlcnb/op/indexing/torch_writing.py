@@ -10,6 +10,7 @@ import numpy as np
 
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import tidy
 from mlcnb.op._spell import call
 from mlcnb.op._torch import Formula, as_lines, as_wide, axis_of, spread
 from mlcnb.op.torch import TorchNode, torch_spelling
@@ -121,32 +122,44 @@ def torch_embedding_bag(
 ) -> Any:  # fmt: skip
     """Rows of a table summed (mode 0), averaged (1), or their maxima (2), bag by bag.
 
-    `offsets` say where in `indices` each bag begins; an empty bag gives 0.
+    `offsets` say where in `indices` each bag begins; an empty bag gives 0. The row `padding_idx`
+    counts as none (-1: the last one, or, where that argument is no option, no row): it goes into a
+    bag behind the others, which is cut off.
     """
-    if include_last_offset or padding_idx not in (None, -1):
-        n.refuse("include_last_offset or padding_idx", "leave it out")
+    if include_last_offset:
+        n.refuse("include_last_offset", "leave it out")
+    is_padded = padding_idx is not None and (
+        n.target == "aten.embedding_bag.padding_idx" or padding_idx >= 0
+    )
     f, kind = Formula(n, n.dtype(weight)), n.dtype(weight)
     rows = f.take(weight, indices, axis=0)
     if per_sample_weights is not None:
         rows = f.multiply(rows, f.expand_dims(n.tensor(per_sample_weights, kind), axis=(1,)))
     order, count, bags = Formula(n, "int64"), n.dims(indices)[0], n.dims(offsets)[0]
-    starts = n.tensor(offsets, "int64")
-    one, none = (order.full([bags], v, dtype="int64") for v in (1, 0))
+    starts, kept = n.tensor(offsets, "int64"), bags
+    one = order.full([bags], 1, dtype="int64")
     begun = order.scatter_elements(
         order.full([count + 1], 0, dtype="int64"), starts, one, axis=0, reduction="add"
     )
     begun = order.strided_slice(begun, (0,), (0,), (count,), (1,))
-    bag = order.expand_dims(order.subtract(order.cumsum(begun, axis=0), 1), axis=(1,))
+    bag = order.subtract(order.cumsum(begun, axis=0), 1)
+    if is_padded:
+        row = order.floor_mod(order.number(padding_idx), order.number(n.dims(weight)[0]))
+        bag = order.where(order.equal(n.tensor(indices, "int64"), row), bags, bag)
+        bags = tidy(bags + 1)
+    bag = order.expand_dims(bag, axis=(1,))
     start = f.full([bags, n.dims(weight)[1]], -math.inf if mode == 2 else 0.0, dtype=kind)
     way = "max" if mode == 2 else "add"
     found = f.scatter_nd(start, bag, rows, reduction=way)
     if mode:
-        ones = order.full([count], 1, dtype="int64")
+        none, ones = (order.full([k], v, dtype="int64") for k, v in ((bags, 0), (count, 1)))
         met = order.expand_dims(order.scatter_nd(none, bag, ones, reduction="add"), axis=(1,))
     if mode == 1:
         found = f.divide(found, n.emit(call("relax.astype", order.maximum(met, 1), dtype=kind)))
     if mode == 2:
         found = f.where(order.equal(met, 0), 0.0, found)
+    if is_padded:
+        found = f.strided_slice(found, (0,), (0,), (kept,), (1,))
     return found, None, None, None
 
 

@@ -263,15 +263,14 @@ def torch_vector_norm(
     """
     f, x = formula(n, x)
     where = {"axis": axes_of(n, dim, len(n.dims(x))), "keepdims": keepdim}
-    if not n.dims(x):
+    if not n.dims(x) and ord != 0:
         return rounded(n, f.abs(x))
     if ord in (float("inf"), float("-inf")):
         extreme = f.max if ord > 0 else f.min
         return rounded(n, extreme(f.abs(x), **where))
     if ord == 0:
-        return rounded(
-            n, f.sum(f.where(f.equal(x, 0.0), 0.0, f.full_like(x, const(1.0, f.kind))), **where)
-        )
+        found = f.where(f.equal(x, 0.0), 0.0, f.full_like(x, const(1.0, f.kind)))
+        return rounded(n, f.sum(found, **where) if n.dims(x) else found)
     if ord == 1:
         return rounded(n, f.sum(f.abs(x), **where))
     if ord == 2:
