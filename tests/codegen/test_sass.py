@@ -53,15 +53,16 @@ def test_a_kernel_that_scales(arch):
     labels = [x for x in code.lines if x.endswith(":")]
     assert code.instructions + len(labels) == len(code.lines) == len(code.places)
     assert kernel.sass.splitlines() == ["main_kernel:", *code.lines]
+    (code,) = disassemble(kernel.binary.located_cubin).values()
     (store,) = [n for n, name in enumerate(code.operations) if name == "STG"]
     assert "B[i_0 * 32 + i_1] =" in kernel.source.splitlines()[code.places[store] - 1]
 
 
 def test_line_information_changes_no_instruction():
     kernel = product("float32", "sm_90")
-    plain = disassemble(kernel.cubin)
-    assert plain.keys() == kernel.disassembly.keys()
-    for name, code in kernel.disassembly.items():
+    plain, located = kernel.disassembly, disassemble(kernel.binary.located_cubin)
+    assert plain.keys() == located.keys()
+    for name, code in located.items():
         assert plain[name].lines == code.lines
         assert not any(plain[name].places) and all(
             place for place, op in zip(code.places, code.operations, strict=True) if op

@@ -161,13 +161,14 @@ class CudaKernel(Kernel):
 
     @cached_property
     def disassembly(self) -> dict[str, Sass]:
-        """The instructions of each kernel, in the order of the source; needs no GPU.
+        """The instructions of each kernel, in the order of the source; needs no GPU. Where they
+        came of is known to `codegen.cuda.linked`, for which they are compiled again.
 
         Raises:
             MissingDependencyError: NVRTC or nvdisasm is not installed.
             CodegenError: nvdisasm does not know the architecture.
         """
-        found = disassemble(self.binary.located_cubin)
+        found = disassemble(self.cubin)
         return {symbol: found[symbol] for symbol in self.sources}
 
     @property

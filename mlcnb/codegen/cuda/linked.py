@@ -19,6 +19,7 @@ from functools import cached_property
 from mlcnb.codegen.cuda.backend import CudaKernel, identifier
 from mlcnb.codegen.cuda.emit.kernel import CudaSource, emit_kernel, whole_text
 from mlcnb.codegen.cuda.nvrtc import compile_text
+from mlcnb.codegen.cuda.sass import disassemble
 from mlcnb.codegen.llvm.linked import Form, ProgramForms
 from mlcnb.core import display
 from mlcnb.core.errors import CodegenError, MissingDependencyError
@@ -106,9 +107,10 @@ class CudaLinked(ProgramForms):
     def _located_sass(self) -> tuple[list[str], list[int]]:
         lines: list[str] = []
         places: list[int] = []
-        for name, code in self.kernel.disassembly.items():
-            lines += (f"{name}:", *code.lines)
-            places += (0, *code.places)
+        found = disassemble(self.kernel.binary.located_cubin)
+        for name in self.kernel.sources:
+            lines += (f"{name}:", *found[name].lines)
+            places += (0, *found[name].places)
         return lines, places
 
     def __repr__(self) -> str:

@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mlcnb.codegen.cuda.nvrtc import files_of
+from mlcnb.codegen.llvm.inspect import innermost
 from mlcnb.core.errors import CodegenError, MissingDependencyError
 
 PACKAGE = "nvidia-cuda-nvdisasm"
@@ -67,8 +68,7 @@ class Sass:
     @cached_property
     def hot(self) -> tuple[int, int] | None:
         """The innermost loop with the most instructions; None where nothing loops."""
-        loops = list(self._loops())
-        inner = [a for a in loops if not any(b != a and _holds(a, b) for b in loops)]
+        inner = innermost(list(self._loops()))
         return max(inner, key=lambda span: span[1] - span[0], default=None)
 
     def _loops(self) -> Iterator[tuple[int, int]]:
@@ -79,10 +79,6 @@ class Sass:
             first = labels.get(found[1], n) if found else n
             if any(self.operations[first:n]):
                 yield first, n
-
-
-def _holds(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    return a[0] <= b[0] and b[1] <= a[1]
 
 
 def disassemble(cubin: bytes) -> dict[str, Sass]:

@@ -211,7 +211,7 @@ def _facts(name: str, lines: list[str], reader: Reader, size: int | None) -> Fac
     stack = reader.stack_in(lines)
     spans = _loops(lines, reader)
     bodies = _bodies(spans, lines, reader)
-    loops = [lines[a : b + 1] for a, b in _innermost(bodies)]
+    loops = [lines[a : b + 1] for a, b in innermost(bodies)]
     inside = sorted({at for a, b in spans for at in range(a, b + 1)})
     counted = [(_count(loop, reader, stack), loop) for loop in loops]
     hot, hot_lines = max(
@@ -261,7 +261,9 @@ def _bodies(
     return [span for own in found.values() for span in own]
 
 
-def _innermost(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def innermost(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of spans of lines those that hold no other one."""
+
     def contains(outer: tuple[int, int], inner: tuple[int, int]) -> bool:
         return outer != inner and outer[0] <= inner[0] and inner[1] <= outer[1]
 
