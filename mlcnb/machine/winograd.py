@@ -18,6 +18,8 @@ from mlcnb.target import Target
 TASKS, IDLE = 2, 0.1
 #: tiles of a block where all inputs are transformed first
 LARGEST_BLOCK = 64
+#: fitted: multiply-adds in the time of a line of weights that does not stay in L2
+WEIGHT_LINE = 2.5
 
 
 class Pieces(NamedTuple):
@@ -55,7 +57,8 @@ class Size(NamedTuple):
 
 def choose_pieces(size: Size, target: Target, plain_weights: bool = False) -> Pieces:
     """The pieces for a convolution of that size; `plain_weights`: each task transforms its own."""
-    rows, columns, vectors = register_tile(size, target)
+    far = not plain_weights and size.weight_bytes > target.caches[1]
+    rows, columns, vectors = register_tile(size, target, far)
     tasks = size.images * -(-size.tiles[0] // rows) * -(-size.tiles[1] // columns)
     _, second, third = target.caches
     fits = size.weight_bytes <= third // 2 and size.data_bytes(rows * columns) <= second
@@ -101,14 +104,16 @@ def _is_even(tasks: int, cores: int) -> bool:
     return rounds >= TASKS and tasks >= (1 - IDLE) * rounds * cores
 
 
-def register_tile(size: Size, target: Target) -> tuple[int, int, int]:
-    """(rows, columns, vectors): the fewest instructions for all tiles and channels."""
+def register_tile(size: Size, target: Target, far: bool = False) -> tuple[int, int, int]:
+    """(rows, columns, vectors): the fewest instructions for all tiles and channels, and lines of
+    weights where these are far: larger than L2."""
     chunks = -(-size.outer // target.lanes("float32"))
 
     def cost(tile: tuple[int, int, int]) -> tuple[float, int]:
         rows, columns, vectors = tile
-        times = -(-size.tiles[0] // rows) * -(-size.tiles[1] // columns) * chunks / vectors
-        return times * step_cycles(rows * columns, vectors), rows
+        times = -(-size.tiles[0] // rows) * -(-size.tiles[1] // columns) * chunks
+        step = step_cycles(rows * columns, vectors) / vectors
+        return times * (step + WEIGHT_LINE * far), rows
 
     return min(_candidates(size.tiles, chunks, target.vector_registers), key=cost)
 

@@ -161,18 +161,19 @@ def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target, skips: boo
         sch.unroll(reduce[2])
     elif depth >= WINDOW:
         steady_loads(sch, reduce[-1], (rows, vectors), target)
-    prefetch_weights(sch, anchor, reduce[-1], target)
+    prefetch_weights(sch, anchor.node.reads, reduce[-1], target)
     spread(sch, [n, oc_0, oh], anchor.work)
 
 
-def prefetch_weights(sch: Schedule, anchor: BlockInfo, loop: Any, target: Target) -> None:
-    """Ask for the weights of later iterations of `loop`, where there are many of them.
+def prefetch_weights(sch: Schedule, reads: Any, loop: Any, target: Target) -> None:
+    """Ask for the weights of later iterations of `loop`, where there are many of them; `reads`: what
+    the block reads, of which weights in blocks have six axes.
 
     Not where several vectors share a line, which each would ask for: what hardware fetches by
     itself then costs less.
     """
     whole = 4 * target.lanes("float32") >= LINE
-    for region in anchor.node.reads:
+    for region in reads:
         sizes = [as_int(d) for d in region.buffer.shape]
         if len(sizes) == 6 and math.prod(s or 0 for s in sizes) >= FEW:
             ahead = decide("weights asked for ahead", AHEAD if whole else sorted(AHEAD))

@@ -78,7 +78,7 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     sch.vectorize(c)
     inner = reduce[-1]  # of the inner channels, where they are in blocks
     steady_loads(sch, inner, (tile.rows, tile.vectors), target)
-    prefetch_weights(sch, anchor, inner, target)
+    prefetch_weights(sch, anchor.node.reads, inner, target)
     spread(sch, outer if tile.even else outer[:-1], anchor.work)
     return True
 

@@ -20,7 +20,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from mlcnb.dlight.cpu.tiles import steady_loads
+from mlcnb.dlight.cpu.blocked_window import prefetch_weights
+from mlcnb.dlight.cpu.tiles import STEADY_BYTES, steady_loads, vector_reads
 from mlcnb.dlight.decide import either
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.expr import Call
@@ -126,7 +127,7 @@ def _is_padding(block: Block) -> bool:
 def _schedule(sch: Schedule, blocks: Blocks, tile: int, pieces: Pieces, target: Target) -> None:
     n, th_0, tw_0, oc_0, oc_1 = _tile_output(sch, blocks.last, tile, pieces)
     _inverse(sch, blocks.inverse, oc_1)
-    row = _product(sch, blocks.product, oc_0, pieces, target)
+    row = _product(sch, blocks.product, oc_0, pieces, blocks.weights is None, target)
     if pieces.fused:
         _transform(sch, blocks, tw_0)
         sch.parallel(sch.fuse(n, th_0, tw_0))
@@ -160,9 +161,13 @@ def _inverse(sch: Schedule, inverse: Any, at: Any) -> None:
     sch.vectorize(lane)
 
 
-def _product(sch: Schedule, product: Any, at: Any, pieces: Pieces, target: Target) -> Any:
+def _product(
+    sch: Schedule, product: Any, at: Any, pieces: Pieces, made_before: bool, target: Target
+) -> Any:
     """For every (eps, nu) a matrix product, whose sums are formed in registers; where all weights
     that it needs of a row of the tile are made: in the loop over rows, or at a step of the sum.
+    Weights that were made before come from L3 or from memory, and are asked for in time: where
+    there are so few tiles that they are read faster than that, hardware does it as well.
     """
     stored = sch.cache_write(product, 0, "global")
     sch.set_scope(product, 0, "local")
@@ -182,8 +187,11 @@ def _product(sch: Schedule, product: Any, at: Any, pieces: Pieces, target: Targe
         sch.unroll(loop)
     for loop in (lane, channel, begun[-1]):
         sch.vectorize(loop)
+    tiles = math.prod(pieces.registers)
     if not pieces.whole_rows:
-        steady_loads(sch, inner, (math.prod(pieces.registers), pieces.vectors), target)
+        steady_loads(sch, inner, (tiles, pieces.vectors), target)
+    if made_before and tiles > vector_reads(target, target.lanes("float32"), STEADY_BYTES):
+        prefetch_weights(sch, sch.get(product).reads, inner, target)
     return inner if pieces.whole_rows else eps
 
 
