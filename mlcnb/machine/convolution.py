@@ -22,14 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mlcnb.machine.winograd import (
-    WEIGHT_LINE,
-    Pieces,
-    Size,
-    choose_pieces,
-    register_tile,
-    step_cycles,
-)
+from mlcnb.machine.winograd import Pieces, Size, choose_pieces, register_tile, step_cycles
 from mlcnb.target import Target
 
 #: fitted: of a step of a register tile (`step_cycles`), in direct loops and in Winograd's products
@@ -37,6 +30,8 @@ DIRECT, PRODUCT = 0.89, 0.98
 #: fitted: for a vector of transformed inputs and each input along its tile, with its share of
 #: everything that is not a product: fused with the products, and where all are transformed first
 FUSED, FIRST = 2.17, 1.66
+#: fitted: for a line of transformed weights, where tasks do not follow each other on the same ones
+WEIGHT_LINE = 2.5
 #: fitted: for a multiply-add or another operation of a step, where a step transforms its weights
 WHOLE_ROWS = 1.5
 #: fitted: for a line of weights that is read or written where each run transforms them

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mlcnb.machine.cache import LINE
 from mlcnb.target import Target
 
 #: tasks for each core, and the part of them that may be missing in the last round
 TASKS, IDLE = 2, 0.1
 #: tiles of a block where all inputs are transformed first
 LARGEST_BLOCK = 64
-#: fitted: multiply-adds in the time of a line of weights that does not stay in L2
-WEIGHT_LINE = 2.5
 
 
 class Pieces(NamedTuple):
@@ -57,14 +56,17 @@ class Size(NamedTuple):
 
 def choose_pieces(size: Size, target: Target, plain_weights: bool = False) -> Pieces:
     """The pieces for a convolution of that size; `plain_weights`: each task transforms its own."""
-    far = not plain_weights and size.weight_bytes > target.caches[1]
-    rows, columns, vectors = register_tile(size, target, far)
-    tasks = size.images * -(-size.tiles[0] // rows) * -(-size.tiles[1] // columns)
     _, second, third = target.caches
-    fits = size.weight_bytes <= third // 2 and size.data_bytes(rows * columns) <= second
-    if not plain_weights and fits and _is_even(tasks, target.num_cores):
-        return Pieces((rows, columns), (rows, columns), vectors, True)
-    if not plain_weights and size.weight_bytes <= second:
+    made_before = not plain_weights
+    cold = made_before and 4 * target.lanes("float32") >= LINE
+    rows, columns, vectors = register_tile(size, target, cold)
+    for tile in (register_tile(size, target, cold, fused=True), (rows, columns, vectors)):
+        high, wide, _ = tile
+        tasks = size.images * -(-size.tiles[0] // high) * -(-size.tiles[1] // wide)
+        fits = size.weight_bytes <= third // 2 and size.data_bytes(high * wide) <= second
+        if made_before and fits and _is_even(tasks, target.num_cores):
+            return Pieces((high, wide), (high, wide), tile[2], True)
+    if made_before and size.weight_bytes <= second:
         return Pieces((rows, columns), (rows, columns), vectors, False)
     if plain_weights and has_whole_rows(size, target):
         return Pieces(size.tiles, size.tiles, 1, False, whole_rows=True)
@@ -104,16 +106,25 @@ def _is_even(tasks: int, cores: int) -> bool:
     return rounds >= TASKS and tasks >= (1 - IDLE) * rounds * cores
 
 
-def register_tile(size: Size, target: Target, far: bool = False) -> tuple[int, int, int]:
-    """(rows, columns, vectors): the fewest instructions for all tiles and channels, and lines of
-    weights where these are far: larger than L2."""
-    chunks = -(-size.outer // target.lanes("float32"))
+def register_tile(
+    size: Size, target: Target, cold: bool = False, fused: bool = False
+) -> tuple[int, int, int]:
+    """(rows, columns, vectors): the fewest instructions for all tiles and channels.
 
-    def cost(tile: tuple[int, int, int]) -> tuple[float, int]:
+    cold: the weights come from memory, the first time they are read, each vector a line, which is
+    asked for and comes while tiles are multiplied. fused: each tile reads all of them, and lines
+    that L2 does not hold cost a little.
+    """
+    chunks = -(-size.outer // target.lanes("float32"))
+    is_far = fused and size.weight_bytes > target.caches[1]
+    lines = (target.memory_line, target.far_line * is_far) if cold else (0.0, 0.0)
+    first, later = (line * target.multiply_adds for line in lines)
+
+    def cost(tile: tuple[int, int, int]) -> tuple[float, float, int]:
         rows, columns, vectors = tile
-        times = -(-size.tiles[0] // rows) * -(-size.tiles[1] // columns) * chunks
+        times = size.images * -(-size.tiles[0] // rows) * -(-size.tiles[1] // columns)
         step = step_cycles(rows * columns, vectors) / vectors
-        return times * (step + WEIGHT_LINE * far), rows
+        return max(step, first) + (times - 1) * (step + later), step, rows
 
     return min(_candidates(size.tiles, chunks, target.vector_registers), key=cost)
 

@@ -33,6 +33,8 @@ from mlcnb.target.measured import Measured, Reading, kept
 
 #: lines apart come as fast as lines in order where they take less than this much longer
 SAME_SPEED = 1.25
+#: a line from memory takes so many times as long as one from the shared cache (Zen 5: 2.6)
+FROM_MEMORY = 3.0
 #: target kind -> what it is
 KINDS = {
     "llvm": "CPU code through LLVM",
@@ -281,6 +283,13 @@ class Target(TargetNode):
         """Cycles of a line from the shared cache to a core: as measured, else by the CPU's name."""
         shared = self._reading("L3")
         return far_line_of(cpu_name(self.mcpu)) if shared is None else shared.in_order
+
+    @property
+    def memory_line(self) -> float:
+        """Cycles of a line from memory, one after the other: as measured, else some times those of
+        the shared cache."""
+        memory = self._reading("memory")
+        return FROM_MEMORY * self.far_line if memory is None else memory.in_order
 
     @property
     def multiply_adds(self) -> int:

@@ -196,6 +196,25 @@ def test_weights_of_few_tiles_are_made_in_registers():
     assert_structural_equal(again.mod["main"], sch.mod["main"])
 
 
+@pytest.mark.parametrize(
+    "mcpu, size, outer, is_asked",
+    [
+        ("znver5", (14, 14), 13, True),
+        ("znver5", (28, 28), 8, True),
+        ("znver5", (7, 7), 8, False),  # four tiles: they are read faster than they can come
+        ("x86-64-v3", (14, 14), 13, False),  # two vectors share a line
+    ],
+)
+def test_weights_made_before_are_asked_for(mcpu, size, outer, is_asked):
+    """While tiles are multiplied with those before them."""
+    target = mlc.target.Target(f"llvm -mcpu={mcpu} -num-cores=2")
+    func = program(size, inner=6, outer=outer, lanes=target.lanes("float32"))
+    text = str(tir.transform.lower(schedule_cpu(func, target).mod["main"]).script())
+    asked = [line for line in text.splitlines() if "T.prefetch(" in line]
+    assert bool(asked) == is_asked
+    assert all("u" in line for line in asked)
+
+
 def test_products_are_summed_in_registers():
     """The hot loop is a step of the product: multiply-adds on whole vectors, and no spills."""
     func = program((56, 56), inner=4, outer=4)

@@ -166,8 +166,9 @@ def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target, skips: boo
 
 
 def prefetch_weights(sch: Schedule, reads: Any, loop: Any, target: Target) -> None:
-    """Ask for the weights of later iterations of `loop`, where there are many of them; `reads`: what
-    the block reads, of which weights in blocks have six axes.
+    """Ask for the weights of later iterations of `loop`, where there are many of them.
+
+    reads: what the block reads, of which weights in blocks have six axes.
 
     Not where several vectors share a line, which each would ask for: what hardware fetches by
     itself then costs less.

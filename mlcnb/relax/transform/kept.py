@@ -147,6 +147,7 @@ def _machine(target: Target) -> list[Any]:
     facts = (target.num_cores, target.caches, target.cache_ways, target.vector_bits)
     units = (
         target.multiply_adds, target.halves_vectors, target.fetches_ahead, target.far_line,
+        target.memory_line,
     )  # fmt: skip
     return [target.mcpu, *map(str, facts + units), ",".join(sorted(target.features))]
 
