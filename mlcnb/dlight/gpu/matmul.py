@@ -110,7 +110,7 @@ def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None
     sizes = [product([anchor.extents[n] for n in side]) or 0 for side in axes]
     if min(sizes[1:]) < SHORT:
         return no(f"{by_sides(sizes[1:])}: a side under {SHORT} leaves too much of a tile empty")
-    if by and any(size <= side for size, side in zip(sizes[1:], by.sizes()[:2], strict=False)):
+    if by is WIDE and any(size <= side for size, side in zip(sizes[1:], by.sizes(), strict=False)):
         return no(f"{by_sides(sizes[1:])}: a side is no longer than that of a tile, {by.sizes()}")
     by, parts = (by, 1) if by else tile_for(sizes)
     block, rank = anchor.handle, len(anchor.extents)
