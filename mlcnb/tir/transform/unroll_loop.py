@@ -5,7 +5,10 @@ for i in T.unroll(2):                    ->     C[0] = A[0]
 
 A nest that would become many statements stays as it is, for the code generator to write out: it
 does so thirty times faster, and the loops can be read. Fewer are too many for it where lanes are
-loaded from here and there: only of numbers is it seen which of them lie together.
+loaded from here and there: only of numbers is it seen which of them lie together. Where branches
+hang on the loop's variable LLVM threads its jumps through them, loses the count of iterations and
+says on standard error that it could not do as told: they are written out here, where each iteration
+keeps what it does, or the loop is a plain one.
 
 TVM's options and pragmas unroll what is not marked:
 
@@ -29,6 +32,7 @@ from mlcnb.ir.expr import Ramp
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
+from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import NOTHING, bodies, map_bodies, rewrite_statements, substitute, taken
@@ -40,6 +44,8 @@ MAX_EXTENT = 256
 MAX_STATEMENTS = 4
 #: the same of a loop whose variable says where the lanes of a load lie that is no row of elements
 MAX_PICKED = 16
+#: the same of a loop whose variable decides about branches
+MAX_BRANCHED = 64
 
 
 def unroll_loops(func: PrimFunc) -> PrimFunc:
@@ -57,10 +63,14 @@ def _unroll(n: Node) -> Node | None:
         return replace(n, kind=ForKind.SERIAL)
     count = extent * _statements(n.body)
     if count > MAX_STATEMENTS and not (count <= MAX_PICKED and _picks_by(n)):
-        return None
+        if not _branches_by(n):
+            return None
+        if count > MAX_BRANCHED:
+            return replace(n, kind=ForKind.SERIAL)
     values = (p.const(start + i, n.loop_var.dtype) for i in range(extent))
     steps = (substitute(n.body, {n.loop_var: value}) for value in values)
-    return seq(*(rewrite_statements(step, taken) for step in steps))
+    made = seq(*(rewrite_statements(step, taken) for step in steps))
+    return taken(made) or made
 
 
 def _picks_by(loop: For) -> bool:
@@ -71,6 +81,14 @@ def _picks_by(loop: For) -> bool:
         if isinstance(load, BufferLoad)
         for index in load.indices
         if index.dtype.lanes > 1 and not isinstance(index, Ramp)
+    )
+
+
+def _branches_by(loop: For) -> bool:
+    """Whether the loop's variable decides which statements of its body are run."""
+    return any(
+        isinstance(n, s.IfThenElse) and loop.loop_var in set(walk(n.condition))
+        for n in statements(loop.body)
     )
 
 

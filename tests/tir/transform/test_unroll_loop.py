@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.script import parse
 from mlcnb.script import tir as T
-from mlcnb.tir.transform.unroll_loop import MAX_STATEMENTS, unroll_loops
+from mlcnb.tir.transform.unroll_loop import MAX_BRANCHED, MAX_STATEMENTS, unroll_loops
 
 COPY = """
 @T.prim_func
@@ -53,6 +53,20 @@ def test_loads_from_here_and_there_are_written_out_until_they_are_too_many():
         made = unroll_loops(before).script()
         assert ("T.unroll" not in made) is out
         assert made.count("B[") == (count if out else 1)
+
+
+def test_a_loop_whose_variable_decides_is_written_out_or_plain():
+    """The code generator is not asked for what it may be unable to do."""
+    body = """
+    for i in T.unroll({count}):
+        if i < 3:
+            B[i] = A[i]
+    """
+    after = "".join(f"    B[{i}] = A[{i}]\n" for i in range(3))
+    assert_structural_equal(unroll_loops(copy(body.format(count=8))), copy(after))
+    long = copy(body.format(count=MAX_BRANCHED + 1))
+    plain = copy(body.format(count=MAX_BRANCHED + 1).replace("T.unroll", "range"))
+    assert_structural_equal(unroll_loops(long), plain)
 
 
 def test_a_loop_that_is_too_long_is_a_plain_loop():
