@@ -136,9 +136,13 @@ class Executable(display.Shown):
             ExecutionError: the program stopped.
         """
         if self.versions is not None:
-            version = self.versions.of(self.ordered(args, named))
+            given = self.ordered(args, named)
+            version = self.versions.of(given)
             if version is not None:
-                return version(*args, **named)
+                try:
+                    return version(*args, **named)
+                except MLCError as error:
+                    return self.versions.instead(error, given, self)
         if not named:
             found = self._native(*args)
             if found is NotImplemented:
