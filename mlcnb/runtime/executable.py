@@ -136,13 +136,9 @@ class Executable(display.Shown):
             ExecutionError: the program stopped.
         """
         if self.versions is not None:
-            given = self.ordered(args, named)
-            version = self.versions.of(given)
-            if version is not None:
-                try:
-                    return version(*args, **named)
-                except MLCError as error:
-                    return self.versions.instead(error, given, self)
+            found = self.versions.run(self.ordered(args, named), self)
+            if found is not NotImplemented:
+                return found
         if not named:
             found = self._native(*args)
             if found is NotImplemented:

@@ -116,6 +116,22 @@ class Versions:
             self._start()
         return version.executable
 
+    def run(self, args: tuple[Any, ...], general: Callable[..., Any]) -> Any:
+        """What the version for such arguments gives; NotImplemented where there is none.
+
+        general: runs the general kernels, where there is no version.
+
+        Raises:
+            MLCError: as `instead` says.
+        """
+        version = self.of(args)
+        if version is None:
+            return NotImplemented
+        try:
+            return version(*args)
+        except MLCError as error:
+            return self.instead(error, args, general)
+
     def instead(self, error: MLCError, args: tuple[Any, ...], general: Callable[..., Any]) -> Any:
         """What the general kernels give, where the version for `args` raised `error`.
 
@@ -137,7 +153,7 @@ class Versions:
             version.executable = version.executable or made
             raise
         version.state, version.error = FAILED, error
-        warnings.warn(f"the general kernels take over: {version!r}", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"the general kernels take over: {version!r}", RuntimeWarning, stacklevel=4)
         return found
 
     def sizes_of(self, args: tuple[Any, ...]) -> Mapping[Any, int] | None:
