@@ -193,6 +193,10 @@ class ExecutionError(MLCError):
     """A running program that stopped: out of bounds, a failed assertion, a cancelled call."""
 
 
+class CancelledError(ExecutionError):
+    """A call that somebody told to stop, from another thread."""
+
+
 class DataRaceError(ExecutionError):
     """Two threads of a GPU touch one element, one of them writes it, and nothing orders them.
 

@@ -1,4 +1,4 @@
-"""PyTorch spellings of running values: cummax, cummin, logcumsumexp.
+"""PyTorch spellings of running values: cummax, cummin, logcumsumexp; mode, by them.
 
 x = [3, 1, 4, 1, 5]
  1   max(x, x shifted by 1)      [3, 3, 4, 4, 5]
@@ -54,6 +54,30 @@ def torch_cummax(n: TorchNode, x: Expr, dim: int) -> Any:
     numbers = const(np.arange(_size(n, x, axis)).reshape(line))
     here = places.where(is_new, places.broadcast_to(numbers, list(n.dims(x))), 0)
     return found, _running(places, here, axis, places.maximum)
+
+
+@torch_spelling("aten.mode")
+def torch_mode(n: TorchNode, x: Expr, dim: int = -1, keepdim: bool = False) -> Any:
+    """The value that is there most often, of several the least, and where it stands last.
+
+    In order, each place says how many equal ones end there; the first that says most is it.
+    """
+    if not n.dims(x):
+        return x, Formula(n).zeros([], "int64")
+    f, places = Formula(n, n.dtype(x)), Formula(n, "int64")
+    axis = axis_of(n, dim, len(n.dims(x)))
+    size, shape = _size(n, x, axis), list(n.dims(x))
+    order = f.argsort(x, axis=axis, dtype="int64")
+    rows = f.gather_elements(x, order, axis=axis)
+    line = [-1 if i == axis else 1 for i in range(len(shape))]
+    numbers = places.broadcast_to(const(np.arange(size).reshape(line)), shape)
+    before = f.take(rows, const(np.maximum(np.arange(size) - 1, 0)), axis=axis)
+    is_new = f.not_equal(rows, before)
+    starts = _running(places, places.where(is_new, numbers, 0), axis, places.maximum)
+    most = f.argmax(f.subtract(numbers, starts), axis=axis, keepdims=True)
+    at = n.tensor(most, "int64")
+    found = [f.gather_elements(v, at, axis=axis) for v in (rows, order)]
+    return tuple(v if keepdim else f.squeeze(v, axis=[axis]) for v in found)
 
 
 @torch_spelling("aten.logcumsumexp")

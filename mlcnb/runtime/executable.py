@@ -136,9 +136,9 @@ class Executable(display.Shown):
             ExecutionError: the program stopped.
         """
         if self.versions is not None:
-            version = self.versions.of(self.ordered(args, named))
-            if version is not None:
-                return version(*args, **named)
+            found = self.versions.run(self.ordered(args, named), self)
+            if found is not NotImplemented:
+                return found
         if not named:
             found = self._native(*args)
             if found is NotImplemented:

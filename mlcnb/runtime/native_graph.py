@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.core.errors import ExecutionError
+from mlcnb.core.errors import CancelledError
 from mlcnb.runtime import native, threads
 
 CANCELLED = native.CANCELLED
@@ -86,7 +86,7 @@ class NativeProgram:
 
         Raises:
             KeyboardInterrupt: Ctrl-C came while it ran on the main thread.
-            ExecutionError: the run was cancelled from another thread.
+            CancelledError: the run was cancelled from another thread.
         """
         pool = threads._pool
         if not pool.running:
@@ -125,7 +125,7 @@ class NativeProgram:
         The signal may have come on another thread, which may still be on its way to Python.
         """
         time.sleep(0.01)
-        raise ExecutionError(f"cancelled at call {self.failed_at} of {len(self)}")
+        raise CancelledError(f"cancelled at call {self.failed_at} of {len(self)}")
 
 
 def own_calls() -> tuple[int, int, int]:

@@ -146,6 +146,9 @@ def profile(
     versions = ex.versions
     sizes = None if versions is None else versions.sizes_of(ex.ordered(args, named))
     if sizes is not None:
+        ex(*args, **named)  # one that fails is a version no more
+        sizes = versions.sizes_of(ex.ordered(args, named))
+    if sizes is not None:
         args, named, ex = ex.ordered(args, named), {}, versions.of(ex.ordered(args, named))
     times: dict[int, list[float]] = {}
     whole = []

@@ -8,9 +8,10 @@
 
 No call waits: a thread compiles one version after the other, through the cache of objects on disk,
 and calls run the general kernels until a version is complete; they share the interpreter with it
-meanwhile. What fails stays as it was: its error is kept in the table. When there are too many, the
-version with the fewest calls goes, for sizes with twice as many. Versions compute the same to
-rounding: kernels of known sizes may add in another order.
+meanwhile. What fails stays as it was: its error is kept in the table. So it is where a version
+raises what the general kernels do not: those take over, and a warning says so. When there are too
+many, the version with the fewest calls goes, for sizes with twice as many. Versions compute the
+same to rounding: kernels of known sizes may add in another order.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ import atexit
 import ctypes
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
+from mlcnb.core.errors import CancelledError, MLCError
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.expr import Function
 from mlcnb.runtime.frame import bind_arguments
@@ -112,6 +115,46 @@ class Versions:
             self._wanted.append(version)
             self._start()
         return version.executable
+
+    def run(self, args: tuple[Any, ...], general: Callable[..., Any]) -> Any:
+        """What the version for such arguments gives; NotImplemented where there is none.
+
+        general: runs the general kernels, where there is no version.
+
+        Raises:
+            MLCError: as `instead` says.
+        """
+        version = self.of(args)
+        if version is None:
+            return NotImplemented
+        try:
+            return version(*args)
+        except MLCError as error:
+            return self.instead(error, args, general)
+
+    def instead(self, error: MLCError, args: tuple[Any, ...], general: Callable[..., Any]) -> Any:
+        """What the general kernels give, where the version for `args` raised `error`.
+
+        It is not run again, and a warning says so. Where they raise too, the arguments are to
+        blame, and the version stays.
+
+        Raises:
+            MLCError: what they raise; `error` itself where the call was cancelled, or the function
+                is not pure, so that nothing is done twice.
+        """
+        version = self._met.get(kinds_of(args) or ())
+        again = self.function.is_pure and not isinstance(error, CancelledError)
+        if version is None or not again:
+            raise error
+        made, version.executable = version.executable, None
+        try:
+            found = general(*args)
+        except BaseException:
+            version.executable = version.executable or made
+            raise
+        version.state, version.error = FAILED, error
+        warnings.warn(f"the general kernels take over: {version!r}", RuntimeWarning, stacklevel=4)
+        return found
 
     def sizes_of(self, args: tuple[Any, ...]) -> Mapping[Any, int] | None:
         """The sizes that a version was compiled for which runs these arguments; None: general."""

@@ -14,6 +14,7 @@ import mlcnb as mlc
 from mlcnb import te, tir
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.llvm.emit import emit_kernel
+from mlcnb.codegen.llvm.engine import compile_ir
 from mlcnb.core.errors import CodegenError, ExecutionError, UnsupportedDtypeError
 from mlcnb.runtime import threads
 from mlcnb.script import parse
@@ -406,6 +407,43 @@ def test_llvm_is_told_which_loops_to_write_out(outer, terms, mark):
     a = np.linspace(-1, 1, 64 * 16, dtype=np.float32).reshape(64, 16)
     _, found = run_both(func, a, np.zeros_like(a))
     np.testing.assert_allclose(found, terms * a * a, rtol=1e-5)
+
+
+WINDOW = """
+@T.prim_func
+def window(
+    A: T.Buffer((2, {rows}, 16), "float32"),
+    W: T.Buffer((4, 16), "float32"),
+    B: T.Buffer((2, {rows}, 16), "float32"),
+):
+    for n in range(2):
+        C = T.alloc_buffer(({rows}, 16), scope="local")
+        for i in T.unroll({rows}):
+            for j in T.vectorized(16):
+                C[i, j] = T.float32(0)
+        for i in T.unroll({rows}):
+            for k in T.unroll(4):
+                if 3 <= i + k * 2 and i + k * 2 < {rows} + 3:
+                    for j in T.vectorized(16):
+                        C[i, j] = C[i, j] + A[n, i + k * 2 - 3, j] * W[k, j]
+        for i in T.unroll({rows}):
+            for j in T.vectorized(16):
+                B[n, i, j] = C[i, j]
+"""
+
+
+@pytest.mark.parametrize("rows", [4, 40])
+def test_llvm_has_nothing_to_say_about_loops_it_cannot_write_out(rows, capfd):
+    """Jumps threaded through branches on the loop's variable hide how often it runs."""
+    func = parse(WINDOW.format(rows=rows))
+    compile_ir(emit_kernel(lower(func), "window").ir)
+    assert capfd.readouterr().err == ""
+    a = np.linspace(-1, 1, 2 * rows * 16, dtype=np.float32).reshape(2, rows, 16)
+    w = np.linspace(1, 2, 4 * 16, dtype=np.float32).reshape(4, 16)
+    _, _, found = run_both(func, a, w, np.zeros_like(a))
+    wide = np.pad(a, ((0, 0), (3, 3), (0, 0)))
+    expected = sum(wide[:, 2 * k : 2 * k + rows] * w[k] for k in range(4))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 # stopping ----------------------------------------------------------------------------------------

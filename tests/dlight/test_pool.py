@@ -48,15 +48,14 @@ def test_any_window_and_padding(kind, size, window, stride, padding, ceil):
         check(lambda a: R.nn.avg_pool2d(a, layout=LAYOUT, count_include_pad=counted, **attrs), x)
 
 
-def test_the_padding_is_not_written_and_the_middle_of_a_row_has_no_test_of_columns():
+def test_the_padding_is_not_written_and_the_middle_of_a_row_has_no_tests():
     func, _ = loops_of(max_pool, random(1, 1, 17, 17, LANES))
     sch = schedule_cpu(func, HOST)
     assert [b.name for b in sch.get(sch.get_block("root")).alloc_buffers] == ["pool_max_local"]
     middle = lower(sch.mod["main"]).script().split("for i3 in range(1, 8):")[1]
     middle = middle.split("pool_max_1[")[0]
-    tests = re.findall(r" if (.*):\n|if_then_else\((.*?), x0", middle)
-    assert tests
-    assert not any("i3" in test for pair in tests for test in pair)
+    assert middle.count("T.max(") == 6  # two rows of three columns: the first row is padding
+    assert not re.findall(r" if (.*):\n|if_then_else\((.*?), x0", middle)
 
 
 def test_the_trace_replays():

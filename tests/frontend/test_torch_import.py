@@ -292,6 +292,23 @@ class Twelve(nn.Module):
         return x.view(3, 4)
 
 
+class Numbers(nn.Module):
+    def forward(self, x):
+        return torch.from_numpy(x.numpy() * 2)
+
+
+def test_numpy_in_a_model_is_refused_with_its_line():
+    with pytest.raises(UnsupportedError) as error:
+        mlc.from_torch(Numbers(), (torch.ones(4),))
+    line = inspect.getsourcelines(Numbers)[1] + 2
+    assert str(error.value) == (
+        "Numbers: PyTorch does not export it: it asks for the elements of a tensor at "
+        f"test_torch_import.py:{line}, which a model has only while it runs\n"
+        "hint: write what NumPy does there with operators of torch, or do it before the model "
+        "or after it"
+    )
+
+
 def test_what_pytorch_does_not_export_is_refused():
     with pytest.raises(UnsupportedError) as error:
         mlc.from_torch(Positive(), (torch.ones(4),))

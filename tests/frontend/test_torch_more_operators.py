@@ -162,6 +162,23 @@ def test_running_values() -> None:
     check(*cases, compiled=True)
 
 
+def test_what_is_there_most_often_and_how_often() -> None:
+    x = torch.tensor([[2.0, 0, 2, 0, 1], [1, 1, 3, 3, 3], [4, 2, 0, 1, 3]])
+    whole = torch.tensor([[[3, 1], [3, 0], [1, 0]]])
+    cases = [
+        ("mode", lambda x: tuple(torch.mode(x)), (x,)),
+        ("of the first axis", lambda x: tuple(torch.mode(x, 0, True)), (x,)),
+        ("of integers", lambda x: tuple(torch.mode(x, -2)), (whole,)),
+        ("of a number", lambda x: tuple(torch.mode(x)), (x[0, 0],)),
+        ("histc", lambda x: torch.histc(x, 3), (x,)),
+        ("histc of numbers between", lambda x: torch.histc(x, 7), (x.sin(),)),
+        ("histc of one number", lambda x: torch.histc(x, 4), (torch.full((3,), 2.5),)),
+        ("histc with limits", lambda x: torch.histc(x, 4, 1, 3), (x,)),
+    ]
+    check(*cases)
+    check(*cases, compiled=True)
+
+
 def test_special_functions() -> None:
     x = torch.tensor([-2.5, -1.0, -0.3, -0.0, 0.0, 1e-3, 0.5, 1.0, 2.0, 3.7, 30.0, 170.0, math.inf])
     part = torch.tensor([-1.5, -1.0, -0.999, -0.5, 0.0, 1e-6, 0.3, 0.9, 0.9999, 1.0])
@@ -315,7 +332,6 @@ def test_what_is_refused() -> None:
 
     refused = {
         "places of maxima": lambda x: F.adaptive_max_pool2d(x, 3, return_indices=True),
-        "limits that follow from the elements": lambda x: torch.histc(x, 4),
     }
     for why, fn in refused.items():
         with pytest.raises(UnsupportedOpError, match=why):

@@ -35,6 +35,12 @@ def _pools():
     for decl in (pool.MaxPool2dBackward, pool.AvgPool2dBackward):
         yield _pool(decl((2, 3), layout="NHWC"), (1, 4, 5, 2))
         yield _pool(decl((2, 2), layout="NCHW4c"), (1, 2, 3, 4, 4))
+    for made in (pool.MaxPool1dBackward, pool.AvgPool1dBackward):
+        yield _pool(made((3,), (2,), (1, 0), ceil_mode=True), (2, 3, 8))
+        yield _pool(made(2, layout="NWC"), (1, 5, 2), "float16")
+    for made in (pool.MaxPool3dBackward, pool.AvgPool3dBackward):
+        yield _pool(made((2, 1, 3), (1, 2, 2), (1, 0, 1, 0, 0, 1)), (2, 2, 3, 3, 4))
+        yield _pool(made(2, dilation=(1, 2, 1)), (1, 2, 2, 4, 3), "float16")
     ties = np.zeros((1, 1, 3, 3), "float32")
     ties[0, 0, 2, 1] = np.nan
     yield Case(pool.MaxPool2dBackward((2, 2)), [numbers((1, 1, 2, 2), seed=3), ties], note="ties")

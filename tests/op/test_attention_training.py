@@ -76,6 +76,51 @@ def test_derivatives_are_those_of_pytorch(attrs: dict[str, Any]) -> None:
         assert_same_results(x.grad.numpy(), grad, 1e-4, 1e-4)
 
 
+@pytest.mark.parametrize("kind", ["float32", "bool"])
+def test_nothing_goes_back_from_a_query_that_sees_nothing(kind: str) -> None:
+    """Nor to it: PyTorch finds 0 for it, and so do the models that are read from it."""
+    torch = pytest.importorskip("torch")
+
+    class Loss(torch.nn.Module):
+        def forward(self, q: Any, k: Any, v: Any, mask: Any) -> Any:
+            found = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            return (found * found).sum()
+
+    seen = np.ones((5, 7), bool)
+    seen[1], seen[3, 2:] = False, False
+    mask = torch.from_numpy(seen)
+    if kind != "bool":
+        mask = torch.zeros(5, 7).masked_fill(~mask, float("-inf"))
+    given = [torch.from_numpy(x.swapaxes(1, 2).copy()).requires_grad_() for x in values()[:3]]
+    total = Loss()(*given, mask)
+    total.backward()
+    mod = mlc.from_torch(torch.export.export(Loss(), (*given, mask)))
+    params = mod["main"].params[:3]
+    both = Gradient("main", list(params))(DecomposeOpsForTraining()(mod))
+    arrays = [x.detach().numpy() for x in (*given, mask)]
+    result, grads = mlc.compile(both)["main_adjoint"](*arrays)
+    assert_same_results(total.detach().numpy(), result, 1e-4, 1e-4)
+    for x, grad in zip(given, grads, strict=True):
+        assert_same_results(x.grad.numpy(), grad, 1e-4, 1e-4)
+        assert np.isfinite(np.asarray(grad)).all()
+
+
+def test_a_query_that_sees_nothing_finds_nan_in_training_too() -> None:
+    """Of five queries and three keys, both counted from the end, the first two see none."""
+    sizes = {"q": 5, "k": 3, "v": 3}
+    args = [Var(n, tensor_info((1, d, 1, 2), "float32")) for n, d in sizes.items()]
+    bb = BlockBuilder()
+    with bb.function("main", args):
+        with bb.dataflow():
+            found = bb.emit_output(op.nn.attention(*args, causal_mask="BottomRight"))
+        bb.emit_func_output(found)
+    mod = bb.get()
+    given = [RNG.normal(size=(1, d, 1, 2)).astype("float32") for d in sizes.values()]
+    expected = evaluate(mod, *given)
+    assert np.isnan(expected).any((2, 3)).tolist() == [[True, True, False, False, False]]
+    assert_same_results(expected, evaluate(DecomposeOpsForTraining()(mod), *given), 1e-5, 1e-5)
+
+
 def test_a_mask_over_an_open_length_stays_and_is_refused_by_name() -> None:
     mod = DecomposeOpsForTraining()(attends(of="s", causal_mask="TopLeft"))
     assert "nn.attention" in mod.script()

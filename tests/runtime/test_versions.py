@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
-from mlcnb.core.errors import RuntimeInputError
+from mlcnb.core.errors import CancelledError, ExecutionError, RuntimeInputError
 from mlcnb.runtime import versions
 from mlcnb.script import parse
 
@@ -95,6 +95,58 @@ def test_what_fails_is_told_and_not_raised(ex, monkeypatch):
     assert ex.versions.wait(60)
     called(ex, 3, 1)
     assert repr(ex.versions.table[0]) == "n=3: failed, 5 calls: ValueError: no version today"
+
+
+class Broken:
+    """A version that raises at each call."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error, self.calls = error, 0
+
+    def __call__(self, *args: object, **named: object) -> None:
+        self.calls += 1
+        raise self.error
+
+
+def with_broken(ex: mlc.Executable, error: Exception) -> Broken:
+    """The executable with a version for three rows that does not work."""
+    called(ex, 3, 3)
+    assert ex.versions.wait(60)
+    ex.versions.table[0].executable = broken = Broken(error)
+    return broken
+
+
+@pytest.mark.parametrize("profiled", [False, True])
+def test_the_general_kernels_take_over_from_a_version_that_raises(ex, profiled):
+    broken = with_broken(ex, ExecutionError("assertion failed: it does not fit"))
+    told = "n=3: failed, .* calls: ExecutionError: assertion failed: it does not fit"
+    with pytest.warns(RuntimeWarning, match=f"the general kernels take over: {told}"):
+        if profiled:
+            assert mlc.profile(ex, *drawn(3), repeat=1).sizes is None
+        else:
+            called(ex, 3, 1)
+    called(ex, 3, 4)
+    assert states(ex) == [(3, "failed")] and broken.calls == 1
+
+
+def test_a_version_stays_where_the_general_kernels_raise_too(ex, monkeypatch):
+    broken = with_broken(ex, ExecutionError("assertion failed: as always"))
+
+    def raises(*args: object) -> None:
+        raise ExecutionError("assertion failed: in general")
+
+    monkeypatch.setattr(ex, "_native", raises)
+    for _ in range(2):
+        with pytest.raises(ExecutionError, match="in general"):
+            ex(*drawn(3))
+    assert states(ex) == [(3, "ready")] and broken.calls == 2
+
+
+def test_a_call_that_was_cancelled_is_not_begun_again(ex):
+    broken = with_broken(ex, CancelledError("cancelled at call 0 of 1"))
+    with pytest.raises(CancelledError, match="cancelled at call 0 of 1"):
+        ex(*drawn(3))
+    assert states(ex) == [(3, "ready")] and broken.calls == 1
 
 
 def test_wrong_arguments_are_the_call_s_to_refuse(ex):

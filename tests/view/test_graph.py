@@ -121,7 +121,8 @@ def test_kernels_are_named_as_a_person_would():
 #: operators that are several steps for a person, too
 _SEVERAL = {
     "argsort", "median", "topk", "index_put", "repeat", "multinomial_from_uniform",
-    "grad.max_pool2d_backward", "grad.nll_loss_backward", "nn.max_pool_indices",
+    "grad.max_pool1d_backward", "grad.max_pool2d_backward", "grad.max_pool3d_backward",
+    "grad.nll_loss_backward", "nn.max_pool_indices",
     "nn.contrib_conv2d_winograd_weight_transform", "vision.all_class_non_max_suppression",
     "vision.get_valid_counts", "vision.multibox_transform_loc",
 }  # fmt: skip

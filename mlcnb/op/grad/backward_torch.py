@@ -17,8 +17,9 @@ from mlcnb.op._spell import call
 from mlcnb.op._torch import formula, rounded
 from mlcnb.op.grad.rules.registry import shares
 from mlcnb.op.linear_algebra.torch_spellings import attention_scores
+from mlcnb.op.nn._window import each
 from mlcnb.op.nn.conv_torch import conv_attrs
-from mlcnb.op.nn.pool_torch import pool_attrs
+from mlcnb.op.nn.pool_torch import pool_attrs, rank_of
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 
@@ -40,27 +41,24 @@ def torch_convolution_backward(
 ) -> tuple[Expr | None, ...]:
     """Of the data, the weight and the bias, those of them that are wanted."""
     rank = len(n.dims(weight)) - 2
-    if transposed or rank not in (1, 2) or len(n.dims(x)) != rank + 2:
-        n.refuse("the derivatives of this convolution", "of one and two dimensions they are there")
-    of_bias = n.emit(call("relax.sum", grad, axis=(0, *range(2, rank + 2))))
-    attrs = conv_attrs(rank, stride, padding, dilation, groups)
-    if rank == 1:  # a convolution along rows, of which there is one
-        grad, x, weight = (
-            n.emit(call("relax.expand_dims", v, axis=(2,))) for v in (grad, x, weight)
+    if rank not in (1, 2, 3) or len(n.dims(x)) != rank + 2:
+        n.refuse(
+            "the derivatives of this convolution", "of one to three dimensions and samples they are"
         )
-        before, after = attrs["padding"]
-        attrs |= {k: (1, *attrs[k]) for k in ("strides", "dilation")}
-        attrs["padding"] = (0, before, 0, after)
-    forward = call("relax.nn.conv2d", x, weight, **attrs)
+    of_bias = n.emit(call("relax.sum", grad, axis=(0, *range(2, rank + 2))))
+    attrs, name = conv_attrs(rank, stride, padding, dilation, groups), f"relax.nn.conv{rank}d"
+    if transposed:
+        name, attrs["output_padding"] = f"{name}_transpose", each(output_padding, rank)
+    forward = call(name, x, weight, **attrs)
     bound: Any = n.emit(forward)  # for its shape; nothing reads it
     made = [n.emit(v) for v in shares(bound, forward, grad, n)]
-    if rank == 1:
-        made = [n.emit(call("relax.squeeze", v, axis=(2,))) for v in made]
     found = (*made, of_bias)
     return tuple(v if wanted else None for v, wanted in zip(found, output_mask, strict=True))
 
 
-@torch_spelling("aten.max_pool2d_with_indices_backward.default")
+@torch_spelling(
+    "aten.max_pool2d_with_indices_backward.default", "aten.max_pool3d_with_indices_backward.default"
+)
 def torch_max_pool_backward(
     n: TorchNode,
     grad: Expr,
@@ -73,12 +71,12 @@ def torch_max_pool_backward(
     indices: Expr,
 ) -> Expr:
     """To the first of the largest elements of each window, which is where the indices say."""
-    return _of_pool(
-        n, "max", grad, x, pool_attrs(2, kernel_size, stride, padding, ceil_mode, dilation)
-    )
+    rank = _rank(n, x)
+    attrs = pool_attrs(rank, kernel_size, stride, padding, ceil_mode, dilation)
+    return call(f"relax.grad.max_pool{rank}d_backward", grad, x, **attrs)
 
 
-@torch_spelling("aten.avg_pool2d_backward.default")
+@torch_spelling("aten.avg_pool2d_backward.default", "aten.avg_pool3d_backward.default")
 def torch_avg_pool_backward(
     n: TorchNode,
     grad: Expr,
@@ -93,14 +91,18 @@ def torch_avg_pool_backward(
     """The same share to each element that counted."""
     if divisor_override is not None:
         n.refuse("a divisor of its own")
-    attrs = pool_attrs(2, kernel_size, stride, padding, ceil_mode)
-    return _of_pool(n, "avg", grad, x, attrs | {"count_include_pad": bool(count_include_pad)})
+    rank = _rank(n, x)
+    attrs = pool_attrs(rank, kernel_size, stride, padding, ceil_mode)
+    attrs["count_include_pad"] = bool(count_include_pad)
+    return call(f"relax.grad.avg_pool{rank}d_backward", grad, x, **attrs)
 
 
-def _of_pool(n: TorchNode, kind: str, grad: Expr, x: Expr, attrs: dict[str, Any]) -> Expr:
-    if len(n.dims(x)) != 4:
+def _rank(n: TorchNode, x: Expr) -> int:
+    """How many dimensions the windows go over."""
+    rank = rank_of(n)
+    if len(n.dims(x)) != rank + 2:
         n.refuse("the derivatives of a pool without samples")
-    return call(f"relax.grad.{kind}_pool2d_backward", grad, x, **attrs)
+    return rank
 
 
 @torch_spelling("aten._scaled_dot_product_flash_attention_for_cpu_backward.default")

@@ -1,4 +1,5 @@
-"""grad.max_pool2d_backward and grad.avg_pool2d_backward: what each window gives to what it saw.
+"""grad.max_pool2d_backward, grad.avg_pool2d_backward, and along 1 and over 3 dimensions: what each
+window gives to what it saw.
 
 max   all of it to the largest element; of several to the first, row by row
 avg   an equal share to each element that counted
@@ -20,9 +21,9 @@ from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded, wide
 from mlcnb.op._dims import refuse, size, tell, unfit, want_same_dtype
 from mlcnb.op.nn import _pool_loops as loops
-from mlcnb.op.nn._window import settle
-from mlcnb.op.nn.pool import AvgPool2d, MaxPool2d
-from mlcnb.relax.operator import OpDecl, Tensor, operator
+from mlcnb.op.nn._window import PerDimension, of_each_rank, settle
+from mlcnb.op.nn.pool import AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d
+from mlcnb.relax.operator import OpDecl, Tensor
 
 _ATTRIBUTES = (
     *("pool_size", "strides", "padding", "dilation", "ceil_mode"),
@@ -34,17 +35,18 @@ class PoolBackward(OpDecl):
     """What both have in common: everything but what a window gives."""
 
     __slots__ = ()
-    pool: ClassVar[Any]
+    #: the operators along 1, over 2 and over 3 dimensions whose gradients these are
+    pools: ClassVar[tuple[Any, ...]]
 
     output_grad: Tensor
     data: Tensor
-    pool_size: int | tuple[int, ...] = (1, 1)
-    strides: int | tuple[int, ...] = (1, 1)
-    padding: int | tuple[int, ...] = (0, 0, 0, 0)
-    dilation: int | tuple[int, ...] = (1, 1)
+    pool_size: PerDimension = (1,)
+    strides: PerDimension = (1,)
+    padding: PerDimension = (0, 0)
+    dilation: PerDimension = (1,)
     ceil_mode: bool = False
     count_include_pad: bool = False
-    layout: str = "NCHW"
+    layout: str = "NCW"
     out_layout: str | None = None
 
     def __post_init__(self) -> None:
@@ -54,7 +56,8 @@ class PoolBackward(OpDecl):
     @property
     def forward(self) -> Any:
         """The operator whose gradient this is, with the same attributes."""
-        return self.pool(**{name: getattr(self, name) for name in _ATTRIBUTES})
+        pool = self.pools[sum(letter in self.layout for letter in "DHW") - 1]
+        return pool(**{name: getattr(self, name) for name in _ATTRIBUTES})
 
     def infer(self, output_grad: Any, data: Any) -> Any:
         """Like data."""
@@ -133,15 +136,15 @@ def _taps(pool: Any, place: tuple[int, ...], sizes: tuple[int, ...]) -> Iterator
             yield at
 
 
-@operator("relax.grad.max_pool2d_backward")
-class MaxPool2dBackward(PoolBackward):
-    """The gradient of nn.max_pool2d for its data; attributes as there.
+class MaxPoolBackward(PoolBackward):
+    """The gradient of nn.max_pool{rank}d for its data; attributes as there.
 
     A window gives all to its largest element, of several the first; a NaN counts as the largest.
     count_include_pad is there for TVM's text and says nothing.
     """
 
-    pool = MaxPool2d
+    __slots__ = ()
+    pools = (MaxPool1d, MaxPool2d, MaxPool3d)
 
     def give(self, found: np.ndarray, x: np.ndarray, grad: np.ndarray, taps: list[Any]) -> None:
         """All to the first of the largest."""
@@ -167,11 +170,11 @@ class MaxPool2dBackward(PoolBackward):
         return given
 
 
-@operator("relax.grad.avg_pool2d_backward")
-class AvgPool2dBackward(PoolBackward):
-    """The gradient of nn.avg_pool2d for its data; attributes as there."""
+class AvgPoolBackward(PoolBackward):
+    """The gradient of nn.avg_pool{rank}d for its data; attributes as there."""
 
-    pool = AvgPool2d
+    __slots__ = ()
+    pools = (AvgPool1d, AvgPool2d, AvgPool3d)
 
     def numpy(self, output_grad: Any, data: Any) -> Any:
         """Window by window, each divided by how many elements count"""
@@ -199,3 +202,11 @@ class AvgPool2dBackward(PoolBackward):
             return grad
 
         return given
+
+
+MaxPool1dBackward, MaxPool2dBackward, MaxPool3dBackward = of_each_rank(
+    "relax.grad.max_pool{}d_backward", MaxPoolBackward
+)
+AvgPool1dBackward, AvgPool2dBackward, AvgPool3dBackward = of_each_rank(
+    "relax.grad.avg_pool{}d_backward", AvgPoolBackward
+)

@@ -165,10 +165,15 @@ def torch_embedding_bag(
 
 @torch_spelling("aten.histc")
 def torch_histc(n: TorchNode, x: Expr, bins: int = 100, min: Any = 0, max: Any = 0) -> Expr:
-    """How many elements lie in each of equal parts from `min` to `max`; others count nowhere."""
-    if min >= max:
-        n.refuse("limits that follow from the elements", "give min and max")
+    """How many elements lie in each of equal parts from `min` to `max`; others count nowhere.
+
+    Where both are equal, from the least element to the largest; of those one less and one more.
+    """
+    if min > max:
+        n.refuse(f"limits from {min} to {max}", "the first is not above the second")
     f, flat = Formula(n, n.dtype(x)), n.emit(call("relax.reshape", x, [-1]))
+    if min == max:
+        return _histogram(n, f, flat, bins)
     inside = f.logical_and(f.greater_equal(flat, float(min)), f.less_equal(flat, float(max)))
     scaled = f.multiply(
         f.subtract(f.where(inside, flat, float(min)), float(min)), bins / (max - min)
@@ -176,6 +181,18 @@ def torch_histc(n: TorchNode, x: Expr, bins: int = 100, min: Any = 0, max: Any =
     place = f.minimum(f.floor(scaled), float(bins - 1))
     start = f.full([bins], 0.0, dtype=n.dtype(x))
     ones = f.where(inside, 1.0, f.full(list(n.dims(flat)), 0.0, dtype=n.dtype(x)))
+    return f.scatter_elements(start, n.tensor(place, "int64"), ones, axis=0, reduction="add")
+
+
+def _histogram(n: TorchNode, f: Formula, flat: Expr, bins: int) -> Expr:
+    """Over all that the elements span."""
+    low, high = f.min(flat), f.max(flat)
+    is_one = f.equal(low, high)
+    low, high = (f.where(is_one, f.add(v, by), v) for v, by in ((low, -1.0), (high, 1.0)))
+    away = f.multiply(f.subtract(flat, low), float(bins))
+    place = f.minimum(f.floor(f.divide(away, f.subtract(high, low))), float(bins - 1))
+    start = f.full([bins], 0.0, dtype=f.kind)
+    ones = f.full(list(n.dims(flat)), 1.0, dtype=f.kind)
     return f.scatter_elements(start, n.tensor(place, "int64"), ones, axis=0, reduction="add")
 
 

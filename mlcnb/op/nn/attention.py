@@ -166,7 +166,8 @@ class Attention(Attends):
     def for_training(self, call: Call, emit: Any) -> Any:
         """Two products of matrices with a softmax between them, in float32 at least.
 
-        A mask is a constant, so the lengths behind one have to be known.
+        A mask is a constant, so the lengths behind one have to be known. A query that sees nothing
+        finds NaN, as ever, but no softmax of its scores: nothing goes back from it, as in PyTorch.
         """
         query, key, value, *bias = call.args
         infos = [x.struct_info for x in (query, key, value)]
@@ -182,13 +183,18 @@ class Attention(Attends):
         q, k, v = (op.permute_dims(_in(x, kind), axes=HEADS) for x in (query, key, value))
         q = op.multiply(q, constant(factor, kind))
         scores = op.matmul(q, op.permute_dims(k, axes=TURNED))
-        if bias and not is_null(bias[0]):
+        is_biased = bool(bias) and not is_null(bias[0])
+        if is_biased:
             scores = op.add(scores, _in(bias[0], kind))
-        places = np.ogrid[: sizes[0], : sizes[1]] if is_masked else (None, None)
-        for condition in self.seen(*places, *sizes):
-            seen = constant(np.broadcast_to(condition, sizes))
-            scores = op.where(seen, scores, constant(float("-inf"), kind))
-        found = op.matmul(emit(op.nn.softmax(scores, axis=-1)), v)
+        sees = np.ones((1, 1), bool)
+        if is_masked:
+            for condition in self.seen(*np.ogrid[: sizes[0], : sizes[1]], *sizes):
+                sees = sees & np.broadcast_to(condition, sizes)
+            scores = op.where(constant(sees), scores, constant(float("-inf"), kind))
+        if sees.any(-1).all() and not is_biased:
+            found = op.matmul(emit(op.nn.softmax(scores, axis=-1)), v)
+        else:
+            found = _where_seen(emit(scores), v, kind, emit)
         return _in(emit(op.permute_dims(found, axes=HEADS)), infos[0].dtype)
 
     def infer(self, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
@@ -252,6 +258,15 @@ def attention_bias(
     """nn.attention with a bias, which TVM has as an operator of its own."""
     attrs = {"scale": scale, "causal_mask": causal_mask, "window_size": window_size}
     return make_call(Attention, query, key, value, bias, **attrs)
+
+
+def _where_seen(scores: Any, value: Any, kind: str, emit: Any) -> Any:
+    """The weighted sums; NaN where all scores are -inf, and no softmax is taken of those."""
+    lowest = constant(float("-inf"), kind)
+    is_blind = emit(op.equal(op.max(scores, axis=[-1], keepdims=True), lowest))
+    weights = op.nn.softmax(op.where(is_blind, constant(0.0, kind), scores), axis=-1)
+    found = op.matmul(emit(weights), value)
+    return emit(op.where(is_blind, constant(float("nan"), kind), found))
 
 
 def _in(x: Any, kind: Any) -> Any:

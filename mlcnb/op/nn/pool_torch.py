@@ -16,7 +16,7 @@ from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 
 
-def _rank(n: TorchNode) -> int:
+def rank_of(n: TorchNode) -> int:
     """Spatial dimensions, from the operator's name."""
     return int(n.target.split(".")[1].partition("pool")[2][0])
 
@@ -46,7 +46,7 @@ def torch_max_pool(
     ceil_mode: bool = False,
 ) -> Expr:
     """Padding never wins."""
-    rank = _rank(n)
+    rank = rank_of(n)
     data, single = batched(n, x, rank)
     attrs = pool_attrs(rank, kernel_size, stride, padding, ceil_mode, dilation)
     return unbatched(n, call(f"relax.nn.max_pool{rank}d", data, **attrs), single)
@@ -64,7 +64,7 @@ def torch_max_pool_with_indices(
     ceil_mode: bool = False,
 ) -> tuple[Expr, Expr | None]:
     """The maxima; where each lies in its channel is given only where it is read."""
-    rank = _rank(n)
+    rank = rank_of(n)
     found = torch_max_pool(n, x, kernel_size, stride, padding, dilation, ceil_mode)
     if not n.is_used(1):
         return found, None
@@ -91,7 +91,7 @@ def torch_avg_pool(
     divisor_override: int | None = None,
 ) -> Expr:
     """The mean of each window; padding counts only if `count_include_pad`."""
-    rank = _rank(n)
+    rank = rank_of(n)
     data, single = batched(n, x, rank)
     attrs = pool_attrs(rank, kernel_size, stride, padding, ceil_mode)
     if divisor_override is not None:
@@ -112,7 +112,7 @@ def torch_avg_pool(
 @torch_spelling("aten._adaptive_avg_pool3d")
 def torch_adaptive_avg_pool(n: TorchNode, x: Expr, output_size: Any) -> Expr:
     """Means over parts of equal size, of which there are `output_size`."""
-    rank = _rank(n)
+    rank = rank_of(n)
     data, single = batched(n, x, rank)
     sizes = each(output_size, rank)
     if set(sizes) == {1}:
@@ -167,7 +167,7 @@ def _uneven_maxima(n: TorchNode, data: Expr, sizes: Sequence[Any], spatial: Sequ
 @torch_spelling("aten.adaptive_max_pool3d")
 def torch_adaptive_max_pool(n: TorchNode, x: Expr, output_size: Any) -> tuple[Expr, None]:
     """Maxima over parts, which overlap where their number does not divide the sizes."""
-    rank = _rank(n)
+    rank = rank_of(n)
     data, single = batched(n, x, rank)
     sizes = each(output_size, rank)
     spatial = n.dims(data)[2:]

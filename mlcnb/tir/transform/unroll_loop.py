@@ -5,7 +5,10 @@ for i in T.unroll(2):                    ->     C[0] = A[0]
 
 A nest that would become many statements stays as it is, for the code generator to write out: it
 does so thirty times faster, and the loops can be read. Fewer are too many for it where lanes are
-loaded from here and there: only of numbers is it seen which of them lie together.
+loaded from here and there: only of numbers is it seen which of them lie together. Where it
+alone decides about branches, LLVM may thread its jumps through them, lose the count of iterations
+and say on standard error that it could not do as told: those are written out here too, and each
+iteration keeps what it does.
 
 TVM's options and pragmas unroll what is not marked:
 
@@ -29,6 +32,8 @@ from mlcnb.ir.expr import Ramp
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
+from mlcnb.tir.analysis.structure import statements
+from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import NOTHING, bodies, map_bodies, rewrite_statements, substitute, taken
@@ -40,6 +45,8 @@ MAX_EXTENT = 256
 MAX_STATEMENTS = 4
 #: the same of a loop whose variable says where the lanes of a load lie that is no row of elements
 MAX_PICKED = 16
+#: the same of a loop whose variable decides about branches, all alone
+MAX_DECIDED = 256
 
 
 def unroll_loops(func: PrimFunc) -> PrimFunc:
@@ -56,11 +63,18 @@ def _unroll(n: Node) -> Node | None:
     if is_left_early(n.body):
         return replace(n, kind=ForKind.SERIAL)
     count = extent * _statements(n.body)
-    if count > MAX_STATEMENTS and not (count <= MAX_PICKED and _picks_by(n)):
+    is_decided = count <= MAX_DECIDED and _decides(n)
+    if count > MAX_STATEMENTS and not is_decided and not (count <= MAX_PICKED and _picks_by(n)):
         return None
     values = (p.const(start + i, n.loop_var.dtype) for i in range(extent))
     steps = (substitute(n.body, {n.loop_var: value}) for value in values)
-    return seq(*(rewrite_statements(step, taken) for step in steps))
+    made = seq(*(rewrite_statements(step, _taken) for step in steps))
+    return taken(made) or made
+
+
+def _taken(n: Node) -> Node | None:
+    """A branch that is decided now, or a loop in the written ones that is written out now."""
+    return _unroll(n) if isinstance(n, For) else taken(n)
 
 
 def _picks_by(loop: For) -> bool:
@@ -72,6 +86,15 @@ def _picks_by(loop: For) -> bool:
         for index in load.indices
         if index.dtype.lanes > 1 and not isinstance(index, Ramp)
     )
+
+
+def _decides(loop: For) -> bool:
+    """Whether the loop's variable, with those of unrolled loops in it, decides about a branch."""
+    inside = list(statements(loop.body))
+    loops = [x for x in inside if isinstance(x, For) and x.kind is ForKind.UNROLLED]
+    known = {loop.loop_var, *(x.loop_var for x in loops)}
+    tests = (undefined_vars(x.condition) for x in inside if isinstance(x, s.IfThenElse))
+    return any(loop.loop_var in test and known.issuperset(test) for test in tests)
 
 
 def _statements(n: Stmt) -> int:

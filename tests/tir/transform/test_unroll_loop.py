@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.script import parse
 from mlcnb.script import tir as T
-from mlcnb.tir.transform.unroll_loop import MAX_STATEMENTS, unroll_loops
+from mlcnb.tir.transform.unroll_loop import MAX_DECIDED, MAX_STATEMENTS, unroll_loops
 
 COPY = """
 @T.prim_func
@@ -53,6 +53,36 @@ def test_loads_from_here_and_there_are_written_out_until_they_are_too_many():
         made = unroll_loops(before).script()
         assert ("T.unroll" not in made) is out
         assert made.count("B[") == (count if out else 1)
+
+
+def test_a_loop_whose_variable_decides_about_branches_is_written_out():
+    """The code generator is not asked for what it may be unable to do."""
+    alone = "    for i in T.unroll(8):\n        if i < 3:\n            B[i] = A[i]\n"
+    after = "".join(f"    B[{i}] = A[{i}]\n" for i in range(3))
+    assert_structural_equal(unroll_loops(copy(alone)), copy(after))
+    both = (
+        "    for i in T.unroll(3):\n"
+        "        for j in T.unroll(6):\n"
+        "            if i + j < 3:\n"
+        "                B[i * 6 + j] = A[i * 6 + j]\n"
+    )
+    places = [i * 6 + j for i in range(3) for j in range(6) if i + j < 3]
+    after = "".join(f"    B[{i}] = A[{i}]\n" for i in places)
+    assert_structural_equal(unroll_loops(copy(both)), copy(after))
+
+
+def test_a_branch_that_hangs_on_a_loop_around_stays_for_the_code_generator():
+    inner = (
+        "    for o in range(4):\n"
+        "        for i in T.unroll(8):\n"
+        "            if i < o:\n"
+        "                B[i] = A[i]\n"
+    )
+    assert_structural_equal(unroll_loops(copy(inner)), copy(inner))
+    many = "    for i in T.unroll({count}):\n        if i < 3:\n            B[i] = A[i]\n"
+    many = many.replace("B[i] = A[i]\n", "B[i] = A[i]\n            B[i + 3] = A[i]\n")
+    long = copy(many.format(count=MAX_DECIDED // 2 + 1))
+    assert_structural_equal(unroll_loops(long), long)
 
 
 def test_a_loop_that_is_too_long_is_a_plain_loop():

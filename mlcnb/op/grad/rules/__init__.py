@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from mlcnb.op.grad.rules import elementwise, moving, products
+from mlcnb.op.grad.rules import (
+    activation,
+    algebra,
+    elementwise,
+    images,
+    indexing,
+    moving,
+    norms,
+    products,
+    scans,
+    windows,
+)
 from mlcnb.op.grad.rules.registry import (
     differentiable,
     register_gradient,
@@ -11,11 +22,18 @@ from mlcnb.op.grad.rules.registry import (
 )
 
 __all__ = [
+    "activation",
+    "algebra",
     "differentiable",
     "elementwise",
+    "images",
+    "indexing",
     "moving",
+    "norms",
     "products",
     "register_gradient",
     "register_te_gradient",
+    "scans",
     "shares",
+    "windows",
 ]

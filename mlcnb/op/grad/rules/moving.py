@@ -4,81 +4,56 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mlcnb.core.errors import UnsupportedOpError
 from mlcnb.op._dims import product, tell
-from mlcnb.op.grad.rules.registry import dims_of, known, name_of, number, rule
+from mlcnb.op.grad.rules.registry import axes_of, dims_of, known, name_of, number, rule, with_axes
 from mlcnb.relax import op
-from mlcnb.relax.expr import Call, ShapeExpr, Tuple, TupleGetItem, Var, const
-from mlcnb.relax.operator import attrs_of, call_arguments
-
-
-def _axes(call: Call) -> tuple[int, ...] | None:
-    axis = attrs_of(call).axis  # type: ignore[attr-defined]
-    return None if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-
-
-def _back(call: Call, grad: Any) -> Any:
-    """`grad` with the dimensions that a reduction took away."""
-    axes = _axes(call)
-    if attrs_of(call).keepdims or not axes:  # type: ignore[attr-defined]
-        return grad
-    return op.expand_dims(grad, axis=list(axes))
+from mlcnb.relax.expr import Call, Tuple, TupleGetItem, Var
+from mlcnb.relax.operator import attrs_of
 
 
 def _count(call: Call) -> int:
     """How many elements one of the result is made of."""
-    dims, axes = dims_of(call.args[0], call), _axes(call)
+    dims, axes = dims_of(call.args[0], call), axes_of(call)
     return known(product(dims if axes is None else [dims[a] for a in axes]), call)
 
 
 @rule("sum")
 def _sum(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    return [op.broadcast_to(_back(call, grad), dims_of(call.args[0], call))]
+    return [op.broadcast_to(with_axes(call, grad), dims_of(call.args[0], call))]
 
 
 @rule("mean")
 def _mean(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     each = grad / number(_count(call), grad)
-    return [op.broadcast_to(_back(call, each), dims_of(call.args[0], call))]
+    return [op.broadcast_to(with_axes(call, each), dims_of(call.args[0], call))]
 
 
 @rule("variance")
 def _variance(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     """2 / n (x - mean)"""
     x, n = call.args[0], _count(call)
-    mean = op.mean(x, axis=_axes(call), keepdims=True)
-    return [_back(call, grad) * (number(2 / n, x) * (x - mean))]
+    mean = op.mean(x, axis=axes_of(call), keepdims=True)
+    return [with_axes(call, grad) * (number(2 / n, x) * (x - mean))]
+
+
+@rule("std")
+def _std(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """(x - mean) / (n deviation); nothing where all are one number."""
+    x, n = call.args[0], _count(call)
+    deviation = builder.emit(with_axes(call, var) * number(n, x))
+    zero = number(0, deviation)
+    each = op.where(op.equal(deviation, zero), zero, with_axes(call, grad) / deviation)
+    return [builder.emit(each) * (x - op.mean(x, axis=axes_of(call), keepdims=True))]
 
 
 @rule("max", "min")
 def _extreme(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     """Shared by all that are the extreme, as PyTorch's amax."""
     x = call.args[0]
-    hit = op.astype(op.equal(x, _back(call, var)), str(grad.struct_info.dtype))
+    hit = op.astype(op.equal(x, with_axes(call, var)), str(grad.struct_info.dtype))
     hit = builder.emit(hit)
-    return [_back(call, grad) * hit / op.sum(hit, axis=_axes(call), keepdims=True)]
-
-
-@rule("cumsum")
-def _cumsum(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    """The sums from behind: all of them, less those from the front."""
-    x, attrs = call.args[0], attrs_of(call)
-    axis: Any = attrs.axis  # type: ignore[attr-defined]
-    if attrs.exclusive:  # type: ignore[attr-defined]
-        raise UnsupportedOpError(
-            f"{name_of(call)}: the exclusive form has no gradient",
-            where=call,
-            hint="subtract the operand from the inclusive one",
-        )
-    whole = op.sum(grad, axis=axis, keepdims=axis is not None)
-    if axis is None:
-        back = op.reshape(whole - op.cumsum(grad) + op.flatten(grad), dims_of(x, call))
-    else:
-        back = whole - op.cumsum(grad, axis=axis) + grad
-    kind = x.struct_info.dtype
-    return [back if grad.struct_info.dtype == kind else op.astype(back, str(kind))]
+    return [with_axes(call, grad) * hit / op.sum(hit, axis=axes_of(call), keepdims=True)]
 
 
 @rule("permute_dims")
@@ -176,55 +151,35 @@ def _repeat(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     return [op.sum(apart, axis=[axis + 1])]
 
 
-@rule("nn.pad")
-def _pad(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    """What was added is cut off, and where something was cut off stand zeros."""
-    at: Any = attrs_of(call)
-    if at.pad_mode != "constant":
-        raise UnsupportedOpError(
-            f"{name_of(call)}: only padding with a constant has a gradient, this is "
-            f"{at.pad_mode!r}",
-            where=call,
-            hint="take(x, indices) along each axis says the same, and has one",
-        )
-    return [op.nn.pad(grad, [-width for width in at.pad_width])]
+@rule("reverse_sequence")
+def _reverse_sequence(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """In reverse once more."""
+    return [Call(call.op, (grad, *call.args[1:]), call.attrs), *[None] * len(call.args[1:])]
 
 
-@rule("strided_slice")
-def _strided_slice(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    """As if it had taken the indices along one axis after the other."""
-    x, axes, begin, end, *strides = call_arguments(call)
-    dims = [known(size, call) for size in dims_of(x, call)]
-    numbers = [_numbers(part, call) for part in (axes, begin, end)]
-    steps = _numbers(strides[0], call) if strides and strides[0] is not None else ()
-    cuts = zip(*numbers, steps or (1,) * len(numbers[0]), strict=True)
-    taken = {a % len(dims): range(dims[a])[slice(low, high, step)] for a, low, high, step in cuts}
-    shape = [len(taken.get(a, range(size))) for a, size in enumerate(dims)]
-    for axis, places in taken.items():
-        shape[axis] = dims[axis]
-        if places != range(dims[axis]):
-            whole = op.zeros(shape, str(grad.struct_info.dtype))
-            at = const(np.array(places, dtype="int64"))
-            grad = builder.emit(op.grad.take_backward(grad, builder.emit(whole), at, axis=axis))
-    return [grad, *[None] * len(call.args[1:])]
+@rule("meshgrid")
+def _meshgrid(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    """To each what comes back along its dimension."""
+    count = len(call.args[0].struct_info.fields)
+    order = attrs_of(call).order(count)  # type: ignore[attr-defined]
+    parts = [builder.emit(TupleGetItem(grad, i)) for i in range(count)]
+    totals = (
+        op.sum(p, axis=[a for a in range(count) if a != order[i]]) for i, p in enumerate(parts)
+    )
+    shares = [builder.emit(total if count > 1 else parts[0]) for total in totals]
+    fields = zip(shares, call.args[0].struct_info.fields, strict=True)
+    return [Tuple(tuple(builder.emit(op.reshape(s, f.dims)) for s, f in fields))]
 
 
-def _numbers(part: Any, call: Call) -> tuple[int, ...]:
-    """The numbers of a shape, or of a tuple of them."""
-    values = part.values if isinstance(part, ShapeExpr) else [x.value for x in part.fields]
-    return tuple(known(value, call) for value in values)
+@rule("nn.pixel_shuffle")
+def _pixel_shuffle(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    n, channels, height, width = dims_of(call.args[0], call)
+    r: int = attrs_of(call).upscale_factor  # type: ignore[attr-defined]
+    apart = op.reshape(grad, (n, channels // (r * r), height, r, width, r))
+    together = op.permute_dims(apart, axes=[0, 1, 3, 5, 2, 4])
+    return [op.reshape(together, (n, channels, height, width))]
 
 
-@rule("gather_elements")
-def _gather_elements(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    x, indices = call.args
-    at: Any = attrs_of(call)
-    zeros = builder.emit(op.zeros_like(x))
-    return [op.scatter_elements(zeros, indices, grad, axis=at.axis, reduction="add"), None]
-
-
-@rule("take")
-def _take(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    x, indices = call.args
-    axis = attrs_of(call).axis  # type: ignore[attr-defined]
-    return [op.grad.take_backward(grad, x, indices, axis=axis), None]
+@rule("collapse_sum_like")
+def _collapse_sum_like(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
+    return [op.broadcast_to(grad, dims_of(call.args[0], call)), None]

@@ -1,4 +1,4 @@
-"""Gradients of products, pools, softmax and losses, and of functions of loops that name theirs."""
+"""Gradients of products, softmax and losses, and of functions of loops that name theirs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from mlcnb.core.errors import UnsupportedOpError
 from mlcnb.op._dims import product
 from mlcnb.op.grad.rules import registry
-from mlcnb.op.grad.rules.registry import dims_of, fitted, known, name_of, number, rule
+from mlcnb.op.grad.rules.registry import dims_of, fitted, known, number, rule
 from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Op, Tuple, Var, const
 from mlcnb.relax.operator import attrs_of, call_arguments
@@ -67,74 +67,6 @@ def _matmul(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
     dims_a = (*batch, *((1,) if row else ()), *of_a[-2:])
     dims_b = (*batch, *of_b[-2:])
     return [fitted(left, dims_a, a, call), fitted(right, dims_b, b, call)]
-
-
-@rule("nn.conv2d")
-def _conv2d(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    """Data: the transposed convolution. Weight: data and grad, convolved with batch and channels
-    exchanged, strides and dilation too. reached: the end of what the windows see.
-    """
-    data, weight = call.args
-    at: Any = attrs_of(call)
-    if (at.data_layout, at.kernel_layout, at.out_layout or "NCHW") != ("NCHW", "OIHW", "NCHW"):
-        raise UnsupportedOpError(
-            f"{name_of(call)}: only NCHW with OIHW has a gradient, this is {at.data_layout} with "
-            f"{at.kernel_layout}",
-            where=call,
-            hint='ConvertLayout({"relax.nn.conv2d": ["NCHW", "OIHW"]}) first',
-        )
-    sizes, kernel, out = (
-        [known(d, call) for d in dims_of(x, call)[2:]] for x in (data, weight, var)
-    )
-    reached = [
-        (o - 1) * s + d * (k - 1) + 1 - low
-        for o, s, d, k, low in zip(
-            out, at.strides, at.dilation, kernel, at.padding[:2], strict=True
-        )
-    ]
-    if min(reached) < 1:  # all windows lie in the padding
-        return [op.zeros_like(data), op.zeros_like(weight)]
-    after = [max(end - size, 0) for end, size in zip(reached, sizes, strict=True)]
-    of_data = op.nn.conv2d_transpose(
-        grad,
-        weight,
-        strides=at.strides,
-        padding=[*at.padding[:2], *after],
-        output_padding=[max(size - end, 0) for end, size in zip(reached, sizes, strict=True)],
-        dilation=at.dilation,
-        groups=at.groups,
-        data_layout="NCHW",
-        kernel_layout="IOHW",
-    )
-    if reached != [size + more for size, more in zip(sizes, after, strict=True)]:
-        sizes = [min(end, size) for end, size in zip(reached, sizes, strict=True)]
-        data = op.strided_slice(data, axes=[2, 3], begin=[0, 0], end=sizes)
-    n, channels = dims_of(call.args[0], call)[:2]
-    inner = channels // at.groups
-    if at.groups != 1:
-        split = op.permute_dims(
-            op.reshape(data, (n, at.groups, inner, *sizes)), axes=[1, 0, 2, 3, 4]
-        )
-        data = op.reshape(split, (n * at.groups, inner, *sizes))
-    of_weight = op.nn.conv2d(
-        data,
-        grad,
-        strides=at.dilation,
-        padding=[*at.padding[:2], *after],
-        dilation=at.strides,
-        groups=at.groups,
-        data_layout="CNHW",
-        kernel_layout="IOHW",
-        out_layout="CNHW",
-    )
-    return [of_data, of_weight]
-
-
-@rule("nn.max_pool2d", "nn.avg_pool2d")
-def _pool2d(var: Var, call: Call, grad: Any, builder: Any) -> list[Any]:
-    attrs, name = attrs_of(call), f"{name_of(call)[len('nn.') :]}_backward"
-    given = {field: getattr(attrs, field) for field in attrs.node_fields}
-    return [getattr(op.grad, name)(grad, call.args[0], **given)]
 
 
 @rule("nn.softmax")

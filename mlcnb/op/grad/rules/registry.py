@@ -13,15 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from mlcnb.core.errors import UnsupportedOpError
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell, tidy
+from mlcnb.op._spell import Formula
 from mlcnb.op._sugar import sugar
 from mlcnb.op.grad.marks import NoGrad
 from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dims
 from mlcnb.relax.expr import Call, Expr, Var, const
-from mlcnb.relax.operator import called, declaration
+from mlcnb.relax.operator import attrs_of, called, declaration
 
 Rule = Callable[[Var, Call, Any, Any], Sequence[Any]]
 
@@ -160,3 +163,66 @@ def fitted(share: Any, dims: Sequence[Any], x: Any, call: Call) -> Any:
     wanted = dims_of(x, call)
     same = len(dims) == len(wanted) and same_dims(tuple(dims), wanted)
     return share if same else op.collapse_sum_to(share, wanted)
+
+
+def axes_of(call: Call) -> tuple[int, ...] | None:
+    """The axes of a reduction; None: all."""
+    axis = attrs_of(call).axis  # type: ignore[attr-defined]
+    return None if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+
+
+def with_axes(call: Call, grad: Any) -> Any:
+    """`grad` with the dimensions that a reduction took away."""
+    axes = axes_of(call)
+    if attrs_of(call).keepdims or not axes:  # type: ignore[attr-defined]
+        return grad
+    return op.expand_dims(grad, axis=list(axes))
+
+
+def untaken(grad: Any, axis: int, places: Sequence[int], size: int, builder: Any) -> Any:
+    """What take(x, places, axis) gives back to an x of so many along the axis, bound; `grad`
+    itself where all were taken in order.
+    """
+    if list(places) == list(range(size)):
+        return grad
+    whole = list(grad.struct_info.dims)
+    whole[axis] = size
+    zeros = builder.emit(op.zeros(whole, str(grad.struct_info.dtype)))
+    at = const(np.array(places, dtype="int64"))
+    return builder.emit(op.grad.take_backward(grad, zeros, at, axis=axis))
+
+
+class _Flat:
+    """Emits calls whose arguments are bound, and keeps them in order; for `Formula`."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+        self.made: dict[Any, Call] = {}
+
+    def emit(self, value: Any) -> Any:
+        """Bind one call."""
+        var = self.builder.emit(value)
+        self.made[var] = value
+        return var
+
+
+def through(
+    call: Call, grad: Any, builder: Any, formula: Callable[[Formula, Call], Any]
+) -> list[Any]:
+    """The shares of a call whose meaning is a formula of tensors: back through its calls.
+
+    formula: makes the call's result of its arguments; no call of it gives or takes a tuple.
+    """
+    flat = _Flat(builder)
+    as_node: Any = flat  # all that a formula asks of the node that it spells is `emit`
+    adjoints = {formula(Formula(as_node), call): grad}
+    for var, made in reversed(flat.made.items()):
+        if var not in adjoints:
+            continue
+        for arg, share in zip(made.args, shares(var, made, adjoints[var], builder), strict=True):
+            if share is not None and isinstance(arg, Var):
+                so_far = adjoints.get(arg)
+                adjoints[arg] = builder.emit(share if so_far is None else op.add(so_far, share))
+    given = list(call.args)
+    firsts = [x not in given[:i] for i, x in enumerate(given)]
+    return [adjoints.get(x) if first else None for x, first in zip(given, firsts, strict=True)]

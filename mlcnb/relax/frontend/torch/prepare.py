@@ -5,6 +5,7 @@
     _foo(x)  no spelling    decomposed by PyTorch's own table, and only that operator
     _bar(x)  neither        refused: all such operators are named at once
     if x.sum() > 0          PyTorch does not export it: refused, with the line (`refusals`)
+    x.numpy()               the same
 
 Nothing is decomposed that has a spelling: attention, linear layers and LSTMs stay whole; those are
 traced by their shapes alone (`open_lengths`), so that their lengths stay open.
@@ -13,6 +14,7 @@ traced by their shapes alone (`open_lengths`), so that their lengths stay open.
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
@@ -27,6 +29,8 @@ from mlcnb.relax.frontend.torch.node import origin_of, target_name, users_line
 ROUNDS = 4
 #: how PyTorch stops where it cannot decompose: of sizes that only a run knows with a RuntimeError
 _STOPS = (RuntimeError, *UNPLANNED)
+#: what PyTorch says of a tensor that is traced and has no elements: x.numpy(), x.data_ptr()
+_OF_TRACED = (".numpy() is not supported for tensor subclasses", "Cannot access data pointer of")
 #: operators that take graphs
 CONTROL_OPS = ("cond", "while_loop", "scan", "map_impl")
 #: operators that only assert, or say something to the exporter
@@ -264,4 +268,15 @@ def refusals(model: Any) -> Iterator[None]:
         raise UnsupportedError(
             f"{name}: PyTorch does not export it: {told}",
             hint="change the model, or the dynamic_shapes that were given",
+        ) from error
+    except RuntimeError as error:
+        if not any(said in str(error) for said in _OF_TRACED):
+            raise
+        found = users_line("".join(traceback.format_exception(error)))
+        where = "" if found is None else f" at {found[0]}"
+        raise UnsupportedError(
+            f"{name}: PyTorch does not export it: it asks for the elements of a tensor{where}, "
+            "which a model has only while it runs",
+            hint="write what NumPy does there with operators of torch, or do it before the model "
+            "or after it",
         ) from error
