@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any
 
-from mlcnb.op._spell import filled
+from mlcnb.op._spell import Formula, filled
 from mlcnb.op.torch import Spelling, TorchNode, torch_spelling_of
 from mlcnb.relax.expr import Expr
 
@@ -101,3 +101,9 @@ def as_complex(n: TorchNode, x: Any, kind: str) -> Complex:
         return Complex(n.tensor(x.real, kind), n.tensor(x.imag, kind))
     re = n.tensor(x, kind)
     return Complex(re, filled(n, 0.0, n.dims(re), kind))
+
+
+def complex_product(f: Formula, a: Complex, b: Complex) -> Complex:
+    """The product of complex tensors."""
+    re = f.subtract(f.multiply(a.re, b.re), f.multiply(a.im, b.im))
+    return Complex(re, f.add(f.multiply(a.re, b.im), f.multiply(a.im, b.re)))

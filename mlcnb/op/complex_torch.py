@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mlcnb.op._complex import Complex, as_complex, complex_spelling, each_part
+from mlcnb.op._complex import Complex, as_complex, complex_product, complex_spelling, each_part
 from mlcnb.op._spell import call
 from mlcnb.op._torch import Formula, cut, spread
 from mlcnb.op.torch import TorchNode, torch_spelling_of
@@ -122,12 +122,6 @@ def product(n: TorchNode, a: Any, b: Any) -> Complex:
         scale = n.tensor(b, kind)
         return x.map(lambda v: f.multiply(v, scale))
     return complex_product(f, x, as_complex(n, b, kind))
-
-
-def complex_product(f: Formula, a: Complex, b: Complex) -> Complex:
-    """The product of complex tensors."""
-    re = f.subtract(f.multiply(a.re, b.re), f.multiply(a.im, b.im))
-    return Complex(re, f.add(f.multiply(a.re, b.im), f.multiply(a.im, b.re)))
 
 
 @complex_spelling("aten.div.Tensor")

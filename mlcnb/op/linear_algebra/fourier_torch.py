@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._complex import Complex, complex_spelling, mapped
+from mlcnb.op._complex import Complex, complex_product, complex_spelling, mapped
 from mlcnb.op._dims import tell_dims
 from mlcnb.op._spell import affordable
 from mlcnb.op._torch import Formula, cut
-from mlcnb.op.complex_torch import complex_product
-from mlcnb.op.linear_algebra.fourier_onnx import folded, matrix
+from mlcnb.op.linear_algebra._fourier import folded, matrix
 from mlcnb.op.torch import TorchNode
 from mlcnb.relax.expr import Expr, const
 
