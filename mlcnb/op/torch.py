@@ -42,6 +42,9 @@ class TorchNode(ForeignNode, Protocol):
     def result(self, index: int = 0) -> tuple[tuple[Any, ...], str]:
         """Shape (ints, PrimExprs where symbolic) and dtype that PyTorch says of an output."""
 
+    def is_complex(self, index: int = 0) -> bool:
+        """Whether an output is a complex tensor: `result` says the dtype of its parts."""
+
     def count(self) -> int:
         """How many outputs there are."""
 

@@ -16,27 +16,10 @@ import numpy as np
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims, tidy
 from mlcnb.op._spell import affordable, call, scalar_of
+from mlcnb.op.linear_algebra._fourier import folded, matrix
 from mlcnb.op.manipulate.pad import filled_around
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
-
-
-def matrix(size: int, bins: int, pairs: int, sign: int) -> np.ndarray:
-    """(size, pairs, bins, 2), float64: what each number adds to both parts of each bin."""
-    angle = sign * 2 * np.pi * (np.outer(np.arange(size), np.arange(bins)) % size) / size
-    cos, sin = np.cos(angle), np.sin(angle)
-    both = [np.stack([cos, sin], -1), np.stack([-sin, cos], -1)]
-    return np.stack(both[:pairs], 1)
-
-
-def folded(size: int, bins: int) -> np.ndarray:
-    """(bins, 2, size, 1): the inverse of a spectrum of which one half is given."""
-    whole = matrix(size, size, 2, 1)[:, :, :, :1]
-    half = whole[:bins].copy()
-    for k in range(1, bins):
-        if size - k >= bins:  # its conjugate stands for the bin that is not given
-            half[k] += whole[size - k] * np.array([1, -1])[:, None, None]
-    return half
 
 
 def _axis(n: OnnxNode, axis: Expr | None, rank: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import UnsupportedError
-from mlcnb.relax.frontend.torch.node import dtype_of
+from mlcnb.relax.frontend.torch.node import part_dtype
 from mlcnb.runtime.tensor import as_array
 
 
@@ -17,11 +17,11 @@ def array_of(tensor: Any, name: str) -> np.ndarray:
     It is read as it is while PyTorch traces a graph, too, when new tensors have shapes alone.
 
     Raises:
-        UnsupportedError: a sparse or complex one, or one without memory.
+        UnsupportedError: a sparse one, or one without memory.
     """
     import torch
 
-    dtype_of(tensor.dtype, name)  # refuses complex and quantised ones
+    part_dtype(tensor.dtype, name)  # refuses quantised ones
     if tensor.layout != torch.strided or tensor.device.type == "meta":
         raise UnsupportedError(f"{name!r} is a tensor without plain memory", hint="use .to_dense()")
     from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -30,4 +30,7 @@ def array_of(tensor: Any, name: str) -> np.ndarray:
         plain_one = tensor.detach().cpu().contiguous()
         if hasattr(plain_one, "resolve_neg"):
             plain_one = plain_one.resolve_neg()
+        if plain_one.is_complex():
+            found: np.ndarray = plain_one.resolve_conj().numpy().copy()
+            return found
         return as_array(plain_one, name).copy()

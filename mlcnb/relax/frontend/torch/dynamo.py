@@ -23,8 +23,9 @@ from mlcnb.core.garbage import collected_between
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.frontend.torch.arrays import array_of
 from mlcnb.relax.frontend.torch.entry import torch_module
-from mlcnb.relax.frontend.torch.importer import Importer, returned
+from mlcnb.relax.frontend.torch.importer import Importer
 from mlcnb.relax.frontend.torch.prepare import refuse_missing, spelling
+from mlcnb.relax.frontend.torch.results import returned
 from mlcnb.relax.frontend.torch.stand_ins import Input
 from mlcnb.relax.frontend.torch.weights import Bound, Run
 

@@ -15,6 +15,7 @@ from mlcnb.core.errors import ArgumentError, MissingDependencyError, ModelError
 from mlcnb.core.garbage import collected_between
 from mlcnb.core.text import kind_of
 from mlcnb.ir.module import IRModule
+from mlcnb.op._complex import complex_spellings
 from mlcnb.op.torch import torch_spellings
 from mlcnb.relax.frontend.torch.arrays import array_of
 from mlcnb.relax.frontend.torch.importer import Importer
@@ -66,7 +67,7 @@ def from_exported_program(
 
     Raises:
         UnsupportedOpError: operators that are not imported, all of them named.
-        UnsupportedDtypeError: complex and quantised tensors.
+        UnsupportedDtypeError: inputs and outputs that are complex, and quantised tensors.
         ModelError: it is no exported program.
     """
     torch = torch_module()
@@ -163,7 +164,7 @@ def coverage() -> tuple[str, ...]:
     means all of them. Forms in place (add_) and copies of views (view_copy) are imported with them.
     """
     display.load("mlcnb.op:load_all")()  # type: ignore[call-arg]
-    return torch_spellings()
+    return tuple(sorted({*torch_spellings(), *complex_spellings()}))
 
 
 def _exported(model: Any, args: Any, kwargs: Any, dynamic: Any) -> Any:

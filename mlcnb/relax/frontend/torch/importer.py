@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from mlcnb.core.errors import UnsupportedError, UnsupportedOpError
 from mlcnb.core.node import FrozenDict, replace, walk
 from mlcnb.core.progress import progress_bar, ticking
@@ -22,9 +24,9 @@ from mlcnb.core.text import kind_of
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.module import IRModule
-from mlcnb.ir.prim_ops import as_expr, const
 from mlcnb.ir.span import Span
 from mlcnb.ir.structural import structural_equal
+from mlcnb.op._complex import Complex
 from mlcnb.relax import expr as rx
 from mlcnb.relax.emitter import Emitter, Names, size_check
 from mlcnb.relax.frontend.shared.loop_values import call_op
@@ -33,9 +35,16 @@ from mlcnb.relax.frontend.shared.values import Values, sequence
 from mlcnb.relax.frontend.torch import guards
 from mlcnb.relax.frontend.torch.arrays import array_of
 from mlcnb.relax.frontend.torch.control import control
-from mlcnb.relax.frontend.torch.node import Node, bound_arguments, dtype_of, target_name
+from mlcnb.relax.frontend.torch.node import Node, bound_arguments, dtype_of, part_dtype, target_name
 from mlcnb.relax.frontend.torch.numbers import as_tensor
-from mlcnb.relax.frontend.torch.prepare import is_control, is_dropped, is_operator, spelling
+from mlcnb.relax.frontend.torch.prepare import (
+    is_control,
+    is_dropped,
+    is_operator,
+    spelling_of,
+    touches_complex,
+)
+from mlcnb.relax.frontend.torch.results import as_result, returned
 from mlcnb.relax.frontend.torch.spell import apply
 from mlcnb.relax.frontend.torch.stand_ins import REFUSED, Input, Missing, Refused
 from mlcnb.relax.frontend.torch.symbols import Symbols, symbol_name
@@ -230,6 +239,11 @@ class Importer:
     def stored(self, given: Input, span: Span) -> Any:
         """What a value of the model stands for."""
         assert given.data is not None
+        if given.data.dtype.kind == "c":
+            if self.keep_params:
+                dtype_of(given.data.dtype, given.name)  # refuses it
+            parts = (np.ascontiguousarray(part) for part in (given.data.real, given.data.imag))
+            return Complex(*(self.values.brought(given.name, x, span, False) for x in parts))
         return self.values.brought(given.name, given.data, span, self.keep_params)
 
     def attribute(self, fx_node: Any) -> None:
@@ -287,6 +301,8 @@ class Importer:
         self.emitter.origin = node.span
         try:
             if is_control(fx_node):
+                if touches_complex(fx_node):
+                    node.refuse("complex tensors go in or out of it", "pass torch.view_as_real(x)")
                 self.env[fx_node] = control(self, node)
             elif _is_number(fx_node.meta.get("val")):
                 self.number(fx_node, fx_node.meta["val"])
@@ -323,7 +339,7 @@ class Importer:
     def operator(self, node: Node) -> None:
         """An ATen operator, by its spelling."""
         fx_node = node.fx
-        spell = spelling(fx_node.target)
+        spell = spelling_of(fx_node)
         if spell is None:
             node.refuse("it is not imported", "coverage() lists what is imported")
         args, kwargs = self.value(fx_node.args), self.value(fx_node.kwargs)
@@ -359,7 +375,7 @@ class Importer:
         if isinstance(x, tuple | list):
             return [self.value(v) for v in x]
         if isinstance(x, torch.dtype):
-            return dtype_of(x, self.source)
+            return part_dtype(x, self.source)
         if isinstance(x, torch.SymInt | torch.SymFloat | torch.SymBool):
             return self.size(x)
         return x
@@ -372,25 +388,7 @@ class Importer:
 
     def as_expr(self, found: Any) -> rx.Expr:
         """A value as an expression: numbers as values of Relax."""
-        if isinstance(found, rx.Expr):
-            return found
-        if isinstance(found, PrimExpr):
-            return rx.PrimValue(found)
-        if isinstance(found, bool | int):
-            return rx.PrimValue(const(found, "bool" if isinstance(found, bool) else "int64"))
-        if isinstance(found, float):
-            return rx.PrimValue(as_expr(found))
-        if isinstance(found, list):
-            return rx.Tuple(tuple(map(self.as_expr, found)))
-        raise UnsupportedError(
-            f"{self.source}: an output is {found!r}", hint="return tensors and numbers"
-        )
-
-
-def returned(graph: Any) -> list[Any]:
-    """The outputs of a graph."""
-    found = next(n for n in reversed(graph.nodes) if n.op == "output").args[0]
-    return list(found) if isinstance(found, tuple | list) else [found]
+        return as_result(found, self.source)
 
 
 def _is_number(fake: Any) -> bool:

@@ -38,6 +38,18 @@ def dtype_of(kind: Any, place: str) -> str:
     return name
 
 
+def part_dtype(kind: Any, place: str) -> str:
+    """A torch.dtype by its name; of complex numbers that of their parts."""
+    return dtype_of(kind.to_real() if kind.is_complex else kind, place)
+
+
+def is_complex(fake: Any) -> bool:
+    """True for a complex tensor, and for several with one among them."""
+    if isinstance(fake, tuple | list):
+        return any(map(is_complex, fake))
+    return hasattr(fake, "dtype") and fake.dtype.is_complex
+
+
 def origin_of(fx_node: Any, kind: str) -> Span:
     """Where a node comes from: the innermost line of the user's own code.
 
@@ -108,9 +120,13 @@ class Node(GraphNode):
         return default
 
     def result(self, index: int = 0) -> tuple[tuple[Any, ...], str]:
-        """Shape and dtype that PyTorch says of an output."""
+        """Shape and dtype that PyTorch says of an output; of complex numbers their parts'."""
         fake = self.output(index)
-        return self.symbols.dims(fake.shape), dtype_of(fake.dtype, self.where)
+        return self.symbols.dims(fake.shape), part_dtype(fake.dtype, self.where)
+
+    def is_complex(self, index: int = 0) -> bool:
+        """Whether an output is a complex tensor."""
+        return is_complex(self.output(index))
 
     def count(self) -> int:
         """How many outputs there are."""

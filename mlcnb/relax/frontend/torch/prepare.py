@@ -21,9 +21,10 @@ from operator import attrgetter
 from typing import Any
 
 from mlcnb.core.errors import UnsupportedError, UnsupportedOpError
+from mlcnb.op._complex import complex_spelling_of
 from mlcnb.op.torch import spelled_name, torch_spelling_of
 from mlcnb.relax.frontend.shared.errors import UNPLANNED
-from mlcnb.relax.frontend.torch.node import origin_of, target_name, users_line
+from mlcnb.relax.frontend.torch.node import is_complex, origin_of, target_name, users_line
 
 #: rounds of decomposition: what an operator decomposes to may have to be decomposed too
 ROUNDS = 4
@@ -88,6 +89,18 @@ def spelling(target: Any) -> Callable[..., Any] | None:
     return torch_spelling_of(spelled_name(target_name(target)))
 
 
+def spelling_of(fx_node: Any) -> Callable[..., Any] | None:
+    """The spelling of a node's operator: on complex tensors it is another."""
+    if touches_complex(fx_node):
+        return complex_spelling_of(spelled_name(target_name(fx_node.target)))
+    return spelling(fx_node.target)
+
+
+def touches_complex(fx_node: Any) -> bool:
+    """True where a complex tensor is taken or made."""
+    return any(is_complex(n.meta.get("val")) for n in (fx_node, *fx_node.all_input_nodes))
+
+
 def ready(ep: Any, source: str) -> Any:
     """The program, functional and of known operators alone.
 
@@ -149,7 +162,7 @@ def _is_missing(fx_node: Any) -> bool:
         is_operator(fx_node)
         and not is_dropped(fx_node.target)
         and not _is_size(fx_node)
-        and spelling(fx_node.target) is None
+        and spelling_of(fx_node) is None
     )
 
 

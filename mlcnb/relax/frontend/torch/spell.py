@@ -8,12 +8,13 @@ another dtype, rank or size        SpellingError          a fault too: never a s
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 from mlcnb.core.errors import MLCError, UnsupportedError, UnsupportedOpError
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._complex import Complex, mapped
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.frontend.shared.errors import UNPLANNED, SpellingError
 from mlcnb.relax.frontend.torch.node import Node
@@ -43,7 +44,7 @@ def apply(spell: Callable[..., Any], node: Node, arguments: Mapping[str, Any]) -
         args, more = _taken(spell, node, arguments)
         made = spell(node, *args, **more)
         results = list(made) if isinstance(made, tuple | list) else [made]
-        found = [None if r is None else node.emit(r) for r in results]
+        found = [None if r is None else mapped(node.emit, r) for r in results]
     except UnsupportedError as error:
         raise _named(error, node) from error
     except MLCError as error:
@@ -55,7 +56,7 @@ def apply(spell: Callable[..., Any], node: Node, arguments: Mapping[str, Any]) -
         ) from error
     for index, value in enumerate(found):
         if value is not None:
-            found[index] = node.learned(value, index)
+            found[index] = mapped(partial(node.learned, index=index), value)
             check_result(node, found[index], index)
     return found
 
@@ -75,7 +76,13 @@ def check_result(node: Node, value: Any, index: int) -> None:
     if not hasattr(node.output(index), "shape"):
         return
     dims, kind = node.result(index)
-    info = value.struct_info
+    if isinstance(value, Complex) != node.is_complex(index):
+        kind, value = "complex", value.re if isinstance(value, Complex) else value
+    for part in (value.re, value.im) if isinstance(value, Complex) else (value,):
+        _check(node, part.struct_info, dims, kind)
+
+
+def _check(node: Node, info: Any, dims: Sequence[Any], kind: str) -> None:
     have = getattr(info, "dims", None)
     fits = str(info.dtype) == kind and (have is None or len(have) == len(dims))
     for a, b in zip(have or (), dims, strict=False):
