@@ -323,3 +323,18 @@ def test_halves_of_an_open_row(axis):
         model("x: float[k, m, n]", nodes, "y: float[k, p, q]"),
         [((5, 6, 7),) if axis == 1 else ((5, 7, 6),), ((3, 4, 40),), ((1, 2, 2),)],
     )
+
+
+@pytest.mark.parametrize("most", [2**31 - 1, 2**62, 2**63 - 1])
+def test_a_slice_to_the_end_in_parts(most):
+    """A size that holds `INT_MIN`, multiplied and divided as it is reshaped, left 64 bits: the
+    kernel read elsewhere.
+    """
+    for start, end, step in [(9, -most, -2), (most, -most, -1), (-most, most, 2)]:
+        nodes = [node("Slice", "x s e a t", "v"), node("Reshape", "v to", "y")]
+        bounds = {"s": start, "e": end, "a": 2, "t": step}
+        stored = {name: ints(value) for name, value in bounds.items()}
+        check(
+            model("x: float[m, m, n]", nodes, "y: float", to=ints(0, 5, 1, -1), **stored),
+            [((5, 5, 9),), ((5, 5, 11),), ((5, 5, 4),)],
+        )
