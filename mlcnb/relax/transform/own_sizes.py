@@ -113,7 +113,7 @@ class _Named:
         An element at i * 2 that lies within n for each i below n // 2 may lie outside for each i
         below a number: the box of a read that is held within n must not be that of the bare
         element. And a box that was simplified, n + 5 of a length n + 10 less 5, tells of n, which
-        the loops do not; one of 6 elements and of min(n, 6) is one of 6, and of 6 and a number none.
+        the loops do not; 6 and min(n, 6) make 6, which 6 and a number do not.
         """
         if not isinstance(n, Block) or _has_pointers(n):
             return None
