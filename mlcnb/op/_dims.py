@@ -131,6 +131,23 @@ def note(a: Any, b: Any, repeats: str = "none") -> None:
         found.append(Agreement(a, b, repeats))
 
 
+def exceeds(a: Any, b: Any) -> bool:
+    """Whether `a` is more than `b`; where only a run can tell, that it is not is noted."""
+    one, two = as_int(a), as_int(b)
+    if one is None or two is None:
+        if _noted.get() is not None:
+            note(tidy(maximum(a, b)), b)
+        return False
+    return one > two
+
+
+def want_within(op: Any, indices: TensorStructInfo, x: TensorStructInfo, axis: int) -> None:
+    """Refuse indices along `axis` that have more of another dimension than `x`."""
+    for i, (size, limit) in enumerate(zip(indices.dims or (), x.dims or (), strict=False)):
+        if i != axis and exceeds(size, limit):
+            refuse(op, f"dimension {i} of {tell(indices)} is larger than in {tell(x)}")
+
+
 def gap(a: Any, b: Any) -> Any:
     """a - b; two ints are not made into expressions."""
     one, two = as_int(a), as_int(b)

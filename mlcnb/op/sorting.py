@@ -20,7 +20,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.op._accumulate import wide
 from mlcnb.op._convert import convert
-from mlcnb.op._dims import as_int, axis_at, refuse, tell, tensor, want_axis
+from mlcnb.op._dims import as_int, axis_at, exceeds, refuse, tell, tensor, want_axis
 from mlcnb.op._elementwise import ANY, want_kinds
 from mlcnb.op._loops import (
     Place,
@@ -228,8 +228,7 @@ class Topk(OpDecl):
         axis = axis_at(self, self.axis, data.ndim, data)
         if data.dims is None:
             return data
-        extent = as_int(data.dims[axis])
-        if extent is not None and self.k > extent:
+        if exceeds(self.k, data.dims[axis]):
             refuse(self, f"there are no {self.k} elements in axis {axis} of {tell(data)}")
         count = self.k if self.k >= 1 else data.dims[axis]
         return tensor([*data.dims[:axis], count, *data.dims[axis + 1 :]], data.dtype)

@@ -174,6 +174,18 @@ def test_an_operand_that_is_multiplied_by_itself_is_right_too():
     np.testing.assert_allclose(found, x @ x, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("depth", [3, 5000])
+def test_what_comes_behind_one_sum_may_read_it_as_the_first(depth):
+    """A transposition of one number, say, which is no loop over anything."""
+    a, b = te.placeholder((1, depth), name="A"), te.placeholder((depth, 1), name="B")
+    r = te.reduce_axis((0, depth), name="k")
+    c = te.compute((1, 1), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    d = te.compute((1, 1), lambda i, j: c[0, 0] * 0.5, name="D")
+    x, y, found = random(1, depth), random(depth, 1), np.zeros((1, 1), np.float32)
+    mlc.compile(te.create_prim_func([a, b, d]), schedule="default")(x, y, found)
+    np.testing.assert_allclose(found, x.astype("float64") @ y * 0.5, rtol=1e-4, atol=1e-4)
+
+
 def test_a_sum_that_is_no_plain_product_is_not_filled_up_with_zeros():
     """exp(0) is not 0: columns that no vector divides are masked instead."""
     a, b = te.placeholder((30, 9), name="A"), te.placeholder((9, 21), name="B")

@@ -9,6 +9,7 @@
     python -m tests.frontend.suite --code neoverse-n1       or of a CPU
     python -m tests.frontend.suite --text [--open]          as text, after each stage: it reads back
     python -m tests.frontend.suite --holds on_threads [--open]    held to a promise of `sweeps.py`
+    python -m tests.frontend.suite --random 0 500 …         models of `random_models.py` instead
 
 A case passes, or raises a typed error (an `MLCError`); a wrong answer or any other exception is a
 bug and is never written to the list.
@@ -315,6 +316,13 @@ def outcome(case: Case, *how: Any, by: Callable[..., None] = run, **more: Any) -
     return "pass"
 
 
+def drawn(first: int, last: int) -> Iterator[Case]:
+    """Models drawn at random."""
+    from tests.frontend import random_models  # which are compared as cases are
+
+    return random_models.cases(first, last)
+
+
 def main() -> int:
     """Run all cases, print those that do not pass and a count; 1 if there are bugs."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -325,8 +333,12 @@ def main() -> int:
     parser.add_argument("--code", metavar="ARCH", help="to machine code: sm_90a, neoverse-n1")
     parser.add_argument("--text", action="store_true", help="text that reads back")
     parser.add_argument("--holds", help="on_threads, saved, in_memory, at_sizes")
+    parser.add_argument("--start", type=int, default=0, help="without the first so many")
+    parser.add_argument(
+        "--random", nargs=2, type=int, metavar="SEED", help="models drawn at random"
+    )
     args = parser.parse_args()
-    others = args.open, args.code, args.text, args.holds, args.target != "llvm"
+    others = args.open, args.code, args.text, args.holds, args.random, args.target != "llvm"
     if args.write and any(others):
         parser.error("the list is of fixed sizes on llvm")
     ask = partial(outcome, by=run, target=args.target)
@@ -340,7 +352,7 @@ def main() -> int:
         of_cpu = partial(sweeps.for_a_cpu, cpu=args.code)
         ask = partial(outcome, by=getattr(sweeps, args.holds) if args.holds else of_cpu)
     start, found = time.perf_counter(), {}
-    for case in cases():
+    for case in drawn(*args.random) if args.random else cases()[args.start :]:
         if args.only in case.name:
             found[case.name] = ask(case, is_open=args.open)
             if found[case.name] != "pass":

@@ -214,7 +214,7 @@ def _sized(made: Made, model: Any, inputs: list[Any]) -> Iterator[tuple[Any, lis
             found = list(made.of(ex.run(ex.entry, args, {})))
         except MLCError:
             continue  # sizes that do not go together in this model
-        theirs = _by_peer(opened(model), given)
+        theirs = by_peer(opened(model), given)
         if theirs is not None:
             compare(found, theirs, 1e-3, 1e-4)
         yield args, found
@@ -225,7 +225,7 @@ def _resized(x: np.ndarray, size: Any) -> np.ndarray:
     return np.resize(x, [size(n) if n > 1 else n for n in x.shape])
 
 
-def _by_peer(model: Any, given: dict[str, Any]) -> Any:
+def by_peer(model: Any, given: dict[str, Any]) -> Any:
     """What ONNX Runtime makes of a model; None where it does not run it."""
     import onnxruntime
 

@@ -323,3 +323,51 @@ def test_halves_of_an_open_row(axis):
         model("x: float[k, m, n]", nodes, "y: float[k, p, q]"),
         [((5, 6, 7),) if axis == 1 else ((5, 7, 6),), ((3, 4, 40),), ((1, 2, 2),)],
     )
+
+
+@pytest.mark.parametrize("most", [2**31 - 1, 2**62, 2**63 - 1])
+def test_a_slice_to_the_end_in_parts(most):
+    """A size that holds `INT_MIN`, multiplied and divided as it is reshaped, left 64 bits: the
+    kernel read elsewhere.
+    """
+    for start, end, step in [(9, -most, -2), (most, -most, -1), (-most, most, 2)]:
+        nodes = [node("Slice", "x s e a t", "v"), node("Reshape", "v to", "y")]
+        bounds = {"s": start, "e": end, "a": 2, "t": step}
+        stored = {name: ints(value) for name, value in bounds.items()}
+        check(
+            model("x: float[m, m, n]", nodes, "y: float", to=ints(0, 5, 1, -1), **stored),
+            [((5, 5, 9),), ((5, 5, 11),), ((5, 5, 4),)],
+        )
+
+
+@pytest.mark.parametrize("kind", ["scatter", "gather"])
+def test_indices_wider_than_what_they_are_of(kind):
+    """They read, or wrote, what lies behind a row, and behind the last one other memory."""
+    if kind == "scatter":
+        move = node("ScatterElements", "x i u", "y", name="move", axis=0, reduction="add")
+    else:
+        move = node("GatherElements", "x i", "y", name="move", axis=0)
+    stored = {"i": np.array([[0, 1, 0, 1, -1, 0]] * 2), "u": np.ones((2, 6), np.float32)}
+    proto = model("x: float[n, m]", [move], "y: float", **stored)
+    says = f"node 'move' ({move.op_type}): x_dim1 is m = 4, but has to be T.max(m, T.int64(6)) = 6"
+    check(proto, [((3, 6),), ((2, 9),)], [(((3, 4),), says)])
+
+
+def test_more_elements_in_order_than_there_are():
+    """What was not found was left as the memory was."""
+    top = node("TopK", "x k", "y at", name="top", axis=1)
+    says = "node 'top' (TopK): x_dim1 is m = 4, but has to be T.max(m, T.int64(6)) = 6"
+    proto = model("x: float[n, m]", [top], "y: float", k=ints(6))
+    check(proto, [((3, 6),), ((2, 9),)], [(((3, 4),), says)])
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_a_box_of_six_and_of_at_most_six_is_one_of_no_number(reduction):
+    """What a loop function writes was said to be six columns, of a number of columns."""
+    nodes = [
+        node("Slice", "x s e a", "v"),
+        node("ScatterElements", "v i u", "y", axis=0, reduction=reduction),
+    ]
+    stored = {"i": np.array([[0, 1, 0, 1, 1, 0]]), "u": np.ones((1, 6), np.float32)}
+    bounds = {"s": ints(-6), "e": ints(2**31 - 1), "a": ints(1)}
+    check(model("x: float[n, m]", nodes, "y: float", **stored, **bounds), [((3, 6),), ((2, 9),)])

@@ -265,14 +265,16 @@ def tiled(
 
 
 def begun_and_stored(sch: Schedule, anchor: BlockInfo, last: Any, tile: Any, lanes: int) -> None:
-    """Zeros before a tile's steps, its results stored behind them, all vector by vector."""
+    """Zeros before a tile's steps, its results stored behind them, all vector by vector; a block
+    that reads the first one only, as there is no other, has no loops there."""
     sch.reverse_compute_at(last, tile)
     depth = len(sch.get_loops(anchor.handle)) - 4
-    *rows, column = sch.get_loops(last)[depth:]
-    vectors, lane = sch.split(column, [None, lanes])
-    for loop in (*rows, vectors):
-        sch.unroll(loop)
-    sch.vectorize(lane)
+    if loops := sch.get_loops(last)[depth:]:
+        *rows, column = loops
+        vectors, lane = sch.split(column, [None, lanes])
+        for loop in (*rows, vectors):
+            sch.unroll(loop)
+        sch.vectorize(lane)
     start = sch.decompose_reduction(anchor.handle, sch.get_loops(anchor.handle)[depth])
     *unrolled, lane = sch.get_loops(start)[depth:]
     for loop in unrolled:

@@ -83,14 +83,18 @@ def cut(begin: Any, end: Any, stride: int, extent: Any, inbound: bool = False) -
 
 
 def brought(bound: Any, extent: Any, low: Any, high: Any) -> Any:
-    """A bound of a slice, counted from the front and brought between `low` and `high`."""
-    value = as_int(bound)
+    """A bound of a slice, counted from the front and brought between `low` and `high`.
+
+    Of an open extent, `INT_MAX` and `INT_MIN` of 32 or 64 bits are its ends, as ONNX has it: sums
+    that have such numbers as terms leave 64 bits once they are multiplied.
+    """
+    value, is_open = as_int(bound), as_int(extent) is None
     if value is None:
         bound = select(bound < 0, bound + extent, bound)
+    elif is_open and abs(value) >= 2**31 - 1:
+        return high if value > 0 else low
     elif value < 0:
-        bound = extent + max(value, -(2**62))
-    elif value >= 2**31 - 1:
-        return high
+        bound = extent + value
     return _larger(low, _smaller(high, bound))
 
 

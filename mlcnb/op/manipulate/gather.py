@@ -25,6 +25,7 @@ from mlcnb.op._dims import (
     refuse,
     tell,
     tensor,
+    want_within,
 )
 from mlcnb.op.indexing.take import want_inside, want_integers
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -52,12 +53,7 @@ class GatherElements(OpDecl):
         if -1 not in (x.ndim, indices.ndim) and x.ndim != indices.ndim:
             refuse(self, f"{tell(indices)} has not as many dimensions as {tell(x)}")
         if x.ndim != -1:
-            axis = axis_at(self, self.axis, x.ndim, x)
-        if x.dims is not None and indices.dims is not None:
-            for i, (d, have) in enumerate(zip(indices.dims, x.dims, strict=True)):
-                size, limit = as_int(d), as_int(have)
-                if i != axis and None not in (size, limit) and size > limit:  # type: ignore[operator]
-                    refuse(self, f"dimension {i} of {tell(indices)} is larger than in {tell(x)}")
+            want_within(self, indices, x, axis_at(self, self.axis, x.ndim, x))
         return tensor(indices.dims, x.dtype, max(x.ndim, indices.ndim))
 
     def numpy(self, x: Any, indices: Any) -> Any:

@@ -63,7 +63,7 @@ class Concat(OpDecl):
 
     def in_blocks(self, layout: str) -> Any:
         """Along the channels."""
-        return self if self.axis in (1, -3) else None
+        return replace(self, axis=1) if self.axis in (1, -3) else None
 
     def infer(self, tensors: Any) -> Any:
         """The dimensions of the first tensor, but the sum of all along `axis`."""

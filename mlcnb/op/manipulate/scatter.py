@@ -20,6 +20,7 @@ from mlcnb import te
 from mlcnb.ir.prim_ops import all_of, as_int, if_then_else, maximum, minimum
 from mlcnb.ir.rules import rule
 from mlcnb.op._dims import (
+    axis_at,
     broadcast_dims,
     broadcast_index,
     refuse,
@@ -29,6 +30,7 @@ from mlcnb.op._dims import (
     unfit,
     want_axis,
     want_same_dtype,
+    want_within,
 )
 from mlcnb.op._loops import load, nest, store
 from mlcnb.op._spell import Formula, call, place_of
@@ -126,12 +128,13 @@ class ScatterElements(OpDecl):
     def infer(self, x: Any, indices: Any, updates: Any) -> Any:
         """Like x."""
         _check(self, x, indices, updates)
-        want_axis(self, x)
         for info in (indices, updates):
             if -1 not in (x.ndim, info.ndim) and info.ndim != x.ndim:
                 refuse(self, f"{tell(info)} has not as many dimensions as {tell(x)}")
         if unfit(indices.dims, updates.dims):
             refuse(self, f"indices are {tell(indices)}, but updates are {tell(updates)}")
+        if x.ndim != -1:
+            want_within(self, indices, x, axis_at(self, self.axis, x.ndim, x))
         return x
 
     def numpy(self, x: Any, indices: Any, updates: Any) -> Any:

@@ -113,12 +113,13 @@ class _Named:
         An element at i * 2 that lies within n for each i below n // 2 may lie outside for each i
         below a number: the box of a read that is held within n must not be that of the bare
         element. And a box that was simplified, n + 5 of a length n + 10 less 5, tells of n, which
-        the loops do not.
+        the loops do not; 6 and min(n, 6) make 6, which 6 and a number do not.
         """
         if not isinstance(n, Block) or _has_pointers(n):
             return None
-        told = (v for r in (*n.reads, *n.writes) for x in r.region for v in walk(x))
-        if not (self.rounded and n.iter_vars) and self.replaced.isdisjoint(told):
+        regions = (*n.reads, *n.writes)
+        told = (v for r in regions for x in r.region for v in walk(x))
+        if not (self.rounded and regions) and self.replaced.isdisjoint(told):
             return None
         return complete_regions(replace(n, reads=(), writes=()))
 

@@ -127,3 +127,24 @@ def test_a_division_stays_in_blocks_where_nothing_of_the_filling_is_divided_by_z
         wanted = correlate(y / (np.exp(y) if by is None else by), last, (1, 1), (1,) * 4, (1, 1), 1)
         found = mlc.compile(builder.get(), "llvm")(value)
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("axis", [1, -3])
+def test_channels_are_joined_in_blocks_from_whichever_end_they_are_counted(axis):
+    """-3 of an image is its channels; of one in blocks, which has a dimension more, its rows."""
+    w = weight(16, 16, 3)
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((1, 16, 6, 6), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(R.nn.conv2d(x, Constant(w), padding=1))
+            both = builder.emit(R.concat((y, x), axis=axis))
+            z = builder.emit(R.nn.conv2d(both, Constant(weight(16, 32, 1))))
+            out = builder.emit_output(z)
+        builder.emit_func_output(out)
+    given = np.random.default_rng(0).standard_normal((1, 16, 6, 6)).astype("f")
+    found = mlc.compile(builder.get(), target="llvm -mcpu=haswell")(given)
+    first = correlate(given.astype("d"), w, (1, 1), (1,) * 4, (1, 1), 1)
+    joined = np.concatenate((first, given), 1)
+    wanted = correlate(joined, weight(16, 32, 1), (1, 1), (0,) * 4, (1, 1), 1)
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-4, atol=1e-3)
