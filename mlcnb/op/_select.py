@@ -80,8 +80,10 @@ class BestFirst:
     """
 
     def __init__(self, of: DType, size: Any, floor: PrimExpr) -> None:
-        self.size, self.floor, self.key = size, floor, rank(floor, True).dtype
-        self.last = rank(floor, True)
+        self.kind = max(of, floor.dtype, key=lambda kind: kind.bits)  # what both are compared in
+        self.size, self.floor = size, p.cast(self.kind, floor)
+        self.last = rank(self.floor, True)
+        self.key = self.last.dtype
         self.many, self.want, self.seen = (
             scratch(name, "int64") for name in ("many", "want", "seen")
         )
@@ -101,7 +103,11 @@ class BestFirst:
 
     def is_good(self, v: PrimExpr) -> PrimExpr:
         """More than the floor, and no NaN."""
-        return p.greater(v, self.floor)
+        return p.greater(p.cast(self.kind, v), self.floor)
+
+    def key_of(self, v: PrimExpr) -> PrimExpr:
+        """Smaller the earlier `v` comes."""
+        return rank(p.cast(self.kind, v), True)
 
     def begin(self, value: Callable[[Any], PrimExpr], most: Any) -> Stmt:
         """Before the first batch of a row, of which about `most` elements are wanted."""
@@ -127,12 +133,12 @@ class BestFirst:
 
         def highest(k: Var) -> Stmt:
             v = value(k * EVERY)
-            here = p.select(self.is_good(v), rank(v, True), self.last)
+            here = p.select(self.is_good(v), self.key_of(v), self.last)
             return hold(self.top, p.minimum(held(self.top), here))
 
         def count(k: Var) -> Stmt:
             v = value(k * EVERY)
-            place = p.cast("int32", (rank(v, True) - held(self.top)) >> held(self.shift))
+            place = p.cast("int32", (self.key_of(v) - held(self.top)) >> held(self.shift))
             more = let(lambda d: store(self.bins, [d], load(self.bins, d) + 1), d=place)
             return IfThenElse(self.is_good(v), more)
 
@@ -169,7 +175,7 @@ class BestFirst:
 
         def is_next(k: Any) -> PrimExpr:
             v = value(k)
-            behind = rank(v, True) - held(self.start)
+            behind = self.key_of(v) - held(self.start)
             return p.logical_and(
                 self.is_good(v), p.less(behind, held(self.bound) - held(self.start))
             )
