@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import DType
+from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.op._dims import as_int
 from mlcnb.op._loops import (
@@ -37,6 +37,8 @@ WIDE = 11
 SAMPLE = 16
 #: elements of a row that are looked at together, where most of them are passed over
 RUN = 64
+#: so few are not told apart before they are sorted; of more, every so manieth is counted in a bin
+FEW, EVERY, BINS = 64, 8, 256
 
 
 def passing(
@@ -67,6 +69,132 @@ def passing(
     runs = p.floordiv(extent, RUN)
     rest = loop("k", extent - runs * RUN, lambda k: one(runs * RUN + k), index)
     return seq(loop("r", runs, run, index), rest)
+
+
+class BestFirst:
+    """The elements of a row that are more than a floor, the largest first, some at a time: who
+    takes the best until there are enough sorts those only.
+
+    bins = how many of some of the good ones lie where, between the largest and the floor
+    while there are some left: the next bins that hold about `want`; want = 2 want
+    """
+
+    def __init__(self, of: DType, size: Any, floor: PrimExpr) -> None:
+        self.kind = max(of, floor.dtype, key=lambda kind: kind.bits)  # what both are compared in
+        self.size, self.floor = size, p.cast(self.kind, floor)
+        self.last = rank(self.floor, True)
+        self.key = self.last.dtype
+        self.many, self.want, self.seen = (
+            scratch(name, "int64") for name in ("many", "want", "seen")
+        )
+        self.found, self.bins = scratch("found", "int32"), scratch("bins", "int32", BINS)
+        self.bin, self.end = scratch("bin", self.key), scratch("end", self.key)
+        self.top, self.shift = scratch("top", self.key), scratch("shift", self.key)
+        self.start, self.bound = scratch("start", self.key), scratch("bound", self.key)
+        self.buffers = [
+            self.many, self.want, self.seen, self.found, self.bins, self.bin, self.end, self.top,
+            self.shift, self.start, self.bound,
+        ]  # fmt: skip
+
+    @property
+    def is_left(self) -> PrimExpr:
+        """There may be more."""
+        return p.less(held(self.bound), self.last)
+
+    def is_good(self, v: PrimExpr) -> PrimExpr:
+        """More than the floor, and no NaN."""
+        return p.greater(p.cast(self.kind, v), self.floor)
+
+    def key_of(self, v: PrimExpr) -> PrimExpr:
+        """Smaller the earlier `v` comes."""
+        return rank(p.cast(self.kind, v), True)
+
+    def begin(self, value: Callable[[Any], PrimExpr], most: Any) -> Stmt:
+        """Before the first batch of a row, of which about `most` elements are wanted."""
+        count = loop(
+            "k",
+            self.size,
+            lambda k: hold(self.found, held(self.found) + p.cast("int32", self.is_good(value(k)))),
+        )
+        zero = p.const(0, self.key)
+        want = p.maximum(p.minimum(p.cast("int64", most), self.size), FEW)
+        return seq(
+            *(hold(b, zero) for b in (self.bound, self.end)),
+            hold(self.bin, 1),
+            hold(self.want, want),
+            hold(self.found, 0),
+            count,
+            IfThenElse(p.greater(p.cast("int64", held(self.found)), 2 * want), self.counted(value)),
+        )
+
+    def counted(self, value: Callable[[Any], PrimExpr]) -> Stmt:
+        """Fill the bins."""
+        one, some = p.const(1, self.key), p.floordiv(self.size, EVERY)
+
+        def highest(k: Var) -> Stmt:
+            v = value(k * EVERY)
+            here = p.select(self.is_good(v), self.key_of(v), self.last)
+            return hold(self.top, p.minimum(held(self.top), here))
+
+        def count(k: Var) -> Stmt:
+            v = value(k * EVERY)
+            place = p.cast("int32", (self.key_of(v) - held(self.top)) >> held(self.shift))
+            more = let(lambda d: store(self.bins, [d], load(self.bins, d) + 1), d=place)
+            return IfThenElse(self.is_good(v), more)
+
+        width = (self.last - held(self.top)) >> held(self.shift)
+        return seq(
+            hold(self.top, self.last),
+            loop("k", some, highest),
+            hold(self.shift, 0),
+            While(
+                p.greater_equal(width, p.const(BINS, self.key)),
+                hold(self.shift, held(self.shift) + one),
+            ),
+            hold(self.bin, 0),
+            hold(self.end, width),
+            loop("c", BINS, lambda c: store(self.bins, [c], 0)),
+            loop("k", some, count),
+        )
+
+    def batch(self, value: Callable[[Any], PrimExpr], put: Callable[[Any, Any], Stmt]) -> Stmt:
+        """put(k, at) for `many` elements k, at = 0, 1, …: those that come next, in order of k."""
+        one = p.const(1, self.key)
+        is_more = p.logical_and(
+            p.less_equal(held(self.bin), held(self.end)),
+            p.less(held(self.seen) * EVERY, held(self.want)),
+        )
+        step = seq(
+            hold(
+                self.seen,
+                held(self.seen) + p.cast("int64", load(self.bins, p.cast("int32", held(self.bin)))),
+            ),
+            hold(self.bin, held(self.bin) + one),
+        )
+        bound = held(self.top) + (held(self.bin) << held(self.shift))
+
+        def is_next(k: Any) -> PrimExpr:
+            v = value(k)
+            behind = self.key_of(v) - held(self.start)
+            return p.logical_and(
+                self.is_good(v), p.less(behind, held(self.bound) - held(self.start))
+            )
+
+        def keep(k: Any) -> Stmt:
+            return seq(put(k, held(self.many)), hold(self.many, held(self.many) + 1))
+
+        return seq(
+            hold(self.start, held(self.bound)),
+            hold(self.seen, 0),
+            While(is_more, step),
+            hold(
+                self.bound,
+                p.if_then_else(p.less_equal(held(self.bin), held(self.end)), bound, self.last),
+            ),
+            hold(self.want, 2 * held(self.want)),
+            hold(self.many, 0),
+            passing(self.found, self.size, is_next, keep, dtype("int64")),
+        )
 
 
 def selected_rows(data: Buffer, order: Buffer, axis: int, count: int, before: Before) -> Stmt:

@@ -5,7 +5,7 @@ for each row:   running = 0
 
 Along an axis with others inside of it, whole lines are added, which are vectors:
 
-    out[0, …] = x[0, …]
+    out[0, …] = x[0, …]                                                   (unless there is none)
     for k:  for …:  out[k + 1, …] = out[k, …] + x[k + 1, …]               (exclusive: from 0, x[k])
 """
 
@@ -20,7 +20,6 @@ from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
-from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._accumulate import accumulator
 from mlcnb.op._convert import convert
 from mlcnb.op._dims import product, size, tensor, tidy, unravel, want_axis
@@ -100,8 +99,7 @@ class _Scan(OpDecl):
         running = scratch("running", kind)
         index = index_dtype(data)
         if self.axis is not None and axis + 1 < out.ndim and kind == out.dtype:
-            if (as_int(out.shape[axis]) or 0) > 0:
-                return self.lines(data, out, axis)
+            return self.lines(data, out, axis)
 
         def row(place: Place) -> Stmt:
             def step(k: Var) -> Stmt:
@@ -118,7 +116,7 @@ class _Scan(OpDecl):
         return with_scratch([running], every, name=f"{short_name(self)}_rows")
 
     def lines(self, data: Buffer, out: Buffer, axis: int) -> Stmt:
-        """The statement for an axis that is not the last one, and not empty."""
+        """The statement for an axis that is not the last one."""
         outer, inner = out.shape[:axis], out.shape[axis + 1 :]
         index = index_dtype(data)
 
@@ -126,8 +124,8 @@ class _Scan(OpDecl):
             return p.cast(out.dtype, load(data, *place))
 
         def line(*o: Var) -> Stmt:
-            def first(*i: Var) -> Stmt:
-                place = (*o, 0, *i)
+            def first(k: Var, *i: Var) -> Stmt:
+                place = (*o, k, *i)
                 return store(out, place, self.start if self.exclusive else element(place))
 
             def step(k: Var) -> Stmt:
@@ -138,7 +136,10 @@ class _Scan(OpDecl):
 
                 return nest(inner, following, index)
 
-            return seq(nest(inner, first, index), loop("k", out.shape[axis] - 1, step, index))
+            lead = p.minimum(out.shape[axis], 1)  # none, if the axis is empty
+            return seq(
+                nest([lead, *inner], first, index), loop("k", out.shape[axis] - 1, step, index)
+            )
 
         return with_scratch([], nest(outer, line, index), name=f"{short_name(self)}_lines")
 

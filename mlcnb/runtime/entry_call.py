@@ -55,6 +55,10 @@ class Made:
     slots: tuple[int, ...]
 
 
+#: from the arguments to a result that no kernel makes
+Other = Callable[[Sequence[np.ndarray]], Any]
+
+
 def entry(
     program: NativeProgram,
     given: Sequence[Given],
@@ -84,6 +88,22 @@ def entry(
     spec.kept = (table, program, fail, kinds, library)
     function: Callable[..., Any] = _new_function()(ctypes.addressof(_method()), spec, None)
     return function
+
+
+def joined(
+    native: Callable[..., Any], others: Sequence[Other | None], is_tuple: bool
+) -> Callable[..., Any]:
+    """A native function that makes some of the results, with the others among them."""
+
+    def run(*args: Any) -> Any:
+        made = native(*args)
+        if made is NotImplemented:
+            return made
+        rest = iter(made)
+        found = tuple([next(rest) if o is None else o(args) for o in others])
+        return found if is_tuple else found[0]
+
+    return run
 
 
 class _Spec(np.ndarray):

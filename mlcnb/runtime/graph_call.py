@@ -25,7 +25,7 @@ from mlcnb.ir.memory import address_of, aligned_empty, array_at
 from mlcnb.ir.span import told_of
 from mlcnb.relax import expr as rx
 from mlcnb.runtime.direct_call import SHORT, iterations
-from mlcnb.runtime.entry_call import Given, Made, entry
+from mlcnb.runtime.entry_call import Given, Made, Other, entry, joined
 from mlcnb.runtime.graph_plan import JUMP, OWN, KernelCall, Layout, Place, plan
 from mlcnb.runtime.kernel_call import failure
 from mlcnb.runtime.native.entry import ONE, TUPLE
@@ -124,7 +124,7 @@ class GraphPlans:
         """Run a plan that is `known` for these arguments; natively, where that can be."""
         if not found.has_native:
             found.has_native = True
-            found.native = self._bound(found).entry(args, self._is_short(found.layout))
+            found.native = self._bound(found).entry(args, self._is_short(found.layout), lend)
         self.native = found.native
         result = NotImplemented if found.native is None else found.native(*args)
         return self._run(found, args, lend) if result is NotImplemented else result
@@ -281,22 +281,35 @@ class BoundPlan:
         result = self.layout.result
         return (self._lent if lend else self._result)(result, inputs, outputs)
 
-    def entry(self, args: Sequence[np.ndarray], is_short: bool) -> Callable[..., Any] | None:
+    def entry(
+        self, args: Sequence[np.ndarray], is_short: bool, lend: bool = False
+    ) -> Callable[..., Any] | None:
         """`run` as a native function of arrays like these; from now on only that uses this plan.
 
-        None where there can be none, or the results are not simply the arrays that kernels fill.
+        None where there can be none, or a result lies where the next call writes.
         """
         form = self.layout.result
         places = form if isinstance(form, tuple) else (form,)
         made = [m for m in map(self._made_at, places) if m is not None]
-        if len(made) < len(places) or len(made) != len(self._outputs):
+        others = [None if self._made_at(p) else self._other_at(p, lend) for p in places]
+        if len(made) + sum(o is not None for o in others) < len(places):
             return None
-        if len({m.slots for m in made}) < len(made):
+        if len(made) != len(self._outputs) or len({m.slots for m in made}) < len(made):
             return None  # a result that is given twice would be one array
         slots = dict(self._inputs)
         given = [Given(a.dtype, a.shape, tuple(slots.get(i, ()))) for i, a in enumerate(args)]
-        answer = TUPLE if places is form else ONE
-        return entry(self.program, given, made, self._fail, form=answer, is_short=is_short)
+        answer = TUPLE if places is form or not made else ONE
+        native = entry(self.program, given, made, self._fail, form=answer, is_short=is_short)
+        if native is None or len(made) == len(places):
+            return native
+        return joined(native, others, is_tuple=places is form)
+
+    def _other_at(self, place: Any, lend: bool) -> Other | None:
+        """A result that is an input or a constant, of the inputs; None for what lies elsewhere."""
+        if not isinstance(place, Place) or place.storage.kind not in ("constant", "input"):
+            return None
+        give = self._lent if lend else self._result
+        return lambda inputs: give(place, inputs, ())
 
     def _made_at(self, place: Any) -> Made | None:
         """The array that a call makes for a result; None for what lies elsewhere."""

@@ -7,6 +7,7 @@ import numpy as np
 from mlcnb.op.linear_algebra import determinant, solve
 from mlcnb.op.nn import recurrent
 from mlcnb.op.nn._recurrent_activations import TABLE
+from mlcnb.op.vision import all_class_non_max_suppression as all_class_nms
 from mlcnb.op.vision import boxes, roi_align, roi_pool
 from mlcnb.op.vision import non_max_suppression as nms
 from tests.op.harness import Case, numbers
@@ -15,6 +16,7 @@ MODULES = (
     "mlcnb.op.linear_algebra.determinant",
     "mlcnb.op.linear_algebra.solve",
     "mlcnb.op.nn.recurrent",
+    "mlcnb.op.vision.all_class_non_max_suppression",
     "mlcnb.op.vision.boxes",
     "mlcnb.op.vision.non_max_suppression",
     "mlcnb.op.vision.roi_align",
@@ -54,8 +56,8 @@ def _boxes():
     corners = np.concatenate([low, low + 0.5], axis=-1)
     limits = [np.array([3]), np.array([0.4], "float32"), np.array([0.0], "float32")]
     args = [corners, numbers((1, 2, 5), seed=2), *limits]
-    yield Case(nms.AllClassNonMaxSuppression(), args, loops=False)
-    rows = nms.AllClassNonMaxSuppression(output_format="tensorflow")
+    yield Case(all_class_nms.AllClassNonMaxSuppression(), args, loops=False)
+    rows = all_class_nms.AllClassNonMaxSuppression(output_format="tensorflow")
     yield Case(rows, args, note="tensorflow")
     for kind, tolerance in (("float32", 0), ("float16", 0)):
         yield Case(boxes.GetValidCounts(0.25), [numbers((2, 5, 6), kind)], tolerance)

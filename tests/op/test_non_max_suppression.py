@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
-from mlcnb.op.vision.non_max_suppression import TOGETHER, NonMaxSuppression
+from mlcnb.op.vision._suppression import TOGETHER
+from mlcnb.op.vision.non_max_suppression import NonMaxSuppression
 
 
 def one_by_one(boxes: Any, scores: Any, most: int, share: float, floor: float) -> list[int]:
@@ -64,13 +65,57 @@ def test_good_ones_few_and_many(boxes_of: int, center: bool) -> None:
         for c in range(4)
         for i in one_by_one(corners[b], scores[b, c], 30, 0.4, 0.1)
     ]
+    found = compiled([boxes, scores, *limits], center)(boxes, scores, *limits)
+    np.testing.assert_array_equal(found, expected)
+
+
+SPREAD = {
+    "even": lambda rng, n: rng.random(n),
+    "most near 0": lambda rng, n: rng.random(n) ** 8,
+    "of all sizes": lambda rng, n: rng.choice([-1, 1], n) * 10.0 ** rng.uniform(-37, 37, n),
+    "a few values": lambda rng, n: rng.integers(-2, 3, n) / 2,
+    "all equal": lambda rng, n: np.ones(n),
+    "rising": lambda rng, n: np.arange(n) / n,
+}
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64"])
+@pytest.mark.parametrize("spread", SPREAD)
+def test_some_at_a_time(spread: str, target: str) -> None:
+    """More good boxes than are sorted at once, of which many share too much; all floors."""
+    rng = np.random.default_rng(3)
+    for kind, side in (("float32", 150), ("float64", 9)):
+        corners = rng.integers(0, 160, (1, 900, 2))
+        boxes = np.concatenate([corners, corners + rng.integers(1, side, (1, 900, 2))], -1)
+        scores = SPREAD[spread](rng, 900)[None, None].astype(kind)
+        scores[0, 0, 5:8] = np.nan, np.inf, -np.inf
+        boxes, share = boxes.astype(kind), np.array([0.3], kind)
+        given = [boxes, scores, np.array([7]), share, np.array([0.1], kind)]
+        run = compiled(given, False, target)
+        for most in (0, 7, 100, 2**62):
+            for floor in (0.1, -np.inf, 0.0, np.inf, np.nan):
+                given[2], given[4] = np.array([most]), np.array([floor], kind)
+                kept = one_by_one(boxes[0], scores[0, 0], most, share[0], given[4][0])
+                rows = np.reshape([(0, 0, i) for i in kept], (-1, 3))
+                np.testing.assert_array_equal(run(*given), rows)
+
+
+def test_boxes_are_compared_by_vectors() -> None:
+    shapes = (1, 500, 4), (1, 1, 500), (1,), (1,), (1,)
+    kinds = ["float32", "float32", "int64", "float32", "float32"]
+    given = [np.zeros(s, k) for s, k in zip(shapes, kinds, strict=True)]
+    source = compiled(given, False, "llvm -mcpu=haswell").get_source("asm")
+    assert "divps" in source and "divss" not in source
+
+
+def compiled(arrays: list[Any], center: bool, target: str = "llvm") -> Any:
+    """non_max_suppression of such arrays."""
     bb = mlc.relax.BlockBuilder()
-    arrays = {"b": boxes, "s": scores, "m": limits[0], "o": limits[1], "l": limits[2]}
     given = [
         mlc.relax.Var(name, mlc.relax.TensorStructInfo(a.shape, str(a.dtype)))
-        for name, a in arrays.items()
+        for name, a in zip("bsmol", arrays, strict=True)
     ]
     with bb.function("main", given):
         made = mlc.relax.op.vision.non_max_suppression(*given, center_point_box=center)
         bb.emit_func_output(bb.emit(made))
-    np.testing.assert_array_equal(mlc.compile(bb.get())(boxes, scores, *limits), expected)
+    return mlc.compile(bb.get(), target=target)

@@ -127,3 +127,39 @@ def test_sizes_of_one_name_are_two_sizes():
     for rows, columns in ((2, 3), (3, 2), (2, 3)):
         a, b = random(rows), random(columns)
         np.testing.assert_allclose(ex(a, b), a[:, None] * np.exp(b), rtol=1e-5)
+
+
+def test_results_that_no_kernel_makes():
+    """An input, a constant and what a kernel makes: natively too, each in memory of its own."""
+    builder = BlockBuilder()
+    x, y = (Var(n, tensor_info((2, 3), "float32")) for n in "xy")
+    with builder.function("main", [x, y]):
+        made = builder.emit(op.add(x, y))
+        seen = builder.emit(op.reshape(y, (3, 2)))
+        kept = mlc.relax.const(np.arange(4, dtype="float32"))
+        builder.emit_func_output(mlc.relax.Tuple([kept, made, seen, x, kept]))
+    ex = mlc.compile(builder.get())
+    for turn in range(4):
+        a, b = random(2, 3), random(2, 3) + turn
+        found = ex(a, b)
+        expected = [np.arange(4), a + b, b.reshape(3, 2), a, np.arange(4)]
+        for one, wanted in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, np.float32(wanted))
+            one[:] = -1  # nobody else's
+        assert found[0].ctypes.data != found[4].ctypes.data and not (a == -1).any()
+    assert functions_called(lambda: ex(a, b)) < 60
+    with pytest.raises(RuntimeInputError):
+        ex(a, b[:1])
+
+
+def test_only_a_constant():
+    builder = BlockBuilder()
+    x = Var("x", tensor_info((2, 3), "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(mlc.relax.const(np.arange(4)))
+    ex = mlc.compile(builder.get())
+    for _ in range(3):
+        found = ex(random(2, 3))
+        np.testing.assert_array_equal(found, np.arange(4))
+        found[:] = 7
+    assert ex.plans().native is not None
