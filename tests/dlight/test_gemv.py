@@ -36,6 +36,22 @@ def test_rows_as_short_as_a_vector(depth):
 
 
 @pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("depth", [3, 32, 100])
+def test_a_matrix_times_a_vector(cpu, rows, depth):
+    """Of one row too, whose one axis is then that of the columns."""
+    a, b = te.placeholder((rows, depth), "float32", "a"), te.placeholder((depth,), "float32", "b")
+    k = te.reduce_axis((0, depth), "k")
+    y = te.compute((rows,), lambda i: te.sum(a[i, k] * b[k], axis=k), name="matmul")
+    sch = schedule_cpu(te.create_prim_func([a, b, y]), mlc.target.Target(f"llvm -mcpu={cpu}"))
+    rng = np.random.default_rng(depth)
+    x, v, found = rng.standard_normal((rows, depth)), rng.standard_normal(depth), np.zeros(rows)
+    arrays = [array.astype("f4") for array in (x, v, found)]
+    mlc.compile(sch, "llvm")(*arrays)
+    np.testing.assert_allclose(arrays[-1], x @ v, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4"])
 @pytest.mark.parametrize("depth", [4, 8, 16, 32])
 def test_every_width_of_vectors_has_a_schedule(cpu, depth):
     func = summed(9, depth)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -48,3 +50,39 @@ def test_against_the_reference(shape: tuple[int, ...], out: tuple[int, ...]) -> 
         np.testing.assert_allclose(ex(x), wanted, rtol=1e-4, atol=1e-4, err_msg=str(proto))
         is_product = any("matmul" in name for name in ex.kernels)
         assert not is_product or transformation == "half_pixel_symmetric"
+
+
+@pytest.mark.parametrize("mode", MODES[:-1])
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_halves_are_halves_where_sizes_are_open(mode: str, rounding: str) -> None:
+    """13 * 27 / 26 is a half, and 27 / 26 is no number: all four axes, which are no image."""
+    out, attrs = (27, 3, 5, 9), {"mode": "nearest", "coordinate_transformation_mode": mode}
+    proto = resize((1, 1, 1, 1), out, nearest_mode=rounding, **attrs)
+    for name, dim in zip("abcd", proto.graph.input[0].type.tensor_type.shape.dim, strict=True):
+        dim.dim_param = name
+    ex = mlc.compile(mlc.from_onnx(proto), target="llvm")
+    for shape in ((28, 5, 3, 7), (20, 2, 9, 17), (3, 1, 6, 4)):
+        x = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+        known = mlc.compile(mlc.from_onnx(resize(shape, out, nearest_mode=rounding, **attrs)))
+        np.testing.assert_array_equal(ex(x), known(x))
+        places = [
+            [_place(mode, rounding, o, size, to) for o in range(to)]
+            for size, to in zip(shape, out, strict=True)
+        ]
+        np.testing.assert_array_equal(ex(x), x[np.ix_(*places)])
+
+
+def _place(mode: str, rounding: str, o: int, size: int, to: int) -> int:
+    at = {
+        "half_pixel": Fraction((2 * o + 1) * size, 2 * to) - Fraction(1, 2),
+        "pytorch_half_pixel": Fraction((2 * o + 1) * size, 2 * to) - Fraction(1, 2),
+        "align_corners": Fraction(o * (size - 1), max(to - 1, 1)),
+        "asymmetric": Fraction(o * size, to),
+    }[mode]
+    found = {
+        "floor": math.floor(at),
+        "ceil": math.ceil(at),
+        "round_prefer_floor": math.ceil(at - Fraction(1, 2)),
+        "round_prefer_ceil": math.floor(at + Fraction(1, 2)),
+    }[rounding]
+    return min(max(found, 0), size - 1)

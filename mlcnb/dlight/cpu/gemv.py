@@ -228,7 +228,7 @@ def rows_summed(
     for follower in after[:-1]:
         sch.compute_inline(follower.handle)
     *spatial, k = sch.get_loops(block)
-    at = -1 if product.columns != 1 else -2
+    at = -2 if product.columns == 1 and product.has_rows else -1
     steps = halves(sch, anchor, k, lanes, lanes)[:-1]
     summed = decide("rows summed", (SUMMED, 2, 8, 1))
     row_0, _ = sch.split(sch.get_loops(block)[:-1][at], [None, summed])

@@ -39,30 +39,38 @@ def along_open(n: OnnxNode, x: Expr, axis: int, r: ip.Resizing) -> Expr:
 
 
 def _positions(f: Formula, r: ip.Resizing) -> Expr:
-    """Where each output place lies in the input: `_interpolate.positions`."""
+    """Where each output place lies in the input: `_interpolate.positions`, and of sizes that are
+    whole the quotient of two whole numbers, as `_interpolate.exact`: halves are halves."""
     o = f.astype(f.counted(r.size_out), dtype=FLOAT)
     size, out = (f.size_of(d, FLOAT) for d in (r.size_in, r.size_out))
     scale = f.divide(out, size) if r.scale is None else const(r.scale, FLOAT)
     width = out if r.scale is None else f.multiply(scale, size)
     last = f.subtract(size, 1.0)
-    centres = f.divide(f.add(o, 0.5), scale)
+    centres = f.add(o, 0.5)
     is_one = f.equal(width, 1.0)
-    step = f.divide(last, f.where(is_one, 1.0, f.subtract(width, 1.0)))
+    steps = f.where(is_one, 1.0, f.subtract(width, 1.0))
+
+    def before(places: Expr) -> Expr:
+        if r.scale is not None:
+            return f.divide(places, scale)
+        return f.divide(f.multiply(places, size), out)
+
     match r.mode:
         case "half_pixel_symmetric":
             offset = f.multiply(f.divide(size, 2.0), f.subtract(1.0, f.divide(out, width)))
-            return f.subtract(f.add(offset, centres), 0.5)
+            return f.subtract(f.add(offset, f.divide(centres, scale)), 0.5)
         case "tf_crop_and_resize":
             start, end = r.roi
-            moved = f.add(f.multiply(last, start), f.multiply(o, f.multiply(step, end - start)))
+            step = f.divide(f.multiply(last, end - start), steps)
+            moved = f.add(f.multiply(last, start), f.multiply(o, step))
             return f.where(is_one, f.multiply(last, 0.5 * (start + end)), moved)
         case "align_corners":
-            return f.where(is_one, 0.0, f.multiply(o, step))
+            return f.where(is_one, 0.0, f.divide(f.multiply(o, last), steps))
         case "asymmetric":
-            return f.divide(o, scale)
+            return before(o)
         case "tf_half_pixel_for_nn":
-            return centres
-    found = f.subtract(centres, 0.5)
+            return before(centres)
+    found = f.subtract(before(centres), 0.5)
     if r.mode != "pytorch_half_pixel":
         return found
     return f.where(f.equal(out, 1.0), 0.0, found)
