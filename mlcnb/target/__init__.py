@@ -19,6 +19,7 @@ from mlcnb.core.errors import TargetError
 from mlcnb.core.node import FrozenDict, Node, node
 from mlcnb.core.text import kind_of
 from mlcnb.target.cpus import (
+    PLAIN_CPUS,
     available_cores,
     caches_of,
     cpu_name,
@@ -58,15 +59,6 @@ _ATTRIBUTES = {
     "thread_warp_size": int,
     "opt-level": int,
     "unroll-loops": int,
-}
-#: architecture -> LLVM's name of its plainest CPU: those that kernels can be written for
-PLAIN_CPUS = {
-    "x86_64": "x86-64",
-    "aarch64": "generic",
-    "riscv64": "generic-rv64",
-    "powerpc64le": "ppc64le",
-    "loongarch64": "generic-la64",
-    "mips64el": "mips64r2",
 }
 #: TVM's tags of GPUs -> their architecture
 TAGS = {

@@ -88,6 +88,16 @@ _LOADS = {"znver5": 4}
 #: Guide for the Zen4 Microarchitecture, 2.11; Intel, Optimization Reference Manual, of clients
 _HALVE_VECTORS = "znver4 icelake-client tigerlake rocketlake".split()
 
+#: architecture -> LLVM's name of its plainest CPU: those that kernels can be written for
+PLAIN_CPUS = {
+    "x86_64": "x86-64",
+    "aarch64": "generic",
+    "riscv64": "generic-rv64",
+    "powerpc64le": "ppc64le",
+    "loongarch64": "generic-la64",
+    "mips64el": "mips64r2",
+}
+
 #: CPUs that fetch several streams ahead by themselves as fast as memory gives; asking costs them a
 #: third (measured: a matrix of 64 MB by a vector)
 _FETCH_AHEAD = ["znver3"]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mlcnb.codegen.llvm.beside import ChildProcess, is_safe
 from mlcnb.codegen.llvm.target_machine import MARK, Cpu
-from mlcnb.target import PLAIN_CPUS, Target
+from mlcnb.target import Target
+from mlcnb.target.cpus import PLAIN_CPUS
 from tests.codegen.foreign import VALUES, answer
 
 MADE = "made: True True"

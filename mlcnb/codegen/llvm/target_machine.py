@@ -18,8 +18,8 @@ from functools import cache
 from typing import Any
 
 from mlcnb.core.errors import CodegenError, TargetError
-from mlcnb.target import PLAIN_CPUS, Target
-from mlcnb.target.cpus import promised
+from mlcnb.target import Target
+from mlcnb.target.cpus import PLAIN_CPUS, promised
 
 
 @dataclass(frozen=True, slots=True)
