@@ -28,7 +28,7 @@ from mlcnb.arith import simplify
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import Ramp
+from mlcnb.ir.expr import EQ, And, PrimExpr, Ramp
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
@@ -89,12 +89,22 @@ def _picks_by(loop: For) -> bool:
 
 
 def _decides(loop: For) -> bool:
-    """Whether the loop's variable, with those of unrolled loops in it, decides about a branch."""
+    """Whether the loop's variable, with those of unrolled loops in it, decides about a branch; not
+    whether a sum begins, which LLVM sees through.
+    """
     inside = list(statements(loop.body))
     loops = [x for x in inside if isinstance(x, For) and x.kind is ForKind.UNROLLED]
     known = {loop.loop_var, *(x.loop_var for x in loops)}
-    tests = (undefined_vars(x.condition) for x in inside if isinstance(x, s.IfThenElse))
-    return any(loop.loop_var in test and known.issuperset(test) for test in tests)
+    tests = (x.condition for x in inside if isinstance(x, s.IfThenElse))
+    used = (undefined_vars(test) for test in tests if not _is_start(test))
+    return any(loop.loop_var in test and known.issuperset(test) for test in used)
+
+
+def _is_start(test: PrimExpr) -> bool:
+    """Whether variables have one value each: the first step of a sum, say."""
+    if isinstance(test, And):
+        return _is_start(test.a) and _is_start(test.b)
+    return isinstance(test, EQ)
 
 
 def _statements(n: Stmt) -> int:
