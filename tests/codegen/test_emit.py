@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 from textwrap import dedent
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mlcnb as mlc
-from mlcnb import te, tir
+from mlcnb import relax, te, tir
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.llvm.emit import emit_kernel
 from mlcnb.codegen.llvm.engine import compile_ir
+from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core.errors import CodegenError, ExecutionError, UnsupportedDtypeError
 from mlcnb.runtime import threads
 from mlcnb.script import parse
@@ -444,6 +446,22 @@ def test_llvm_has_nothing_to_say_about_loops_it_cannot_write_out(rows, capfd):
     wide = np.pad(a, ((0, 0), (3, 3), (0, 0)))
     expected = sum(wide[:, 2 * k : 2 * k + rows] * w[k] for k in range(4))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(Cpu.host().arch != "x86_64", reason="an x86-64 CPU")
+@pytest.mark.parametrize("width", [66, 71, 80])
+def test_bfloat16_behind_the_last_whole_vector(width):
+    """LLVM ended in an assertion, and the process with it, where the second half of a vector is not
+    stored. A CPU that rounds to bfloat16 by itself, so that another process compiles.
+    """
+    x, bb = relax.Var("x", relax.TensorStructInfo((8, width), "bfloat16")), relax.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.normalize(relax.op.nn.softmax(x, axis=0)))
+    assert "vcvtneps2bf16" in mlc.compile(bb.get(), "llvm -mcpu=sapphirerapids").get_source("asm")
+    given = np.random.default_rng(width).standard_normal((8, width)).astype(ml_dtypes.bfloat16)
+    found = np.asarray(mlc.compile(bb.get())(given)).astype("f4")
+    powers = np.exp(given.astype("f4") - given.astype("f4").max(0))
+    np.testing.assert_allclose(found, powers / powers.sum(0), rtol=1e-2)
 
 
 # stopping ----------------------------------------------------------------------------------------

@@ -193,8 +193,13 @@ def _store_vector(em: Emitter, x: BufferStore, place: e.Ramp, kind: DType, value
     if lanes is not None and sum(lanes) < (1 if has_room else 2):
         _store_lane(em, kind, pointer, value, lanes)
         return
-    bools = f"<{kind.lanes} x i1>"
     mask = em.expr(x.predicate)
+    if lanes is not None and not has_room and not any(lanes[kind.lanes // 2 :]):
+        kind, value, mask = _first_lanes(
+            em, kind, value, mask, max(n for n, b in enumerate(lanes) if b) + 1
+        )
+        memory = t.memory_type(kind)
+    bools = f"<{kind.lanes} x i1>"
     if has_room:
         old = em.f.emit(f"load {memory}, ptr {pointer}, align {align_of(kind)}")
         merged = em.f.emit(f"select {bools} {mask}, {memory} {value}, {memory} {old}")
@@ -235,6 +240,23 @@ def _store_lane(em: Emitter, kind: DType, pointer: str, value: str, lanes: list[
         one = em.f.emit(f"extractelement {t.memory_type(kind)} {value}, i64 {number}")
         place = em.f.emit(f"getelementptr {element}, ptr {pointer}, i64 {number}", "p")
         em.f.do(f"store {element} {one}, ptr {place}, align {align_of(kind)}")
+
+
+def _first_lanes(
+    em: Emitter, kind: DType, value: str, mask: str, count: int
+) -> tuple[DType, str, str]:
+    """The vector and its mask cut to the shortest power of two of lanes that has the first `count`.
+
+    LLVM 22 ends in an assertion where it finds by itself that the second half of a vector of
+    bfloat16 is not stored.
+    """
+    width = 1 << (count - 1).bit_length()
+    order = "<" + ", ".join(f"i32 {i}" for i in range(width)) + ">"
+    value, mask = (
+        em.f.emit(f"shufflevector {of} {v}, {of} poison, <{width} x i32> {order}")
+        for of, v in ((t.memory_type(kind), value), (f"<{kind.lanes} x i1>", mask))
+    )
+    return kind.with_lanes(width), value, mask
 
 
 def _may_be_truncated(kind: DType) -> bool:
