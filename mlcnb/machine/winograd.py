@@ -60,12 +60,12 @@ def choose_pieces(size: Size, target: Target, plain_weights: bool = False) -> Pi
     made_before = not plain_weights
     cold = made_before and 4 * target.lanes("float32") >= LINE
     rows, columns, vectors = register_tile(size, target, cold)
-    for tile in (register_tile(size, target, cold, fused=True), (rows, columns, vectors)):
-        high, wide, _ = tile
+    of_fused = register_tile(size, target, cold, fused=True)
+    for high, wide, deep in (of_fused, (rows, columns, vectors)):
         tasks = size.images * -(-size.tiles[0] // high) * -(-size.tiles[1] // wide)
         fits = size.weight_bytes <= third // 2 and size.data_bytes(high * wide) <= second
         if made_before and fits and _is_even(tasks, target.num_cores):
-            return Pieces((high, wide), (high, wide), tile[2], True)
+            return Pieces((high, wide), (high, wide), deep, True)
     if made_before and size.weight_bytes <= second:
         return Pieces((rows, columns), (rows, columns), vectors, False)
     if plain_weights and has_whole_rows(size, target):
