@@ -385,6 +385,9 @@ def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
     """condition ? true_value : false_value, evaluating both."""
     true_value, false_value = match_dtypes(true_value, false_value)
     condition = as_expr(condition)
-    if isinstance(condition, IntImm):
-        return true_value if condition.value else false_value
+    known = condition
+    if isinstance(known, e.Broadcast) and known.dtype.lanes == true_value.dtype.lanes:
+        known = known.value  # the same in every lane
+    if isinstance(known, IntImm):
+        return true_value if known.value else false_value
     return e.Select(condition, true_value, false_value)

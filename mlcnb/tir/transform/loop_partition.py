@@ -35,16 +35,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from mlcnb.arith.sum import Sum
-from mlcnb.core.node import children, replace, walk
+from mlcnb.core.node import Node, children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.tir.analysis.edges import Bounds, Edge, conjuncts, edge_of, range_of
+from mlcnb.tir.analysis.edges import Bounds, Edge, conjuncts, edge_of, extent_of, range_of
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import map_bodies, rewrite_statements, substitute, taken, unmarked
@@ -56,9 +56,12 @@ from mlcnb.tir.transform.partition_as_asked import (
     is_marked,
     partition_as_asked,
 )
+from mlcnb.tir.transform.unroll_loop import indexes_local
 
 #: loops that leave copies of their body behind
 WRITTEN_OUT = (ForKind.UNROLLED, ForKind.VECTORIZED)
+#: nodes of a loop's body above which it is not copied where loops in it can end sooner instead
+LARGE = 1000
 #: axes by which the body of one loop is branched: each of them may triple it
 MOST_AXES = 2
 
@@ -150,8 +153,51 @@ def _cut(n: For, low: int, high: int, asked: Wanted) -> list[For]:
     edges = [t.edge for t in tests if hinted or _is_lost_here(t)]
     pieces = _pieces(edges, low, high)
     if len(pieces) > 1:
-        return [_part(n, axis, *piece) for piece in pieces]
+        whole = None if hinted else _ended(n, axis)
+        return [_part(n, axis, *piece) for piece in pieces] if whole is None else [whole]
     return [replace(n, kind=ForKind.UNROLLED) if hinted and asked.unroll_uncut else n]
+
+
+def _ended(n: For, axis: Sum) -> For | None:
+    """The loop whole, with loops in it that end where a test fails; None where its body is short
+    enough to be copied, or where that does not do for all tests.
+    """
+    if sum(1 for _ in walk(n.body)) <= LARGE:
+        return None
+    body = rewrite_statements(n.body, lambda x: _ending(x, axis))
+    if any(test.edge.is_along(axis) for test in _tests(body, False, {})):
+        return None
+    return replace(n, body=body)
+
+
+def _ending(n: Node, outer: Sum) -> Node | None:
+    """A loop of nothing but what a test of it and of the outer loop lets run: up to there."""
+    if not isinstance(n, For) or n.kind is not ForKind.SERIAL or extent_of(n) is None:
+        return None
+    if indexes_local(n):
+        return None  # registers have no addresses: it is written out, and must be of known length
+    below: Stmt = n.body
+    while isinstance(below, For) and below.kind in WRITTEN_OUT:
+        below = below.body
+    if not isinstance(below, IfThenElse) or below.else_case is not None:
+        return None
+    own = Sum(0, {n.loop_var: 1})
+    for part in conjuncts(below.condition):
+        edge = edge_of(part, {n.loop_var: range_of(n)})
+        if edge is not None and edge.is_along(outer) and Sum(0, edge.rest.terms).is_same(own):
+            left = Sum(1 - edge.rest.const).plus(edge.axis, -edge.factor).expr(n.extent.dtype)
+            body = rewrite_statements(n.body, partial(_without, part))
+            return replace(n, extent=p.minimum(n.extent, left), body=body)
+    return None
+
+
+def _without(part: e.PrimExpr, n: Node) -> Node | None:
+    """A statement whose condition does not ask for one of its parts."""
+    if not isinstance(n, IfThenElse):
+        return taken(n)
+    left = p.all_of(*(x for x in conjuncts(n.condition) if x is not part))
+    made = replace(n, condition=left)
+    return taken(made) or made
 
 
 def _is_lost_here(test: _Test) -> bool:

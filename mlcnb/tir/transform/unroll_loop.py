@@ -26,9 +26,9 @@ from typing import Any
 
 from mlcnb.arith import simplify
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import Node, replace, walk
+from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import EQ, And, PrimExpr, Ramp
+from mlcnb.ir.expr import EQ, And, PrimExpr, Ramp, Select, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
@@ -43,7 +43,8 @@ from mlcnb.tir.stmt import For, ForKind, Stmt, flattened, seq
 MAX_EXTENT = 256
 #: an unrolled loop that would become more statements than this is left to the code generator
 MAX_STATEMENTS = 4
-#: the same of a loop whose variable says where the lanes of a load lie that is no row of elements
+#: the same of a loop whose variable says where the lanes of a load lie that is no row of elements,
+#: or which of several values is taken: each statement is left with its own
 MAX_PICKED = 16
 #: the same of a loop whose variable decides about branches, all alone
 MAX_DECIDED = 256
@@ -64,12 +65,29 @@ def _unroll(n: Node) -> Node | None:
         return replace(n, kind=ForKind.SERIAL)
     count = extent * _statements(n.body)
     is_decided = count <= MAX_DECIDED and _decides(n)
-    if count > MAX_STATEMENTS and not is_decided and not (count <= MAX_PICKED and _picks_by(n)):
+    is_picked = count <= MAX_PICKED and (_picks_by(n) or _chooses(n))
+    if count > MAX_STATEMENTS and not is_decided and not is_picked:
         return None
     values = (p.const(start + i, n.loop_var.dtype) for i in range(extent))
-    steps = (substitute(n.body, {n.loop_var: value}) for value in values)
+    steps = (_iteration(n.body, {n.loop_var: value}) for value in values)
     made = seq(*(rewrite_statements(step, _taken) for step in steps))
     return taken(made) or made
+
+
+def _iteration(body: Stmt, values: Mapping[Var, PrimExpr]) -> Stmt:
+    """The body for these values; what they do not choose goes first, since it is the most of it."""
+    return substitute(rewrite(body, lambda _: None, lambda n: _chosen(n, values)), values)
+
+
+def _chosen(n: Node, values: Mapping[Var, PrimExpr]) -> Node | None:
+    """The value that is taken of some; None where that is open."""
+    found: Node | None = None
+    while isinstance(n, Select):
+        test = substitute(n.condition, values)
+        if not p.is_const(test):
+            break
+        found = n = n.false_value if p.is_const(test, 0) else n.true_value
+    return found
 
 
 def _taken(n: Node) -> Node | None:
@@ -86,6 +104,12 @@ def _picks_by(loop: For) -> bool:
         for index in load.indices
         if index.dtype.lanes > 1 and not isinstance(index, Ramp)
     )
+
+
+def _chooses(loop: For) -> bool:
+    """Whether the loop's variable alone decides which of several values is taken."""
+    choices = (x.condition for x in walk(loop.body) if isinstance(x, Select))
+    return any(undefined_vars(test) == [loop.loop_var] for test in choices)
 
 
 def _decides(loop: For) -> bool:
@@ -200,7 +224,9 @@ class _Unroller:
         auto = asked or (
             n.kind is s.ForKind.SERIAL and extent is not None and self.fits(extent, size)
         )
-        auto = auto or (self.options["unroll_local_access"] and _indexes_local(n, extent))
+        is_serial = n.kind is s.ForKind.SERIAL and extent is not None
+        local = self.options["unroll_local_access"] and is_serial
+        auto = auto or (local and indexes_local(n))
         if extent is not None and extent <= self.options["auto_max_extent"] == 1:
             return self.written_out(replace(n, body=body), extent), size
         if not auto or extent is None:
@@ -227,10 +253,8 @@ class _Unroller:
         return s.seq(*(substitute(n.body, {n.loop_var: value}) for value in values))
 
 
-def _indexes_local(n: s.For, extent: int | None) -> bool:
+def indexes_local(n: s.For) -> bool:
     """True where the loop's variable says which register is used."""
-    if extent is None or n.kind is not s.ForKind.SERIAL:
-        return False
     return any(
         isinstance(x, BufferLoad | s.BufferStore)
         and x.buffer.scope.startswith(_LOCAL)

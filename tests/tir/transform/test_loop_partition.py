@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -263,3 +265,80 @@ def test_any_tests_in_any_loops(outer, parts, tiles, tests, n):
     same_bits(func, run_pass(Simplify(), after))
     if outer == "parallel":
         assert statements(after).count("T.parallel") <= 1
+
+
+ROWS = """
+@T.prim_func
+def rows(A: T.Buffer((32,), "float32"), B: T.Buffer((30, 4), "float32")):
+    for i in range(8):
+        C = T.decl_buffer((4,), scope="{scope}")
+{sums}
+        for j in range(4):
+            {inner}
+"""
+TERM = "A[i * 4 + JJ] * T.float32(0.5)"
+INNER = "for k in T.unroll(4):\n                if {test}:\n                    {store}\n"
+
+
+def of_rows(test="i * 4 + j < 30", store="B[i * 4 + j, k] = C[j]", terms=60, scope="global"):
+    sum_of = f"        C[JJ] = {' + '.join([TERM] * terms)}"
+    sums = "\n".join(sum_of.replace("JJ", str(j)) for j in range(4))
+    inner = INNER.format(test=test, store=store)
+    return parse(ROWS.format(sums=sums, scope=scope, inner=inner))
+
+
+def test_a_large_body_is_not_copied_where_a_loop_in_it_can_end_sooner():
+    func = of_rows()
+    after = run_pass(LoopPartition(), func)
+    text = statements(after)
+    assert "for j in range(T.min(4, 30 - i * 4)):" in text
+    assert "if " not in text and text.count("for i ") == 1
+    same_bits(func, after)
+
+
+def test_a_large_body_is_copied_where_that_does_not_do():
+    for test in ("i * 4 + j < 30 and i * 4 + k < 29", "i * 4 + j + k < 30", "i * 4 + j * 2 < 30"):
+        func = of_rows(test, store="B[T.min(i * 4 + j, 29), k] = C[j]")
+        after = run_pass(LoopPartition(), func)
+        assert "range(T.min" not in statements(after)
+        assert statements(after).count("C_1[0] = ") == 2
+        same_bits(func, after)
+    registers = of_rows(scope="local")
+    after = run_pass(LoopPartition(), registers)
+    assert "range(T.min" not in statements(after)
+    same_bits(registers, after)
+
+
+def test_a_short_body_is_copied():
+    after = run_pass(LoopPartition(), of_rows(terms=1))
+    assert statements(after).count("C_1[0] = ") == 2
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "i * 4 + j < {n}",
+                "j + i * 3 <= {n}",
+                "{n} <= i * 4 + j",
+                "i * 4 - j < {n}",
+                "j < {n}",
+                "k + i < 9",
+                "i * 2 + k < {n}",
+            ]
+        ),
+        min_size=1,
+        max_size=3,
+        unique=True,
+    ),
+    st.integers(-3, 34),
+)
+def test_any_tests_around_a_large_body(tests, n):
+    test = " and ".join(tests).format(n=n)
+    store = "B[T.max(T.min(i * 4 + j, 29), 0), k] = C[j] + T.float32(k)"
+    func = of_rows(test, store=store, terms=1)
+    with patch("mlcnb.tir.transform.loop_partition.LARGE", 0):
+        after = run_pass(LoopPartition(), func)
+    same_bits(func, after)
+    same_bits(func, run_pass(Simplify(), after))

@@ -71,6 +71,32 @@ def test_a_loop_whose_variable_decides_about_branches_is_written_out():
     assert_structural_equal(unroll_loops(copy(both)), copy(after))
 
 
+def test_of_values_that_a_loop_chooses_between_each_iteration_keeps_its_own():
+    last = "T.Select(i == 2, T.float32(3) * A[2], A[i])"
+    value = f"T.Select(i == 0, A[7], T.Select(i == 1, A[0] + A[1], {last}))"
+    before = copy(f"    for i in T.unroll(6):\n        B[i] = {value}\n")
+    values = ["A[7]", "A[0] + A[1]", "T.float32(3) * A[2]", "A[3]", "A[4]", "A[5]"]
+    after = "".join(f"    B[{i}] = {value}\n" for i, value in enumerate(values))
+    assert_structural_equal(unroll_loops(before), copy(after))
+    lanes = "    for i in T.unroll(6):\n        B[i * 4:i * 4 + 4] = {value}\n"
+    chosen = "T.Select(T.Broadcast(i == 5, 4), A[0:4], A[4:8])"
+    before_lanes = copy(lanes.format(value=chosen))
+    after = "".join(
+        f"    B[{4 * i}:{4 * i + 4}] = A[{'0:4' if i == 5 else '4:8'}]\n" for i in range(6)
+    )
+    assert_structural_equal(unroll_loops(before_lanes), copy(after))
+
+
+def test_a_choice_that_hangs_on_another_loop_too_stays_for_the_code_generator():
+    for test in ("i < o", "A[i] < A[0]"):
+        before = copy(
+            "    for o in range(4):\n"
+            "        for i in T.unroll(8):\n"
+            f"            B[i] = T.Select({test}, A[i], A[o])\n"
+        )
+        assert_structural_equal(unroll_loops(before), before)
+
+
 def test_a_branch_that_hangs_on_a_loop_around_stays_for_the_code_generator():
     inner = (
         "    for o in range(4):\n"
