@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 #: bytes that one thread takes at a time, and below which no thread is asked
@@ -24,8 +25,9 @@ def digests(contents: Sequence[Any]) -> list[bytes]:
     threads = min(os.cpu_count() or 1, MOST_THREADS)
     if threads == 1 or sum(map(size_of, contents)) <= PIECE:
         return list(map(_digest, contents))
-    with ThreadPoolExecutor(threads, "mlcnb-digest") as pool:
+    with ThreadPoolExecutor(threads, "mlcnb-digest") as pool, suppress(RuntimeError):
         return list(pool.map(_digest, contents))
+    return list(map(_digest, contents))  # no thread begins while a process ends
 
 
 def tree_digest(*contents: Any) -> bytes:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.core import display
+from mlcnb.core import display, later
 from mlcnb.core.errors import RuntimeInputError
 
 
@@ -84,6 +84,7 @@ def evaluator(
         raise RuntimeInputError(f"time_evaluator: number={number}, repeat={repeat}: both from 1 on")
 
     def timed(*args: Any) -> BenchmarkResult:
+        later.finish()
         call(*args)
         count, found = number, []
         for done in range(1, repeat + 1):

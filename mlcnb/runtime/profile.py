@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.core import above, display
+from mlcnb.core import above, display, later
 from mlcnb.core.errors import RuntimeInputError
 from mlcnb.core.text import kind_of
 from mlcnb.machine.roofline import Roofline
@@ -143,6 +143,7 @@ def profile(
         raise RuntimeInputError(
             f"profile: {kind_of(ex)} does not run", hint="mlc.profile(mlc.compile(mod), x)"
         )
+    later.finish()
     versions = ex.versions
     sizes = None if versions is None else versions.sizes_of(ex.ordered(args, named))
     if sizes is not None:

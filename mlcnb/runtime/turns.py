@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mlcnb.core import later
+
 #: a clock that goes on while other programs have the core, and one that stands still
 WALL = ("wall-clock time", time.perf_counter)
 CPU = ("CPU time", time.process_time)
@@ -39,6 +41,7 @@ def interleaved(
         clock: what is looked at before and after a call.
         known: seconds of a call that was made before: of a slow one, its turn.
     """
+    later.finish()
     known = known or {}
     slow = {name for name, taken in known.items() if taken > max(seconds, SLOW)}
     first = {

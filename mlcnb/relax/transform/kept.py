@@ -2,7 +2,7 @@
 
     with kept.Lowering(mod, "default", {}, target) as lowering:
         mod = lowering.module()        as kept, else the pipeline's; `lowering.was_kept`
-        …                              what is new is written meanwhile
+        …                              what is new is written afterwards (`core.later`)
 
 The key is all of the program (weights by their digests, names and places too), the pipeline, the
 target, and what the sources of mlcnb say. It is asked only where passes do what they always do: no
@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm import sources
-from mlcnb.core import options
+from mlcnb.core import later, options
 from mlcnb.core.digests import digests
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.dtype import dtype
@@ -60,14 +60,14 @@ class Lowering:
         self.store = disk.user_store() if keep and _is_plain(mod, pipeline) else None
         self.key = ""
         self.was_kept = False
-        self._writer: threading.Thread | None = None
+        self._new: IRModule | None = None
 
     def __enter__(self) -> Lowering:
         return self
 
     def __exit__(self, *_error: Any) -> None:
-        if self._writer is not None:
-            self._writer.join()
+        if self._new is not None:
+            later.do(self.key, partial(self._write, self._new))
 
     def module(self) -> IRModule:
         """The module after the passes.
@@ -84,8 +84,7 @@ class Lowering:
         with self.target:
             made = get_pipeline(self.pipeline, **self.named)(self.mod)
         if self.key and self.store is not None:
-            self._writer = threading.Thread(target=self._write, args=(made,), name="mlcnb-keep")
-            self._writer.start()
+            self._new = made
         return made
 
     def _kept(self) -> IRModule | None:
@@ -95,6 +94,7 @@ class Lowering:
             self.key = self._key_of(sources.digest(self.store, parts=sources.GRAPHS))
         except MLCError:  # something in it cannot be written down
             return None
+        later.finish(self.key)
         blob = self.store.view(self.key)
         return None if blob is None else _read(blob)
 

@@ -16,6 +16,7 @@ import mlcnb as mlc
 from mlcnb import relax
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm import sources
+from mlcnb.core import later
 from mlcnb.core.node import walk
 from mlcnb.ir.instrument import PassTimingInstrument
 from mlcnb.ir.module import IRModule
@@ -155,6 +156,7 @@ def test_nor_is_an_operator_that_was_declared_elsewhere(store: disk.Store) -> No
 
 def test_a_damaged_file_is_lowered_anew(store: disk.Store) -> None:
     first, _ = lower(model())
+    later.finish()
     (path,) = (p for p in store.folder.glob("*.blob") if b"module\n" in p.read_bytes()[:4096])
     data = bytearray(path.read_bytes())
     data[-5] ^= 1
