@@ -87,12 +87,14 @@ class Store:
         _touch(path)
         return blob
 
-    def put(self, key: str, *blob: Any) -> None:
-        """Keep a blob, or its parts one behind the other. It appears whole or not at all."""
+    def put(self, key: str, *blob: Any, holds: Callable[[], bool] | None = None) -> None:
+        """Keep a blob, or its parts one behind the other. It appears whole or not at all; not if
+        `holds`, asked when all of it is written, says that it is not what it should be.
+        """
         raw = self._raw(key)
         data = _frame(raw, [*blob])
         size = size_of(data)
-        if size > self.max_bytes or not _write(self._path(raw), data):
+        if size > self.max_bytes or not _write(self._path(raw), data, holds):
             return
         with self._lock:
             self._make_room(size)
@@ -187,8 +189,10 @@ def _is_mine(stat: os.stat_result) -> bool:
     return stat.st_uid == os.geteuid() and not stat.st_mode & 0o022
 
 
-def _write(path: Path, data: list[Any]) -> bool:
-    """Write next to the goal and move it there; False where the disk does not allow it."""
+def _write(path: Path, data: list[Any], holds: Callable[[], bool] | None = None) -> bool:
+    """Write next to the goal and move it there; False where the disk does not allow it, or where
+    it does not hold.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, part = tempfile.mkstemp(suffix=".part", dir=path.parent)
@@ -197,6 +201,9 @@ def _write(path: Path, data: list[Any]) -> bool:
     try:
         with open(handle, "wb") as file:
             file.writelines(data)
+        if holds is not None and not holds():
+            _remove(part)
+            return False
         os.replace(part, path)
     except OSError:
         _remove(part)

@@ -61,6 +61,7 @@ class Lowering:
         self.key = ""
         self.was_kept = False
         self._new: IRModule | None = None
+        self._weights: list[str] = []
 
     def __enter__(self) -> Lowering:
         return self
@@ -100,6 +101,7 @@ class Lowering:
 
     def _key_of(self, version: str) -> str:
         text, arrays = pack(self.mod)
+        self._weights = _digests(arrays)
         settings = {
             "version": version,
             "pipeline": self.pipeline,
@@ -108,7 +110,7 @@ class Lowering:
             "host": str(self.target.host),
             "machine": _machine(self.target),
             "largest": options.get("max_tensor_bytes"),
-            "weights": _digests(arrays),
+            "weights": self._weights,
         }
         return f"module\n{json.dumps(settings)}\n{text}"
 
@@ -118,7 +120,11 @@ class Lowering:
         except MLCError:
             return
         if blob and self.store is not None:
-            self.store.put(self.key, *blob)
+            self.store.put(self.key, *blob, holds=self._is_same)
+
+    def _is_same(self) -> bool:
+        """Whether weights still are what the key tells: whoever gave them may train them on."""
+        return _digests(pack(self.mod)[1]) == self._weights
 
 
 def _is_plain(mod: IRModule, pipeline: str) -> bool:

@@ -33,13 +33,15 @@ from mlcnb.tir.analysis.made import is_declared, is_made
 from mlcnb.tir.function import PrimFunc
 
 
-def model(weight: float = 2.0, last: Any = op.nn.relu) -> IRModule:
+def model(weight: Any = 2.0, last: Any = op.nn.relu) -> IRModule:
     bb = BlockBuilder()
     x = relax.Var("x", tensor_info((1, 3, 8, 8), "float32"))
     with bb.function("main", [x]):
         with bb.dataflow():
-            w = np.full((4, 3, 3, 3), weight, "float32")
-            y = bb.emit(op.nn.conv2d(x, const(w, "float32"), padding=1))
+            w = weight
+            if not isinstance(w, relax.Constant):
+                w = const(np.full((4, 3, 3, 3), weight, "float32"), "float32")
+            y = bb.emit(op.nn.conv2d(x, w, padding=1))
             out = bb.emit_output(last(y))
         bb.emit_func_output(out)
     return bb.get()
@@ -247,3 +249,15 @@ def test_a_second_start_loads_no_pass_no_lowering_and_no_emitter(store: disk.Sto
     )
     assert makers - {"mlcnb.script.printer"} <= cold
     assert not (makers | slow) & second
+
+
+def test_weights_that_change_before_they_are_written_are_not_kept(store: disk.Store) -> None:
+    weight = np.full((4, 3, 3, 3), 2, "float32")
+    _, was_kept = lower(model(relax.Constant(weight)))
+    assert not was_kept
+    weight *= 2  # as an optimiser does, whose parameters these are
+    later.finish()
+    assert lower(model())[1] is False
+    later.finish()
+    assert lower(model())[1] is True
+    assert not list(store.folder.glob("*.part"))
