@@ -52,7 +52,8 @@ def dot_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
         sch.unroll(loop)
     sch.vectorize(lane)
     overlap(sch, i_0, narrower=[second_width(rows, block // lanes) or 1, 1])
-    spread(sch, [*batch, j_0], anchor.work)
+    # open columns stay a loop: of one with the batch no remainder is known to be a place in a row
+    spread(sch, batch if batch and anchor.extents[-4] is None else [*batch, j_0], anchor.work)
     return True
 
 

@@ -22,13 +22,16 @@ from mlcnb.tir.stmt import BufferStore
 
 
 def fours(sch: Schedule, survey: Survey, target: Target) -> bool:
-    """Apply to a copy of bytes whose last block is four rows, and the block that fills them up."""
-    if len(survey.blocks) != 2 or not all(b.is_spatial for b in survey.blocks):
+    """Apply to a copy of bytes whose last block is four rows, and the block that fills them up,
+    with the elementwise blocks before them."""
+    if len(survey.blocks) < 2 or not all(b.is_spatial for b in survey.blocks):
         return False
-    filled, last = survey.blocks
+    *before, filled, last = survey.blocks
     lanes = target.lanes("int32")
     if not is_fours(last, filled) or (last.extents[-2] or 1) % lanes:
         return False
+    for block in before:
+        sch.compute_inline(block.handle)
     *batch, j, k, column, row = sch.get_loops(last.handle)
     l_0, l_1 = sch.split(column, [None, lanes])
     sch.reorder(*batch, k, j, l_0, row, l_1)

@@ -27,8 +27,8 @@ class PackQuantizedMatmul(CallPass, says="matrices of bytes packed", quiet=True)
     """Pack the matrices of products of bytes, constant ones now, others when it runs.
 
     int8 matrices (K, N), one or one of each batch, times uint8 tensors of two or more dimensions,
-    constant ones also times int8; K is filled up to a multiple of 4. Sizes may be open. Others stay,
-    none is refused.
+    constant ones also times int8; K is filled up to a multiple of 4. Sizes may be open. Others
+    stay, none is refused.
 
     lanes: columns in a vector; 0 takes those of the current target's int32 vectors.
     """

@@ -23,8 +23,8 @@ for i in range((n + 3) // 4):               for i in range(n // 4):
 Where the annotation is a number, not True, there is a form with tiles of so many places, too: for
 rows of which these compute less by an eighth (9 places in tiles of 7, or of 5), since they load
 more for each place, and for those that are shorter than a tile; for the latter alone where a tile
-is one vector. Of several numbers those behind the first are for rows that are shorter than the tiles
-before.
+is one vector. Of several numbers those behind the first are for rows that are shorter than the
+tiles before.
 
 Where the length is known `LoopPartition` gives the rest a tile of its own size.
 """
