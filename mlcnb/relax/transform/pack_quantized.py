@@ -67,7 +67,9 @@ def _in_fours(r: Reader, x: Any, depth: int | None) -> Any:
     if depth is not None:
         return _filled(r, x, 0, -depth % DOT) if depth % DOT else x
     letters = ascii_uppercase[: x.struct_info.ndim]
-    made = r.emit(op.layout_transform(x, src=letters, dst=f"{letters}{DOT}{letters[-1].lower()}"))
+    made: Any = r.emit(
+        op.layout_transform(x, src=letters, dst=f"{letters}{DOT}{letters[-1].lower()}")
+    )
     *rows, fours, _ = made.struct_info.dims
     return r.emit(op.reshape(made, [*rows, fours * DOT]))
 
