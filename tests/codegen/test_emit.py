@@ -159,6 +159,39 @@ def test_casts_of_what_no_integer_is(source, to, lanes):
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("cpu", [None, "x86-64-v2"])
+def test_halves_of_doubles_are_rounded_once(lanes, cpu):
+    """Every half, what lies between it and the next, and beside that: as NumPy rounds it."""
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float64)
+    halves = halves[np.isfinite(halves)]
+    with np.errstate(over="ignore"):
+        ties = (halves + np.nextafter(halves.astype("float16"), np.float16(np.inf))) / 2
+    ties = ties[np.isfinite(ties)]
+    tiny = np.abs(ties) * 1e-12 + 1e-300
+    x = np.concatenate([halves, ties, ties + tiny, ties - tiny, [np.nan, 1e300, -1e300, 65519.99]])
+    x = np.resize(x, -(-x.size // 8) * 8)
+    a = te.placeholder(x.shape, "float64", name="A")
+    sch = tir.Schedule(
+        te.create_prim_func([a, te.compute(x.shape, lambda i: a[i].astype("float16"))])
+    )
+    sch.vectorize(sch.split(sch.get_loops("compute")[0], [None, lanes])[1])
+    target = "llvm" if cpu is None else f"llvm -mcpu={cpu}"
+    ex, out = mlc.compile(sch.mod["main"], target=target), np.zeros(x.shape, np.float16)
+    ex(x, out)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(out, x.astype(np.float16))
+    np.testing.assert_array_equal(np.signbit(out), np.signbit(x))
+
+
+def test_halves_of_doubles_call_nothing():
+    """A call for each was 277 us of 131,072."""
+    a = te.placeholder((64,), "float64", name="A")
+    func = te.create_prim_func([a, te.compute((64,), lambda i: a[i].astype("float16"))])
+    ex = mlc.compile(func, target="llvm -mcpu=x86-64-v3", schedule="default")
+    assert all("truncdfhf2" not in kernel.asm for kernel in ex.kernels.values())
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
 def test_bits_of_truth(lanes):
     a, b = te.placeholder((40,), "bool", name="A"), te.placeholder((40,), "bool", name="B")
     c = te.compute((40,), lambda i: ~a[i] ^ (b[i] & ~b[i] | a[i] & ~b[i]), name="C")

@@ -76,12 +76,12 @@ def _products():
         x, w = random_bytes((2, 3, 8), left), random_bytes((8, 5), right, 1)
         yield Case(matmul.QuantizedMatmul(), [x, w])
         yield Case(matmul.QuantizedMatmul(), [x[0], w])
-        yield Case(matmul.QuantizedMatmulPacked(5), [x, pack_matrix(w, 4)])
-        yield Case(matmul.QuantizedMatmulPacked(5), [x, pack_matrix(w, 8)])
+        yield Case(matmul.QuantizedMatmulPacked(columns=5), [x, pack_matrix(w, 4), None])
+        yield Case(matmul.QuantizedMatmulPacked(), [x, pack_matrix(w, 8), (5,)])
         each = random_bytes((2, 8, 5), right, 2)
         yield Case(matmul.QuantizedMatmul(), [x, each])
         packed = np.stack([pack_matrix(w, 4) for w in each])
-        yield Case(matmul.QuantizedMatmulPacked(5), [x, packed])
+        yield Case(matmul.QuantizedMatmulPacked(columns=5), [x, packed, None])
     yield Case(matmul.QuantizedMatmul(), [random_bytes((3, 7)), random_bytes((7, 2), "int8")])
 
 

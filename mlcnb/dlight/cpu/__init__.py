@@ -16,6 +16,7 @@ RULES, first that fits:    dot_window       convolutions of bytes or bfloat16 on
                            sums             any other sum whose operands are read again, in tiles
                            rows             softmax, normalisations, reductions along rows
                            pairs            matrices with two rows of bfloat16 together
+                           fours            matrices of bytes with four rows together, filled up
                            columns          reductions over leading or middle axes
                            transpose        copies along another axis, in tiles turned in registers
                            interpolation    images in another size: rows, then columns
@@ -34,6 +35,7 @@ from mlcnb.dlight.cpu.columns import columns
 from mlcnb.dlight.cpu.depthwise import depthwise
 from mlcnb.dlight.cpu.dot_matmul import dot_matmul
 from mlcnb.dlight.cpu.dot_window import dot_window
+from mlcnb.dlight.cpu.fours import fours
 from mlcnb.dlight.cpu.gemv import gemv
 from mlcnb.dlight.cpu.general import general
 from mlcnb.dlight.cpu.interpolation import interpolation
@@ -71,6 +73,7 @@ RULES = (
     sums,
     rows,
     pairs,
+    fours,
     columns,
     transpose,
     interpolation,

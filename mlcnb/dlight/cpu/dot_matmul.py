@@ -16,7 +16,7 @@ from typing import Any
 
 from mlcnb.dlight.cpu.dot_products import use_instruction
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
-from mlcnb.dlight.cpu.tiles import choose_tile
+from mlcnb.dlight.cpu.tiles import choose_tile, overlap, second_width
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -51,7 +51,9 @@ def dot_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     for loop in (i_1, j_1):
         sch.unroll(loop)
     sch.vectorize(lane)
-    spread(sch, [*batch, j_0], anchor.work)
+    overlap(sch, i_0, narrower=[second_width(rows, block // lanes) or 1, 1])
+    # open columns stay a loop: of one with the batch no remainder is known to be a place in a row
+    spread(sch, batch if batch and anchor.extents[-4] is None else [*batch, j_0], anchor.work)
     return True
 
 
@@ -59,7 +61,7 @@ def _rows(count: int | None, vectors: int, target: Target) -> int:
     """Rows of a tile: if they can be many, rows that divide all rows, else tiles about even."""
     most = choose_tile(count, None, target.vector_registers, vectors).rows
     if count is None:
-        return 1
+        return most
     dividing = next(r for r in range(most, 0, -1) if count % r == 0)
     return dividing if 2 * dividing > most else -(-count // -(-count // most))
 

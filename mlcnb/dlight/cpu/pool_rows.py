@@ -31,7 +31,7 @@ from mlcnb.tir.transform.loop_partition import HINT
 
 #: rows of results that are made together
 ROWS = (32, 16, 8, 4, 2)
-#: lanes of vectors for rows of open length that are shorter than a whole one
+#: lanes of vectors for rows of open length that are shorter than half a whole one
 NARROW = 4
 #: the part of the first cache that they may take of `tall`: its operand and its results are there
 PART = 8
@@ -94,9 +94,10 @@ def by_vectors(sch: Schedule, row: Any, target: Target) -> tuple[list[Any], Any]
     """The loop over vectors, if there are several, and the vectorized one over lanes."""
     length = as_int(sch.get(row).extent)
     if length is None:
-        outer, lane = _cut(sch, row, target.lanes("float32"))
+        lanes = target.lanes("float32")
+        outer, lane = _cut(sch, row, lanes)
         sch.vectorize(lane)
-        overlap(sch, *outer, narrower=NARROW)
+        overlap(sch, *outer, narrower=[*([lanes // 2] if lanes // 2 > NARROW else []), NARROW])
         return outer, lane
     lanes = best_lanes(length, target.lanes("float32"))
     outer, lane = ([], row) if length <= lanes else _cut(sch, row, lanes)

@@ -61,9 +61,10 @@ def steady_loads(sch: Schedule, channel: Any, tile: tuple[int, int], target: Tar
             sch.unroll(channel)
 
 
-def overlap(sch: Schedule, *loops: Any, narrower: int | None = None) -> None:
+def overlap(sch: Schedule, *loops: Any, narrower: int | list[int] | None = None) -> None:
     """Let the last tile of an open row begin early, for each of the loops that go over some;
-    `narrower`: the places of smaller tiles, for rows of which these compute less."""
+    `narrower`: the places of smaller tiles, for rows of which these compute less, and of still
+    smaller ones, for shorter rows."""
     for loop in loops:
         if as_int(sch.get(loop).extent) is None:
             sch.annotate(loop, OVERLAP, narrower or True)

@@ -3,9 +3,9 @@
 integer    (A - a_zero) . (B - b_zero), summed in int32
 QLinear    the same, times a_scale * b_scale / y_scale, rounded to even, plus y_zero, clamped
 
-The products are those of bytes (`qnn.matmul`) wherever the sizes are known; else of int32. Values
-are brought to uint8 on the left and int8 on the right, which an instruction multiplies; the zero
-points are taken off the sums:
+The products are those of bytes (`qnn.matmul`), or of int32 where batches are repeated. Values are
+brought to uint8 on the left and int8 on the right, which an instruction multiplies; the zero points
+are taken off the sums:
 
 sum (a - p) (b - q)  =  sum a b  -  p sum b  -  q sum (a - p)
 """
@@ -106,12 +106,12 @@ def _of_given(
     n: OnnxNode, a: Expr, b: Expr, a_zero: Expr | None, b_zero: Expr | None
 ) -> Expr | None:
     """The product of two matrices, or of two batches of them, whose zero points may be given too;
-    None where sizes are open, or batches repeated."""
+    None where batches are repeated, or may be."""
     rows, columns = n.dims(a), n.dims(b)
-    depth, own = as_int(columns[-2]) if len(columns) > 1 else None, len(rows) == len(columns)
-    if depth is None or as_int(columns[-1]) is None or len(rows) < 2:
+    if len(rows) < 2 or len(columns) < 2:
         return None
-    if len(columns) > 2 and not (own and all(map(same, rows[:-2], columns[:-2]))):
+    own = len(rows) == len(columns) and all(map(same, rows[:-2], columns[:-2]))
+    if len(columns) > 2 and not own:
         return None
     start, end = _point(n, a_zero, -2, len(rows)), _point(n, b_zero, -1, len(columns))
     left, p = build.unsigned(n.emit, a, start)
@@ -120,13 +120,19 @@ def _of_given(
     total = n.emit(call("relax.qnn.matmul", left, right))
     if p is not None:  # of b as it is: what was moved is not stored for its sum
         down = _total(f, b, -2)
-        down = down if right is b else f.subtract(down, 128 * depth)
+        down = down if right is b else f.subtract(down, _times(f, 128, columns[-2]))
         total = f.subtract(total, f.multiply(p, down))
     if q is not None:
         across = _total(f, a, -1)
-        across = across if start is None else f.subtract(across, f.multiply(start, depth))
+        across = across if start is None else f.subtract(across, _times(f, start, rows[-1]))
         total = f.subtract(total, f.multiply(q, across))
     return total
+
+
+def _times(f: Formula, point: Any, size: Any) -> Expr:
+    """A point times a size, which may be open."""
+    known = as_int(size)
+    return f.multiply(point, f.size_of(size, "int32") if known is None else known)
 
 
 def _total(f: Formula, x: Expr, axis: int) -> Expr:

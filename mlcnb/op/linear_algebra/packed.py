@@ -31,13 +31,13 @@ from mlcnb.relax.operator import OpDecl, Tensor, operator
 PAIR = 2
 
 
-def check_groups(op: OpDecl, x: Any, weight: Any, columns: int, width: int) -> None:
+def check_groups(op: OpDecl, x: Any, weight: Any, columns: Any, width: int) -> None:
     """Refuse an x, or a number of columns, that the packed weight does not fit."""
     blocks, groups, block, inner = weight.dims[-4:]
     if x.ndim < 1 or differ(x.dims[-1], tidy(groups * inner)) or as_int(inner) != width:
         refuse(op, f"{tell(x)} does not fit the packed {tell(weight)}")
-    room = as_int(tidy(blocks * block))
-    if room is not None and not 0 < columns <= room:
+    room, known = as_int(tidy(blocks * block)), as_int(columns)
+    if room is not None and known is not None and not 0 < known <= room:
         refuse(op, f"{columns} columns are not in {tell(weight)}")
 
 
@@ -48,7 +48,7 @@ def unpacked(weight: np.ndarray, columns: int) -> np.ndarray:
     return turned.reshape(*batch, groups * inner, blocks * block)[..., :columns]
 
 
-def sums_in_groups(x: Any, weight: Any, columns: int, kinds: tuple[Any, Any], name: str) -> Any:
+def sums_in_groups(x: Any, weight: Any, columns: Any, kinds: tuple[Any, Any], name: str) -> Any:
     """te tensor of the product: one reduction in groups, `name`; a copy of what counts of it.
 
     kinds: the dtype of the sums, and that of the result.
@@ -68,6 +68,8 @@ def sums_in_groups(x: Any, weight: Any, columns: int, kinds: tuple[Any, Any], na
         return cast(kind, sums(*rows, j // block, j % block))
 
     rows = x.shape[:-1]
+    if as_int(columns) is None:  # blocks of another tensor's name say nothing of the columns
+        blocks = tidy((columns + (block - 1)) // block)
     sums = te.compute((*rows, blocks, block), element, name=name)
     return te.compute((*rows, columns), column, name=name.replace("_packed", "_columns"))
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import cast
-from mlcnb.op._dims import differ, product, refuse, tell, tensor, tidy, want_rank
+from mlcnb.op._dims import differ, product, refuse, tell, tell_dims, tensor, tidy, want_rank
 from mlcnb.op.linear_algebra.packed import check_groups, sums_in_groups, unpacked
 from mlcnb.op.qnn.conv import DOT
 from mlcnb.op.qnn.elementwise import BYTES, want_kind
-from mlcnb.relax.operator import OpDecl, Tensor, operator
+from mlcnb.relax.operator import OpDecl, OptionalShape, Tensor, operator
 
 
 def check_batches(op: OpDecl, x: Any, weight: Any, inner: int) -> None:
@@ -33,9 +33,9 @@ class _Product(OpDecl):
 
     __slots__ = ()
 
-    def flops(self, x: Any, weight: Any) -> Any:
+    def flops(self, x: Any, weight: Any, *shape: Any) -> Any:
         """Two for each multiplication."""
-        found = self.infer(x, weight).dims
+        found = self.infer(x, weight, *shape).dims  # type: ignore[call-arg]
         return None if found is None else tidy(product(found) * x.dims[-1] * 2)
 
 
@@ -82,29 +82,41 @@ class QuantizedMatmulPacked(_Product):
     """qnn.matmul with a matrix (K, columns) that lies as (ceil(columns / b), K / 4, b, 4), or with
     one of each batch.
 
-    Columns beyond `columns`, which fill up the last block, are not computed.
+    Columns beyond `columns`, which fill up the last block, are not computed; where they are open,
+    `shape` is (columns,).
     """
 
     x: Tensor
     weight: Tensor
-    columns: int
+    shape: OptionalShape
+    columns: int = 0
 
-    def infer(self, x: Any, weight: Any) -> Any:
+    def infer(self, x: Any, weight: Any, shape: Any = None) -> Any:
         """The dimensions of x but the last, then `columns`."""
         want_kind(self, x=(x, BYTES), weight=(weight, BYTES))
         if weight.ndim != x.ndim + 2:
             want_rank(self, "weight", weight, 4)
-        if x.dims is None or weight.dims is None:
+        given = None if shape is None else shape.values
+        if x.dims is None or weight.dims is None or (shape is not None and given is None):
             return tensor(None, "int32", x.ndim)
         check_batches(self, x, weight, 4)
-        check_groups(self, x, weight, self.columns, DOT)
-        return tensor((*x.dims[:-1], self.columns), "int32")
+        columns = self.width(given)
+        check_groups(self, x, weight, columns, DOT)
+        return tensor((*x.dims[:-1], columns), "int32")
 
-    def numpy(self, x: Any, weight: Any) -> Any:
+    def width(self, shape: Any) -> Any:
+        """The columns: `columns`, or those of (columns,)."""
+        if shape is None:
+            return self.columns
+        if len(shape) != 1 or self.columns:
+            refuse(self, f"{tell_dims(shape)} and {self.columns} columns are not (columns,) alone")
+        return shape[0]
+
+    def numpy(self, x: Any, weight: Any, shape: Any = None) -> Any:
         """numpy.matmul with the matrix unpacked"""
-        columns = unpacked(weight, self.columns).astype(np.int32)
+        columns = unpacked(weight, self.width(shape)).astype(np.int32)
         return np.asarray(np.matmul(x.astype(np.int32), columns))
 
-    def compute(self, x: Any, weight: Any) -> Any:
+    def compute(self, x: Any, weight: Any, shape: Any = None) -> Any:
         """One reduction over the inner dimension, in quads; a copy of the columns that count."""
-        return sums_in_groups(x, weight, self.columns, ("int32", "int32"), "qmatmul_packed")
+        return sums_in_groups(x, weight, self.width(shape), ("int32", "int32"), "qmatmul_packed")

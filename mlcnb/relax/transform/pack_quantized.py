@@ -16,7 +16,7 @@ import numpy as np
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op.qnn.matmul import QuantizedMatmul
 from mlcnb.relax import op
-from mlcnb.relax.expr import Constant, const
+from mlcnb.relax.expr import Constant, ShapeExpr, const
 from mlcnb.relax.transform.written_out import CallPass, Reader
 
 #: values whose products one instruction sums
@@ -26,8 +26,9 @@ DOT = 4
 class PackQuantizedMatmul(CallPass, says="matrices of bytes packed", quiet=True):
     """Pack the matrices of products of bytes, constant ones now, others when it runs.
 
-    int8 matrices of known size (K, N), one or one of each batch, times int8 or uint8 tensors of two
-    or more dimensions; K is filled up to a multiple of 4. Others stay, none is refused.
+    int8 matrices (K, N), one or one of each batch, times uint8 tensors of two or more dimensions,
+    constant ones also times int8; K is filled up to a multiple of 4. Sizes may be open. Others
+    stay, none is refused.
 
     lanes: columns in a vector; 0 takes those of the current target's int32 vectors.
     """
@@ -44,25 +45,47 @@ def _matrix(r: Reader, call: Any, _attrs: Any) -> Any:
         return None
     depth, columns = (as_int(d) for d in matrix.dims[-2:])
     share, known = None, isinstance(weight, Constant) and matrix.ndim == 2
-    if not depth or not columns or (info.dtype == "int8" and not known):
+    if 0 in (depth, columns) or (info.dtype == "int8" and not known):
         return None
     if info.dtype == "int8":
         x, share = r.emit(op.qnn.unsigned(x)), signed_share(weight.data.T)
     # a row alone (a batch of unknown size is taken for one) is read with four vectors at once
     rows = [as_int(d) for d in info.dims[:-1]]
     block = r.lanes("int32") * (4 if all(d in (1, None) for d in rows) else 2)
-    if depth % DOT:
-        x = _filled(r, x, 0, -depth % DOT)
-    if known:
-        packed: Any = const(pack_matrix(weight.data, block))
-    else:
-        whole = _filled(r, weight, -depth % DOT, -columns % block)
-        batch = ascii_uppercase[: matrix.ndim - 2]
-        packed = op.layout_transform(whole, src=f"{batch}YZ", dst=f"{batch}ZY{block}z{DOT}y")
+    x = _in_fours(r, x, depth)
+    packed = const(pack_matrix(weight.data, block)) if known else _packed(r, weight, block)
+    if columns is None:
+        return op.qnn.matmul_packed(x, packed, ShapeExpr((matrix.dims[-1],)))
     made = op.qnn.matmul_packed(x, packed, columns=columns)
     if share is None:
         return made
     return op.add(r.emit(made), const(share))
+
+
+def _in_fours(r: Reader, x: Any, depth: int | None) -> Any:
+    """x with rows that zeros fill up to whole fours."""
+    if depth is not None:
+        return _filled(r, x, 0, -depth % DOT) if depth % DOT else x
+    letters = ascii_uppercase[: x.struct_info.ndim]
+    made: Any = r.emit(
+        op.layout_transform(x, src=letters, dst=f"{letters}{DOT}{letters[-1].lower()}")
+    )
+    *rows, fours, _ = made.struct_info.dims
+    return r.emit(op.reshape(made, [*rows, fours * DOT]))
+
+
+def _packed(r: Reader, weight: Any, block: int) -> Any:
+    """The matrix in blocks of columns, four rows together, when it runs: filled up first, so that
+    what brings four rows together asks nothing of their ends."""
+    depth, columns = (as_int(d) for d in weight.struct_info.dims[-2:])
+    batch = ascii_uppercase[: weight.struct_info.ndim - 2]
+    src, dst = f"{batch}YZ", f"{batch}ZY{block}z{DOT}y"
+    if depth is None or columns is None:
+        whole = r.emit(op.layout_transform(weight, src=src, dst=f"{batch}Y{DOT}yZ{block}z"))
+        src = f"{batch}Y{DOT}yZ{block}z"
+    else:
+        whole = _filled(r, weight, -depth % DOT, -columns % block)
+    return r.emit(op.layout_transform(whole, src=src, dst=dst))
 
 
 def _filled(r: Reader, x: Any, rows: int, columns: int) -> Any:

@@ -23,7 +23,8 @@ for i in range((n + 3) // 4):               for i in range(n // 4):
 Where the annotation is a number, not True, there is a form with tiles of so many places, too: for
 rows of which these compute less by an eighth (9 places in tiles of 7, or of 5), since they load
 more for each place, and for those that are shorter than a tile; for the latter alone where a tile
-is one vector.
+is one vector. Of several numbers those behind the first are for rows that are shorter than the
+tiles before.
 
 Where the length is known `LoopPartition` gives the rest a tile of its own size.
 """
@@ -82,11 +83,12 @@ def _loop(n: For) -> Stmt | None:
     """A loop over tiles, with whole ones and as it was; None where it is no such loop."""
     if PRAGMA not in n.annotations:
         return None
-    narrower, n = int(n.annotations[PRAGMA]), unmarked(n, PRAGMA)
+    told, n = n.annotations[PRAGMA], unmarked(n, PRAGMA)
+    narrower = [int(x) for x in (told if isinstance(told, tuple | list) else [told])]
     return _with_whole_tiles(n, narrower) or replace(n, body=_overlapped(n.body))
 
 
-def _with_whole_tiles(n: For, narrower: int) -> Stmt | None:
+def _with_whole_tiles(n: For, narrower: list[int]) -> Stmt | None:
     """The loop in its forms, where that is sure to change nothing."""
     if n.kind not in (ForKind.SERIAL, ForKind.PARALLEL) or p.as_int(n.min) != 0:
         return None
@@ -100,10 +102,13 @@ def _with_whole_tiles(n: For, narrower: int) -> Stmt | None:
     tested: Stmt = replace(n, body=_overlapped(n.body))
     kind = n.loop_var.dtype
     length, width = tile.length.expr(kind), p.const(tile.width, kind)
-    if not 1 < narrower < tile.width:
+    first, *shorter = narrower
+    if not 1 < first < tile.width:
         return IfThenElse(length >= width, whole, tested)
     try:
-        narrow, less = _moved(n, tile, narrower), p.const(narrower, kind)
+        narrow, less = _moved(n, tile, first), p.const(first, kind)
+        for size in reversed(shorter):
+            tested = IfThenElse(length >= p.const(size, kind), _moved(n, tile, size), tested)
     except _CannotMoveError:
         return IfThenElse(length >= width, whole, tested)
     is_wide = p.greater_equal(length, width)

@@ -116,6 +116,22 @@ def test_rows_that_smaller_tiles_suit():
         np.testing.assert_array_equal(*found)
 
 
+def test_rows_shorter_than_smaller_tiles_have_still_smaller_ones():
+    func = parse(TEXT.replace('"pragma_overlap_tiles": True', '"pragma_overlap_tiles": [3, 1]'))
+    made = run_pass(OverlapTiles(), func)
+    _, rest = statements(made).split("elif n >= 1:")
+    single, tested = rest.split("else:")
+    assert "if " not in single and "for i in range(n):" in single
+    assert tested.count("if i * 4 + j < n:") == 3
+    for n in range(1, 20):
+        rng = np.random.default_rng(n)
+        a, w = (rng.standard_normal(size).astype(np.float32) for size in (n + 2, 3))
+        found = [np.full(n, np.nan, np.float32) for _ in range(2)]
+        for each, out in zip((func, made), found, strict=True):
+            run_prim_func(each, [a, w, out])
+        np.testing.assert_array_equal(*found)
+
+
 OTHERS = {
     "what is stored is read": ("* w[k]", "* B[i * 4 + j]"),
     "places of a tile read each other": (

@@ -347,6 +347,9 @@ def _float_to_float(em: Emitter, value: str, source: DType, to: DType) -> str:
     held = [32 if d.element == "bfloat16" or d.bits <= 8 else d.bits for d in (source, to)]
     if to.bits <= 8 and held[0] == 64:
         return em.rounded(small.from_double(em, value, to.lanes), to)
+    by_single = "f16c" in em.features and "avx512fp16" not in em.features
+    if to.element == "float16" and held[0] == 64 and by_single:  # LLVM would call for each lane
+        value, a = small.from_double(em, value, to.lanes), t.vector("float", to.lanes)
     wider = held[1] > held[0]
     made = em.f.emit(f"{'fpext' if wider else 'fptrunc'} {a} {value} to {b}")
     return em.rounded(made, to)
