@@ -297,6 +297,38 @@ class Numbers(nn.Module):
         return torch.from_numpy(x.numpy() * 2)
 
 
+class Masked(nn.Module):
+    """A mask is made here only where nobody traces, as in the package transformers."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x, mask=None):
+        self.calls.add_(1)
+        x.mul_(2)
+        if mask is None and not torch.compiler.is_compiling():
+            mask = torch.ones(x.shape[0], 1)
+        return x * mask[:, None]
+
+
+def test_what_runs_and_is_not_exported_is_refused_with_its_line():
+    model, x = Masked(), torch.ones(4)
+    with pytest.raises(UnsupportedError) as error:
+        mlc.from_torch(model, (x,))
+    line = inspect.getsourcelines(Masked)[1] + 12
+    assert str(error.value) == (
+        "Masked: PyTorch does not export it, though it runs: TypeError at "
+        f"test_torch_import.py:{line}: 'NoneType' object is not subscriptable\n"
+        "hint: give the model what it makes for itself where nobody exports it (such as a mask), "
+        "or change that line; torch.compile(model, backend='mlcnb') leaves such places to Python"
+    )
+    assert isinstance(error.value.__cause__, TypeError)
+    assert (model.calls.item(), x.tolist()) == (0, [1, 1, 1, 1])  # asked of copies
+    with pytest.raises(TypeError, match="missing a required argument"):
+        mlc.from_torch(model, ())  # eager PyTorch does not take it either
+
+
 def test_numpy_in_a_model_is_refused_with_its_line():
     with pytest.raises(UnsupportedError) as error:
         mlc.from_torch(Numbers(), (torch.ones(4),))

@@ -182,8 +182,9 @@ def _exported(model: Any, args: Any, kwargs: Any, dynamic: Any) -> Any:
             hint="from_torch(model, (torch.randn(1, 3, 224, 224),))",
         )
     given = (args,) if isinstance(args, torch.Tensor) else tuple(args or ())
-    with torch.no_grad(), open_lengths(), refusals(model):
-        return torch.export.export(model, given, dict(kwargs or {}), dynamic_shapes=dynamic)
+    named = dict(kwargs or {})
+    with torch.no_grad(), open_lengths(), refusals(model, given, named):
+        return torch.export.export(model, given, named, dynamic_shapes=dynamic)
 
 
 class _Called:

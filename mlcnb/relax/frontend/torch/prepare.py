@@ -246,9 +246,9 @@ def open_lengths() -> Iterator[None]:
 
 
 @contextmanager
-def refusals(model: Any) -> Iterator[None]:
+def refusals(model: Any, args: Any, kwargs: Any) -> Iterator[None]:
     """While it is entered, errors of the exporter about the model become ours; what a model raises
-    by itself, as eager PyTorch does too, comes as it is.
+    by itself, as eager PyTorch does too, comes as it is: it is called to know.
 
     Raises:
         UnsupportedError: naming the model, the line where it is known, and what to do.
@@ -282,14 +282,37 @@ def refusals(model: Any) -> Iterator[None]:
             f"{name}: PyTorch does not export it: {told}",
             hint="change the model, or the dynamic_shapes that were given",
         ) from error
-    except RuntimeError as error:
-        if not any(said in str(error) for said in _OF_TRACED):
-            raise
+    except _STOPS as error:
         found = users_line("".join(traceback.format_exception(error)))
         where = "" if found is None else f" at {found[0]}"
+        if any(said in str(error) for said in _OF_TRACED):
+            raise UnsupportedError(
+                f"{name}: PyTorch does not export it: it asks for the elements of a tensor{where}, "
+                "which a model has only while it runs",
+                hint="write what NumPy does there with operators of torch, or do it before the "
+                "model or after it",
+            ) from error
+        if not _runs(model, args, kwargs):
+            raise
+        told = " ".join(str(error).split())[:200]
         raise UnsupportedError(
-            f"{name}: PyTorch does not export it: it asks for the elements of a tensor{where}, "
-            "which a model has only while it runs",
-            hint="write what NumPy does there with operators of torch, or do it before the model "
-            "or after it",
+            f"{name}: PyTorch does not export it, though it runs: {type(error).__name__}{where}: "
+            f"{told}",
+            hint="give the model what it makes for itself where nobody exports it (such as a "
+            "mask), or change that line; torch.compile(model, backend='mlcnb') leaves such places "
+            "to Python",
         ) from error
+
+
+def _runs(model: Any, args: Any, kwargs: Any) -> bool:
+    """True where eager PyTorch takes these inputs; they and the buffers stay as they are."""
+    import torch
+
+    args, kwargs, kept = torch.utils._pytree.tree_map_only(
+        torch.Tensor, torch.clone, (args, kwargs, dict(model.named_buffers()))
+    )
+    try:
+        torch.func.functional_call(model, kept, args, kwargs)
+    except _STOPS:
+        return False
+    return True
