@@ -297,6 +297,62 @@ class Numbers(nn.Module):
         return torch.from_numpy(x.numpy() * 2)
 
 
+class Rows:
+    """What a model keeps, in a class that PyTorch does not know."""
+
+    def __init__(self, *tensors):
+        self.tensors = tensors
+
+
+class Cached(nn.Module):
+    """Rows that are kept: they are buffers, and written to by other names."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = Rows(torch.zeros(3, 2), torch.ones(3, 2))
+        self.register_buffer("first", self.rows.tensors[0], persistent=False)
+        self.register_buffer("second", self.rows.tensors[1])
+        self.register_buffer("again", self.second)
+
+    def forward(self, x, i):
+        one, two = self.rows.tensors
+        one.index_copy_(0, i, x)
+        two.mul_(2)
+        return one.sum(0) + self.first[0], self.again + two
+
+
+def test_a_tensor_of_several_names_is_one():
+    """Static caches of the package transformers are buffers that are written to in a list."""
+    model = Cached()
+    x, i = torch.randn(1, 2), torch.tensor([1])
+    mod, params = detach_params(mlc.from_torch(model, (x, i), keep_params_as_input=True))
+    assert [p.name_hint for p in mod["main"].params] == ["x", "i", "first", "second"]
+    assert list(mod["main"].attrs["mutated"]) == ["first", "second"]
+    kept = [p.numpy() for p in params["main"]]
+    for step in range(3):
+        x, i = torch.randn(1, 2), torch.tensor([step])
+        want = [v.numpy() for v in (*model(x, i), *model.buffers())][:4]
+        made = evaluate(mod, x.numpy(), i.numpy(), *kept)
+        for a, b in zip(made, want, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+        kept = made[2:]
+
+
+def test_a_result_of_a_foreign_class_is_refused():
+    class Grown(nn.Module):
+        def forward(self, x):
+            return x, Rows(x)
+
+    with pytest.raises(UnsupportedError) as error:
+        mlc.from_torch(Grown(), (torch.ones(2),))
+    assert str(error.value) == (
+        f"Grown: PyTorch does not export it: it returns a {Rows.__module__}.Rows, of which PyTorch "
+        "does not know the tensors\n"
+        "hint: return the tensors (models of transformers keep no such cache with "
+        "use_cache=False), or register the class: torch.utils._pytree.register_pytree_node"
+    )
+
+
 class Masked(nn.Module):
     """A mask is made here only where nobody traces, as in the package transformers."""
 

@@ -13,6 +13,7 @@ traced by their shapes alone (`open_lengths`), so that their lengths stay open.
 
 from __future__ import annotations
 
+import re
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from mlcnb.core.errors import UnsupportedError, UnsupportedOpError
 from mlcnb.op._complex import complex_spelling_of
 from mlcnb.op.torch import spelled_name, torch_spelling_of
 from mlcnb.relax.frontend.shared.errors import UNPLANNED
+from mlcnb.relax.frontend.torch.held import by_one_name
 from mlcnb.relax.frontend.torch.node import is_complex, origin_of, target_name, users_line
 
 #: rounds of decomposition: what an operator decomposes to may have to be decomposed too
@@ -32,6 +34,8 @@ ROUNDS = 4
 _STOPS = (RuntimeError, *UNPLANNED)
 #: what PyTorch says of a tensor that is traced and has no elements: x.numpy(), x.data_ptr()
 _OF_TRACED = (".numpy() is not supported for tensor subclasses", "Cannot access data pointer of")
+#: and of a result that is neither a tensor nor tensors in lists
+_RETURNED = re.compile(r"Found <class '([^']+)'> in output, which is not a known type")
 #: operators that take graphs
 CONTROL_OPS = ("cond", "while_loop", "scan", "map_impl")
 #: operators that only assert, or say something to the exporter
@@ -115,9 +119,11 @@ def ready(ep: Any, source: str) -> Any:
     import torch
 
     if any(_changes(n) or is_region(n) for n in nodes_of(ep.graph)):
+        from torch._export.verifier import SpecViolationError
+
         try:
-            ep = ep.run_decompositions({})
-        except _STOPS as error:
+            ep = by_one_name(ep).run_decompositions({})
+        except (*_STOPS, SpecViolationError) as error:
             why = " ".join(str(error).split())[:200]
             raise UnsupportedOpError(
                 f"{source}: PyTorch cannot write it out without operators in place: {why}",
@@ -291,6 +297,14 @@ def refusals(model: Any, args: Any, kwargs: Any) -> Iterator[None]:
                 "which a model has only while it runs",
                 hint="write what NumPy does there with operators of torch, or do it before the "
                 "model or after it",
+            ) from error
+        returned = _RETURNED.search(str(error))
+        if returned is not None:
+            raise UnsupportedError(
+                f"{name}: PyTorch does not export it: it returns a {returned[1]}, of which PyTorch "
+                "does not know the tensors",
+                hint="return the tensors (models of transformers keep no such cache with "
+                "use_cache=False), or register the class: torch.utils._pytree.register_pytree_node",
             ) from error
         if not _runs(model, args, kwargs):
             raise
