@@ -338,6 +338,41 @@ def test_a_tensor_of_several_names_is_one():
         kept = made[2:]
 
 
+class Grows:
+    """Rows that grow from none, as a DynamicCache of the package transformers does."""
+
+    def __init__(self):
+        self.rows = torch.tensor([])
+
+    def grow(self, rows):
+        self.rows = torch.cat([self.rows, rows])
+        return self
+
+
+def test_a_class_that_makes_tensors_as_it_is_put_together():
+    class Model(nn.Module):
+        def forward(self, x, grows):
+            y = grows.rows.sum(0) + x
+            return y.mul_(2), grows.grow(x)
+
+    tree = torch.utils._pytree
+    tree.register_pytree_node(
+        Grows,
+        lambda g: ([g.rows], None),
+        lambda rows, _: Grows().grow(*rows),
+        flatten_with_keys_fn=lambda g: ([(tree.GetAttrKey("rows"), g.rows)], None),
+    )
+    x, rows = torch.randn(1, 2), torch.randn(3, 2)
+    dynamic = {"x": None, "grows": [{0: torch.export.Dim.DYNAMIC}]}
+    mod = mlc.from_torch(Model(), (x, Grows().grow(rows)), dynamic_shapes=dynamic)
+    assert [p.name_hint for p in mod["main"].params] == ["x", "grows_rows"]
+    for given in (rows, torch.randn(5, 2)):
+        y, grown = Model()(x, Grows().grow(given))
+        made = evaluate(mod, x.numpy(), given.numpy())
+        for a, b in zip(made, (y, grown.rows), strict=True):
+            np.testing.assert_allclose(a, b.numpy(), atol=1e-6)
+
+
 def test_a_result_of_a_foreign_class_is_refused():
     class Grown(nn.Module):
         def forward(self, x):

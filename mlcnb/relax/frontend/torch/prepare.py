@@ -25,7 +25,7 @@ from mlcnb.core.errors import UnsupportedError, UnsupportedOpError
 from mlcnb.op._complex import complex_spelling_of
 from mlcnb.op.torch import spelled_name, torch_spelling_of
 from mlcnb.relax.frontend.shared.errors import UNPLANNED
-from mlcnb.relax.frontend.torch.held import by_one_name
+from mlcnb.relax.frontend.torch.held import by_one_name, by_tensors
 from mlcnb.relax.frontend.torch.node import is_complex, origin_of, target_name, users_line
 
 #: rounds of decomposition: what an operator decomposes to may have to be decomposed too
@@ -119,11 +119,9 @@ def ready(ep: Any, source: str) -> Any:
     import torch
 
     if any(_changes(n) or is_region(n) for n in nodes_of(ep.graph)):
-        from torch._export.verifier import SpecViolationError
-
         try:
-            ep = by_one_name(ep).run_decompositions({})
-        except (*_STOPS, SpecViolationError) as error:
+            ep = _functional(by_one_name(ep))
+        except _STOPS as error:
             why = " ".join(str(error).split())[:200]
             raise UnsupportedOpError(
                 f"{source}: PyTorch cannot write it out without operators in place: {why}",
@@ -145,6 +143,16 @@ def ready(ep: Any, source: str) -> Any:
             break  # PyTorch cannot: they are refused by their own names
     refuse_missing(ep.graph, source)
     return ep
+
+
+def _functional(ep: Any) -> Any:
+    """The program without operators in place."""
+    from torch._export.verifier import SpecViolationError
+
+    try:
+        return ep.run_decompositions({})
+    except SpecViolationError:  # a class among its inputs makes tensors: PyTorch loses these
+        return by_tensors(ep).run_decompositions({})
 
 
 def _changes(fx_node: Any) -> bool:
