@@ -297,6 +297,129 @@ class Numbers(nn.Module):
         return torch.from_numpy(x.numpy() * 2)
 
 
+class Rows:
+    """What a model keeps, in a class that PyTorch does not know."""
+
+    def __init__(self, *tensors):
+        self.tensors = tensors
+
+
+class Cached(nn.Module):
+    """Rows that are kept: they are buffers, and written to by other names."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = Rows(torch.zeros(3, 2), torch.ones(3, 2))
+        self.register_buffer("first", self.rows.tensors[0], persistent=False)
+        self.register_buffer("second", self.rows.tensors[1])
+        self.register_buffer("again", self.second)
+
+    def forward(self, x, i):
+        one, two = self.rows.tensors
+        one.index_copy_(0, i, x)
+        two.mul_(2)
+        return one.sum(0) + self.first[0], self.again + two
+
+
+def test_a_tensor_of_several_names_is_one():
+    """Static caches of the package transformers are buffers that are written to in a list."""
+    model = Cached()
+    x, i = torch.randn(1, 2), torch.tensor([1])
+    mod, params = detach_params(mlc.from_torch(model, (x, i), keep_params_as_input=True))
+    assert [p.name_hint for p in mod["main"].params] == ["x", "i", "first", "second"]
+    assert list(mod["main"].attrs["mutated"]) == ["first", "second"]
+    kept = [p.numpy() for p in params["main"]]
+    for step in range(3):
+        x, i = torch.randn(1, 2), torch.tensor([step])
+        want = [v.numpy() for v in (*model(x, i), *model.buffers())][:4]
+        made = evaluate(mod, x.numpy(), i.numpy(), *kept)
+        for a, b in zip(made, want, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+        kept = made[2:]
+
+
+class Grows:
+    """Rows that grow from none, as a DynamicCache of the package transformers does."""
+
+    def __init__(self):
+        self.rows = torch.tensor([])
+
+    def grow(self, rows):
+        self.rows = torch.cat([self.rows, rows])
+        return self
+
+
+def test_a_class_that_makes_tensors_as_it_is_put_together():
+    class Model(nn.Module):
+        def forward(self, x, grows):
+            y = grows.rows.sum(0) + x
+            return y.mul_(2), grows.grow(x)
+
+    tree = torch.utils._pytree
+    tree.register_pytree_node(
+        Grows,
+        lambda g: ([g.rows], None),
+        lambda rows, _: Grows().grow(*rows),
+        flatten_with_keys_fn=lambda g: ([(tree.GetAttrKey("rows"), g.rows)], None),
+    )
+    x, rows = torch.randn(1, 2), torch.randn(3, 2)
+    dynamic = {"x": None, "grows": [{0: torch.export.Dim.DYNAMIC}]}
+    mod = mlc.from_torch(Model(), (x, Grows().grow(rows)), dynamic_shapes=dynamic)
+    assert [p.name_hint for p in mod["main"].params] == ["x", "grows_rows"]
+    for given in (rows, torch.randn(5, 2)):
+        y, grown = Model()(x, Grows().grow(given))
+        made = evaluate(mod, x.numpy(), given.numpy())
+        for a, b in zip(made, (y, grown.rows), strict=True):
+            np.testing.assert_allclose(a, b.numpy(), atol=1e-6)
+
+
+def test_a_result_of_a_foreign_class_is_refused():
+    class Grown(nn.Module):
+        def forward(self, x):
+            return x, Rows(x)
+
+    with pytest.raises(UnsupportedError) as error:
+        mlc.from_torch(Grown(), (torch.ones(2),))
+    assert str(error.value) == (
+        f"Grown: PyTorch does not export it: it returns a {Rows.__module__}.Rows, of which PyTorch "
+        "does not know the tensors\n"
+        "hint: return the tensors (models of transformers keep no such cache with "
+        "use_cache=False), or register the class: torch.utils._pytree.register_pytree_node"
+    )
+
+
+class Masked(nn.Module):
+    """A mask is made here only where nobody traces, as in the package transformers."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x, mask=None):
+        self.calls.add_(1)
+        x.mul_(2)
+        if mask is None and not torch.compiler.is_compiling():
+            mask = torch.ones(x.shape[0], 1)
+        return x * mask[:, None]
+
+
+def test_what_runs_and_is_not_exported_is_refused_with_its_line():
+    model, x = Masked(), torch.ones(4)
+    with pytest.raises(UnsupportedError) as error:
+        mlc.from_torch(model, (x,))
+    line = inspect.getsourcelines(Masked)[1] + 12
+    assert str(error.value) == (
+        "Masked: PyTorch does not export it, though it runs: TypeError at "
+        f"test_torch_import.py:{line}: 'NoneType' object is not subscriptable\n"
+        "hint: give the model what it makes for itself where nobody exports it (such as a mask), "
+        "or change that line; torch.compile(model, backend='mlcnb') leaves such places to Python"
+    )
+    assert isinstance(error.value.__cause__, TypeError)
+    assert (model.calls.item(), x.tolist()) == (0, [1, 1, 1, 1])  # asked of copies
+    with pytest.raises(TypeError, match="missing a required argument"):
+        mlc.from_torch(model, ())  # eager PyTorch does not take it either
+
+
 def test_numpy_in_a_model_is_refused_with_its_line():
     with pytest.raises(UnsupportedError) as error:
         mlc.from_torch(Numbers(), (torch.ones(4),))

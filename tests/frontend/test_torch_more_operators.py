@@ -232,17 +232,6 @@ def test_floor_division_of_half_precision(kind) -> None:
     check(*cases, compiled=True)
 
 
-def test_open_ends_of_a_line_are_refused() -> None:
-    rows = (({0: torch.export.Dim("rows", min=2)},),)
-
-    def line(*args):
-        return args[0].sum() + torch.linspace(0, args[0].shape[0], 5)
-
-    told = r"aten.linspace.* an end or a number of steps that is symbolic"
-    with pytest.raises(UnsupportedOpError, match=told):
-        mlc.from_torch(line, (torch.zeros(3, 2),), dynamic_shapes=rows)
-
-
 def test_windows() -> None:
     x = torch.zeros(7)
     check(

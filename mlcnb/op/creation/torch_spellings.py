@@ -56,20 +56,16 @@ def torch_arange_start(n: TorchNode, start: Any, end: Any, step: Any = 1) -> Exp
     wide = kind if dtype(kind).is_float else "float64"
     f = Formula(n, wide)
     count = n.emit(call("relax.arange", 0, dims[0], 1, dtype="int64"))
-    line = f.add(f.multiply(n.tensor(count, wide), float(step)), float(start))
-    return rounded(n, line)
+    return rounded(n, f.add(f.multiply(n.tensor(count, wide), step), start))
 
 
 @torch_spelling("aten.linspace.default")
-def torch_linspace(n: TorchNode, start: Any, end: Any, steps: Any) -> Expr:
+def torch_linspace(n: TorchNode, start: Any, end: Any, steps: int) -> Expr:
     """`steps` numbers from start to end, both of which are among them."""
-    dims, kind = n.result()
-    if not all(isinstance(v, int | float) for v in (start, end, steps)):
-        n.refuse("an end or a number of steps that is symbolic", "fix it")
     f = Formula(n, "float64")
     count = n.tensor(n.emit(call("relax.arange", 0, steps, 1, dtype="int64")), "float64")
-    width = (end - start) / max(steps - 1, 1)
-    return rounded(n, f.add(f.multiply(count, float(width)), float(start)))
+    width = f.divide(f.subtract(f.number(end), f.number(start)), f.number(max(steps - 1, 1)))
+    return rounded(n, f.add(f.multiply(count, width), start))
 
 
 @torch_spelling("aten.hamming_window")

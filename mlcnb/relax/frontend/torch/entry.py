@@ -18,6 +18,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.op._complex import complex_spellings
 from mlcnb.op.torch import torch_spellings
 from mlcnb.relax.frontend.torch.arrays import array_of
+from mlcnb.relax.frontend.torch.held import value_of
 from mlcnb.relax.frontend.torch.importer import Importer
 from mlcnb.relax.frontend.torch.prepare import open_lengths, ready, refusals
 from mlcnb.relax.frontend.torch.stand_ins import Input
@@ -182,8 +183,9 @@ def _exported(model: Any, args: Any, kwargs: Any, dynamic: Any) -> Any:
             hint="from_torch(model, (torch.randn(1, 3, 224, 224),))",
         )
     given = (args,) if isinstance(args, torch.Tensor) else tuple(args or ())
-    with torch.no_grad(), open_lengths(), refusals(model):
-        return torch.export.export(model, given, dict(kwargs or {}), dynamic_shapes=dynamic)
+    named = dict(kwargs or {})
+    with torch.no_grad(), open_lengths(), refusals(model, given, named):
+        return torch.export.export(model, given, named, dynamic_shapes=dynamic)
 
 
 class _Called:
@@ -230,9 +232,7 @@ def _inputs(ep: Any) -> dict[str, Input]:
     for spec in ep.graph_signature.input_specs:
         name = spec.arg.name
         if spec.kind in (kinds.PARAMETER, kinds.BUFFER, kinds.CONSTANT_TENSOR):
-            stores = (ep.state_dict, ep.constants)
-            value = next(s[spec.target] for s in stores if spec.target in s)
-            found[name] = Input(spec.target, array_of(value, spec.target))
+            found[name] = Input(spec.target, array_of(value_of(ep, spec), spec.target))
         else:
             found[name] = Input(name)
     return found

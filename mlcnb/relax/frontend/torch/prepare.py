@@ -13,6 +13,7 @@ traced by their shapes alone (`open_lengths`), so that their lengths stay open.
 
 from __future__ import annotations
 
+import re
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from mlcnb.core.errors import UnsupportedError, UnsupportedOpError
 from mlcnb.op._complex import complex_spelling_of
 from mlcnb.op.torch import spelled_name, torch_spelling_of
 from mlcnb.relax.frontend.shared.errors import UNPLANNED
+from mlcnb.relax.frontend.torch.held import by_one_name, by_tensors
 from mlcnb.relax.frontend.torch.node import is_complex, origin_of, target_name, users_line
 
 #: rounds of decomposition: what an operator decomposes to may have to be decomposed too
@@ -32,6 +34,8 @@ ROUNDS = 4
 _STOPS = (RuntimeError, *UNPLANNED)
 #: what PyTorch says of a tensor that is traced and has no elements: x.numpy(), x.data_ptr()
 _OF_TRACED = (".numpy() is not supported for tensor subclasses", "Cannot access data pointer of")
+#: and of a result that is neither a tensor nor tensors in lists
+_RETURNED = re.compile(r"Found <class '([^']+)'> in output, which is not a known type")
 #: operators that take graphs
 CONTROL_OPS = ("cond", "while_loop", "scan", "map_impl")
 #: operators that only assert, or say something to the exporter
@@ -116,7 +120,7 @@ def ready(ep: Any, source: str) -> Any:
 
     if any(_changes(n) or is_region(n) for n in nodes_of(ep.graph)):
         try:
-            ep = ep.run_decompositions({})
+            ep = _functional(by_one_name(ep))
         except _STOPS as error:
             why = " ".join(str(error).split())[:200]
             raise UnsupportedOpError(
@@ -139,6 +143,16 @@ def ready(ep: Any, source: str) -> Any:
             break  # PyTorch cannot: they are refused by their own names
     refuse_missing(ep.graph, source)
     return ep
+
+
+def _functional(ep: Any) -> Any:
+    """The program without operators in place."""
+    from torch._export.verifier import SpecViolationError
+
+    try:
+        return ep.run_decompositions({})
+    except SpecViolationError:  # a class among its inputs makes tensors: PyTorch loses these
+        return by_tensors(ep).run_decompositions({})
 
 
 def _changes(fx_node: Any) -> bool:
@@ -246,9 +260,9 @@ def open_lengths() -> Iterator[None]:
 
 
 @contextmanager
-def refusals(model: Any) -> Iterator[None]:
+def refusals(model: Any, args: Any, kwargs: Any) -> Iterator[None]:
     """While it is entered, errors of the exporter about the model become ours; what a model raises
-    by itself, as eager PyTorch does too, comes as it is.
+    by itself, as eager PyTorch does too, comes as it is: it is called to know.
 
     Raises:
         UnsupportedError: naming the model, the line where it is known, and what to do.
@@ -282,14 +296,45 @@ def refusals(model: Any) -> Iterator[None]:
             f"{name}: PyTorch does not export it: {told}",
             hint="change the model, or the dynamic_shapes that were given",
         ) from error
-    except RuntimeError as error:
-        if not any(said in str(error) for said in _OF_TRACED):
-            raise
+    except _STOPS as error:
         found = users_line("".join(traceback.format_exception(error)))
         where = "" if found is None else f" at {found[0]}"
+        if any(said in str(error) for said in _OF_TRACED):
+            raise UnsupportedError(
+                f"{name}: PyTorch does not export it: it asks for the elements of a tensor{where}, "
+                "which a model has only while it runs",
+                hint="write what NumPy does there with operators of torch, or do it before the "
+                "model or after it",
+            ) from error
+        returned = _RETURNED.search(str(error))
+        if returned is not None:
+            raise UnsupportedError(
+                f"{name}: PyTorch does not export it: it returns a {returned[1]}, of which PyTorch "
+                "does not know the tensors",
+                hint="return the tensors (models of transformers keep no such cache with "
+                "use_cache=False), or register the class: torch.utils._pytree.register_pytree_node",
+            ) from error
+        if not _runs(model, args, kwargs):
+            raise
+        told = " ".join(str(error).split())[:200]
         raise UnsupportedError(
-            f"{name}: PyTorch does not export it: it asks for the elements of a tensor{where}, "
-            "which a model has only while it runs",
-            hint="write what NumPy does there with operators of torch, or do it before the model "
-            "or after it",
+            f"{name}: PyTorch does not export it, though it runs: {type(error).__name__}{where}: "
+            f"{told}",
+            hint="give the model what it makes for itself where nobody exports it (such as a "
+            "mask), or change that line; torch.compile(model, backend='mlcnb') leaves such places "
+            "to Python",
         ) from error
+
+
+def _runs(model: Any, args: Any, kwargs: Any) -> bool:
+    """True where eager PyTorch takes these inputs; they and the buffers stay as they are."""
+    import torch
+
+    args, kwargs, kept = torch.utils._pytree.tree_map_only(
+        torch.Tensor, torch.clone, (args, kwargs, dict(model.named_buffers()))
+    )
+    try:
+        torch.func.functional_call(model, kept, args, kwargs)
+    except _STOPS:
+        return False
+    return True
