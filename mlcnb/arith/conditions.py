@@ -100,11 +100,24 @@ def _equal(ctx: Context, kind: type, a: Sum, b: Sum, dtype: DType) -> PrimExpr:
     if _never_zero(ctx, difference):
         return p.const(kind is e.NE)
     difference = difference.divided(gcd(*difference.terms.values(), difference.const))
+    nearest = _without_farther(ctx, difference)
+    if nearest is not None:
+        return _equal(ctx, kind, nearest, Sum(), dtype)
     left = Sum(0, {m: c for m, c in difference.terms.items() if (c > 0) is _leads(difference)})
     right = left.minus(difference)
     if not _leads(difference):
         left, right = left.scaled(-1), right.scaled(-1)
     return kind(emit(left, dtype), emit(right, dtype))
+
+
+def _without_farther(ctx: Context, x: Sum) -> Sum | None:
+    """min(a, b) + k == 0 says a + k == 0 where b + k > 0 for certain; None of others."""
+    atom, factor = next(iter(x.terms.items()))
+    if len(x.terms) > 1 or atom.kind != "min" or abs(factor) != 1:
+        return None
+    found = [a.shifted(x.const * factor) for a in atom.args]
+    near = [a for a in found if not is_nonnegative(ctx, a.shifted(-1))]
+    return near[0] if len(near) == 1 else None
 
 
 def _leads(x: Sum) -> bool:

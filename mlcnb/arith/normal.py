@@ -320,15 +320,22 @@ class Normalizer(Learner):
             return (self.simplify(yes if condition.value else no),)
         if condition.dtype.lanes != 1:
             return condition, self.simplify(yes), self.simplify(no)
+        kept = no
         with self.ctx.layer():
             self.assume(condition, True)
             yes = self.simplify(yes)
+            is_other = isinstance(condition, e.EQ) and self._is_same(yes, no)
         with self.ctx.layer():
             self.assume(condition, False)
             no = self.simplify(no)
-        if is_index(yes.dtype) and self.poly(yes).is_same(self.poly(no)):
+        if is_other:  # i == 0 ? 0 : i
+            return (self.simplify(kept),)
+        if self._is_same(yes, no):
             return (yes,)
         return condition, yes, no
+
+    def _is_same(self, a: PrimExpr, b: PrimExpr) -> bool:
+        return is_index(a.dtype) and self.poly(a).is_same(self.poly(b))
 
     # keys
 

@@ -90,6 +90,16 @@ def lt(a, b):
         (p.if_then_else(K < 3, p.minimum(K, 5), N), "if_then_else((k < 3), k, n)"),
         (p.if_then_else(K < 3, N, N), "n"),
         (p.select(K > 3, lt(K, 2), lt(N, 2)), "select((4 <= k), 0, (n < 2))"),
+        (p.select(p.equal(N, 0), 0, N), "n"),
+        (p.select(p.equal(N, 4), M + 4, M + N), "(m + n)"),
+        (p.select(p.equal(N, 3), N * 2, 6), "6"),
+        (p.select(p.equal(N, 0), 1, N), "select((n == 0), 1, n)"),
+        # a minimum and a number
+        (p.equal(p.minimum(N, 64), 0), "(n == 0)"),
+        (p.equal(p.minimum(N - 64, 0), -64), "(n == 0)"),
+        (p.not_equal(p.minimum(N, 64), 3), "(n != 3)"),
+        (p.equal(p.minimum(N, 64), 64), "(min(n, 64) == 64)"),
+        (p.equal(p.minimum(N, M), 0), "(min(n, m) == 0)"),
         (tir.likely(I < 20), "1"),
         # bits
         (p.shift_right(I, 2), "(i // 4)"),

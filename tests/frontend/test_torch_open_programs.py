@@ -262,3 +262,26 @@ class Windows(torch.nn.Module):
 def test_attention_in_shifted_windows():
     with torch.no_grad():
         check(Windows().eval(), [((2, 7, 10, 8),), ((2, 9, 13, 8),), ((5, 6, 11, 8),)], tol=1e-4)
+
+
+class Places(torch.nn.Module):
+    """The first places of a buffer, in sums with what is as long: as embeddings are added up."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("places", torch.arange(64.0).reshape(1, 64, 1))
+
+    def forward(self, x):
+        first = self.places[:, : x.shape[1]]
+        made = first * 2
+        for _ in range(10):
+            made = made + x + first
+        return made
+
+
+def test_the_size_of_many_sums_of_what_is_cut_to_that_size_is_that_size():
+    check(Places(), [((2, 12, 3),), ((2, 64, 3),), ((2, 1, 3),)])
+    longest = torch.export.Dim("s", max=64)
+    given = (torch.randn(2, 12, 3),)
+    mod = mlc.from_torch(Places(), given, dynamic_shapes=({1: longest},))
+    assert mod["main"].ret_struct_info.dims == mod["main"].params[0].struct_info.dims
