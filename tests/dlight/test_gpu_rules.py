@@ -29,11 +29,13 @@ tensor_cores = import_module("mlcnb.dlight.gpu.tensor_cores")
 few = settings(max_examples=6, deadline=None, derandomize=True)
 
 
-def product(batch: int, rows: int, columns: int, length: int, turned: bool, after: bool):
+def product(
+    batch: int, rows: int, columns: int, length: int, turned: bool, after: bool, kind="float32"
+):
     """y[b, m, n] = sum of x[b, m, k] * W[b, k, n] (W[b, n, k] if turned), and 2 y + 1 after it."""
-    X = te.placeholder((batch, rows, length), name="X")
+    X = te.placeholder((batch, rows, length), kind, "X")
     shape = (columns, length) if turned else (length, columns)
-    W = te.placeholder((batch, *shape), name="W")
+    W = te.placeholder((batch, *shape), kind, "W")
     k = te.reduce_axis((0, length), name="k")
     Y = te.compute(
         (batch, rows, columns),
@@ -42,6 +44,8 @@ def product(batch: int, rows: int, columns: int, length: int, turned: bool, afte
     )
     Z = te.compute(Y.shape, lambda b, m, n: Y[b, m, n] * 2.0 + 1.0, name="Z") if after else Y
     x, w = random(batch, rows, length), random(batch, *shape)
+    if kind != "float32":
+        x, w = (np.trunc(v * 9).astype(kind) for v in (x, w))
     expected = np.matmul(x, w.swapaxes(1, 2) if turned else w, dtype="float64")
     return te.create_prim_func([X, W, Z]), [x, w], expected * 2 + 1 if after else expected
 
@@ -111,6 +115,19 @@ def expected_by_default(func, args, expected):
 @given(st.integers(16, 150), st.integers(16, 150), st.integers(16, 100), st.booleans())
 def test_matmul(rows, columns, length, turned):
     check(dl.gpu.Matmul, product(1, rows, columns, length, turned, True))
+
+
+@pytest.mark.parametrize("kind", ["float64", "int64"])
+@pytest.mark.parametrize("sizes", [(1, 128, 128, 128), (2, 50, 70, 100), (1, 300, 257, 33)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_matmul_of_eight_bytes(kind, sizes, turned):
+    """As many tiles are fetched ahead as there is room for."""
+    func, args, expected = product(*sizes, turned, False, kind)
+    sch = scheduled(dl.gpu.Matmul, func)
+    assert sch is not None
+    out = np.zeros(expected.shape, kind)
+    mlc.compile(sch, target=SIM)(*args, out)
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize(
@@ -415,6 +432,14 @@ SHIPPED = {
     "matmul of float16": (dl.gpu.Matmul, lambda: halves("float16", 0, 100, 90, 70)),
     "matmul of bfloat16": (dl.gpu.Matmul, lambda: halves("bfloat16", 2, 64, 64, 64)),
     "large matmul": (dl.gpu.Matmul, lambda: product(1, 1300, 1400, 70, False, True)),
+    "matmul of float64": (
+        dl.gpu.Matmul,
+        lambda: product(1, 128, 128, 128, False, True, "float64"),
+    ),
+    "large matmul of float64": (
+        dl.gpu.Matmul,
+        lambda: product(1, 1300, 1400, 70, True, False, "float64"),
+    ),
     "wide tiles": (
         lambda: dl.gpu.Matmul(wide=True),
         lambda: product(1, 1300, 1400, 70, False, True),

@@ -49,6 +49,7 @@ from mlcnb.dlight.rule import no
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
 from mlcnb.tir.analysis.kernels import BLOCK_AXES
+from mlcnb.tir.analysis.verify_gpu_code import GpuLimits
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import ForKind
@@ -134,10 +135,18 @@ def matmul(sch: Schedule, survey: Survey, target: Target, by: Tile | None = None
         block = _in_parts(sch, block, out, parts, target)
         out, by_vectors = sch.cache_write(block, 0, "local"), True
     _tiled(sch, block, out, copies, ways, by_vectors, by)
-    wide = all(sch.get(x).writes[0].buffer.dtype.nbytes >= LEAST_BYTES for x in copies)
-    if wide and copies_asynchronously(target):
-        _ahead(sch, block, by.ahead)
+    widths = [sch.get(x).writes[0].buffer.dtype.nbytes for x in copies]
+    ahead = min(by.ahead, _tiles_held(by, widths, target) - 1)
+    if ahead > 0 and min(widths) >= LEAST_BYTES and copies_asynchronously(target):
+        _ahead(sch, block, ahead)
     return True
+
+
+def _tiles_held(by: Tile, widths: list[int], target: Target) -> int:
+    """How many tiles of both operands, of so many bytes an element, shared memory holds."""
+    *sides, step = by.sizes()
+    tile = sum(step * (side + APART) * width for side, width in zip(sides, widths, strict=True))
+    return GpuLimits.of(target).max_shared_memory_per_block // tile
 
 
 def matmul_wide(sch: Schedule, survey: Survey, target: Target) -> bool:
