@@ -110,7 +110,7 @@ def boxes_of(count: int, whole: bool) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("threshold", [0.0, 0.1, 0.3, 0.5, 0.6, 1.0])
 @pytest.mark.parametrize("whole", [False, True])
 def test_boxes_that_overlap_better_ones_go(threshold: float, whole: bool):
-    """Whole corners: shares that are the threshold itself, equal scores, corners that are swapped."""
+    """Whole corners: shares that are the threshold itself, equal scores, swapped corners."""
     boxes, scores = boxes_of(120, whole)
     if whole:
         scores[[3, 7, 9]] = -np.inf, np.nan, np.inf
