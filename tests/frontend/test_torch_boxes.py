@@ -118,6 +118,15 @@ def test_boxes_that_overlap_better_ones_go(threshold: float, whole: bool):
     assert np.asarray(ex(boxes, scores)).tolist() == kept(boxes, scores, threshold)
 
 
+def test_more_boxes_than_half_precision_counts():
+    rng = np.random.default_rng(1)
+    corner = rng.integers(0, 500, (3000, 2))
+    boxes = np.concatenate([corner, corner + rng.integers(1, 9, (3000, 2))], 1).astype("float16")
+    scores = rng.integers(0, 900, 3000).astype("float16")
+    ex = compiled(lambda ops, b, s: ops.nms(b, s, 0.5), boxes, scores)
+    assert np.asarray(ex(boxes, scores)).tolist() == kept(boxes, scores, 0.5)
+
+
 def test_of_an_open_number_of_boxes_what_is_kept_goes_on():
     rows = {0: torch.export.Dim.DYNAMIC}
     ex = compiled(

@@ -24,8 +24,8 @@ from mlcnb.relax.expr import Expr, const
 def torch_nms(n: TorchNode, dets: Expr, scores: Expr, iou_threshold: float) -> Expr:
     """Which boxes (x1, y1, x2, y2) are kept, best first.
 
-    A box whose corners are swapped shares nothing: it gets no area. Scores are compared by their
-    places in order, so that those that are NaN or infinite count as they do in PyTorch.
+    A box whose corners are swapped shares nothing: it gets no area. Boxes are put in order first,
+    with equal scores, so that those that are NaN or infinite count as they do in PyTorch.
     """
     if iou_threshold < 0:
         n.refuse(f"boxes may share {iou_threshold} of their union", hint="0 to 1")
@@ -35,15 +35,13 @@ def torch_nms(n: TorchNode, dets: Expr, scores: Expr, iou_threshold: float) -> E
     sound = f.expand_dims(f.concat([low, f.maximum(low, high)], axis=1), axis=(0,))
     order = f.argsort(scores, axis=0, descending=True, dtype="int64")
     best = f.take(sound, order, axis=1, mode="fast")
-    ranks = f.astype(f.negative(f.counted(count)), dtype=kind)
+    equal = n.emit(call("relax.zeros", (1, 1, count), dtype=kind))
     limits = (
         n.tensor(count, "int64"),
         const(_at_most(iou_threshold, kind), kind),
         const(-np.inf, kind),
     )
-    rows = f.emit(
-        "relax.vision.non_max_suppression", best, f.expand_dims(ranks, axis=(0, 1)), *limits
-    )
+    rows = f.emit("relax.vision.non_max_suppression", best, equal, *limits)
     kept = f.reshape(cut(rows, 1, 2, 3), [-1])
     return call("relax.take", order, kept, axis=0, mode="fast")
 

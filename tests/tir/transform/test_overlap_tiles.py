@@ -84,6 +84,17 @@ def test_every_length(n: int):
     np.testing.assert_allclose(found[1], wanted, rtol=1e-4, atol=1e-5)
 
 
+def same_for_rows(func, made):
+    """Both compute the same, bit for bit, of rows of any length."""
+    for n in range(1, 20):
+        rng = np.random.default_rng(n)
+        a, w = (rng.standard_normal(size).astype(np.float32) for size in (n + 2, 3))
+        found = [np.full(n, np.nan, np.float32) for _ in range(2)]
+        for each, out in zip((func, made), found, strict=True):
+            run_prim_func(each, [a, w, out])
+        np.testing.assert_array_equal(*found)
+
+
 def test_rows_that_smaller_tiles_suit():
     """Tiles of 4; of 3 where they compute an eighth less, or where the row has but 3."""
     func = parse(TEXT.replace('"pragma_overlap_tiles": True', '"pragma_overlap_tiles": 3'))
@@ -107,13 +118,7 @@ def test_rows_that_smaller_tiles_suit():
                 B[j + start] = acc[j] + T.Cast("float32", j + start)
         """
     assert dedent(narrow).strip() == dedent(wanted).strip()
-    for n in range(1, 20):
-        rng = np.random.default_rng(n)
-        a, w = (rng.standard_normal(size).astype(np.float32) for size in (n + 2, 3))
-        found = [np.full(n, np.nan, np.float32) for _ in range(2)]
-        for each, out in zip((func, made), found, strict=True):
-            run_prim_func(each, [a, w, out])
-        np.testing.assert_array_equal(*found)
+    same_for_rows(func, made)
 
 
 def test_rows_shorter_than_smaller_tiles_have_still_smaller_ones():
@@ -123,13 +128,7 @@ def test_rows_shorter_than_smaller_tiles_have_still_smaller_ones():
     single, tested = rest.split("else:")
     assert "if " not in single and "for i in range(n):" in single
     assert tested.count("if i * 4 + j < n:") == 3
-    for n in range(1, 20):
-        rng = np.random.default_rng(n)
-        a, w = (rng.standard_normal(size).astype(np.float32) for size in (n + 2, 3))
-        found = [np.full(n, np.nan, np.float32) for _ in range(2)]
-        for each, out in zip((func, made), found, strict=True):
-            run_prim_func(each, [a, w, out])
-        np.testing.assert_array_equal(*found)
+    same_for_rows(func, made)
 
 
 OTHERS = {
