@@ -52,13 +52,22 @@ TILES = {3: (4, 6), 5: (4,)}
 
 
 class Convolution(NamedTuple):
-    """A convolution of stride 1 over dense channels; places: (rows, columns) of the result."""
+    """A convolution of stride 1; places: (rows, columns) of the result.
+
+    inner: channels that are summed up, those of one of the groups; outer: channels of all results.
+    """
 
     images: int
     inner: int
     outer: int
     places: tuple[int, int]
     window: int
+    groups: int = 1
+
+    def fills(self, lanes: int) -> bool:
+        """Whether there is one group, or vectors of so many lanes hold channels of one each."""
+        each = self.inner, self.outer // self.groups
+        return self.groups == 1 or not any(channels % lanes for channels in each)
 
 
 class Choice(NamedTuple):
@@ -102,7 +111,7 @@ def direct(conv: Convolution, target: Target) -> Choice:
     """Register tiles of a row of results, all channels and places of the window summed up."""
     rows, columns = conv.places
     chunks = -(-conv.outer // target.lanes("float32"))
-    size = Size(conv.images, (rows, columns), conv.inner, conv.outer, 1)
+    size = Size(conv.images, (rows, columns), conv.inner, conv.outer, 1, conv.groups)
     high, wide, vectors = register_tile(size._replace(tiles=(1, columns)), target)
     tiles = conv.images * rows * -(-columns // wide)
     steps = tiles * chunks // vectors * conv.window**2 * conv.inner
@@ -118,7 +127,8 @@ def winograd(conv: Convolution, tile: int, target: Target, each_run: bool = Fals
     """The products of all places of the tile, the transforms, the weights read by each task."""
     lanes = target.lanes("float32")
     tiles = (-(-conv.places[0] // tile), -(-conv.places[1] // tile))
-    size = Size(conv.images, tiles, conv.inner, conv.outer, tile + conv.window - 1)
+    alpha = tile + conv.window - 1
+    size = Size(conv.images, tiles, conv.inner, conv.outer, alpha, conv.groups)
     pieces = choose_pieces(size, target, each_run)
     weights = 4 * conv.window**2 * conv.inner * conv.outer if each_run else size.weight_bytes
     data = _data(size)

@@ -36,13 +36,16 @@ class Pieces(NamedTuple):
 
 
 class Size(NamedTuple):
-    """tiles: (rows, columns) of one image; inner, outer: channels; alpha: inputs along a tile."""
+    """tiles: (rows, columns) of one image; inner, outer: channels that are summed up, those of all
+    results; alpha: inputs along a tile; groups: so many times `inner` are the image's channels.
+    """
 
     images: int
     tiles: tuple[int, int]
     inner: int
     outer: int
     alpha: int
+    groups: int = 1
 
     @property
     def weight_bytes(self) -> int:
@@ -51,7 +54,7 @@ class Size(NamedTuple):
 
     def data_bytes(self, tiles: int) -> int:
         """Of so many transformed tiles of inputs."""
-        return 4 * self.alpha**2 * self.inner * tiles
+        return 4 * self.alpha**2 * self.inner * self.groups * tiles
 
 
 def choose_pieces(size: Size, target: Target, plain_weights: bool = False) -> Pieces:
@@ -115,7 +118,7 @@ def register_tile(
     asked for and comes while tiles are multiplied. fused: each tile reads all of them, and lines
     that L2 does not hold cost a little.
     """
-    chunks = -(-size.outer // target.lanes("float32"))
+    chunks = -(-size.outer // target.lanes("float32")) // size.groups
     is_far = fused and size.weight_bytes > target.caches[1]
     lines = (target.memory_line, target.far_line * is_far) if cold else (0.0, 0.0)
     first, later = (line * target.multiply_adds for line in lines)

@@ -34,18 +34,22 @@ def program(
     images: int = 1,
     lanes: int = HOST.lanes("float32"),
     whole: bool = False,
+    groups: int = 1,
 ) -> tir.PrimFunc:
-    """relu(convolution + bias + residual) of `inner` and `outer` blocks of channels."""
+    """relu(convolution + bias + residual): `inner` blocks of channels of a group, `outer` of all
+    results.
+    """
     data_layout, weight_layout = layouts(lanes)
     alpha = tile + window - 1
-    x = te.placeholder((images, inner, *size, lanes), "float32", "x")
+    x = te.placeholder((images, inner * groups, *size, lanes), "float32", "x")
     if whole:
         u = te.placeholder((outer, inner, window, window, lanes, lanes), "float32", "w")
         layout = f"OIHW{lanes}i{lanes}o"
-        y = WinogradConv2dWhole(tile, padding, data_layout, layout).compute(x, u)
+        conv = WinogradConv2dWhole(tile, padding, data_layout, layout, groups=groups)
     else:
         u = te.placeholder((outer, alpha, alpha, inner, lanes, lanes), "float32", "u")
-        y = WinogradConv2d(tile, padding, data_layout, weight_layout).compute(x, u)
+        conv = WinogradConv2d(tile, padding, data_layout, weight_layout, groups=groups)
+    y = conv.compute(x, u)
     b = te.placeholder((1, outer, 1, 1, lanes), "float32", "b")
     r = te.placeholder(y.shape, "float32", "r")
     biased = te.compute(y.shape, lambda n, o, h, w, c: y[n, o, h, w, c] + b[0, o, 0, 0, c], "add")
@@ -80,7 +84,12 @@ def check(size, tile: int, padding, window: int = 3, **more) -> None:
     x, _, b, r = given_arrays
     lanes = x.shape[-1]
     wide = Conv2d(
-        1, padding, data_layout=f"NCHW{lanes}c", kernel_layout="OIHW", out_dtype="float64"
+        1,
+        padding,
+        groups=more.get("groups", 1),
+        data_layout=f"NCHW{lanes}c",
+        kernel_layout="OIHW",
+        out_dtype="float64",
     )
     expected = np.maximum(wide.numpy(x.astype("float64"), w.astype("float64")) + b + r, 0)
     ex = mlc.compile(func, schedule="default")
@@ -109,6 +118,29 @@ def test_large_weights_and_many_images():
     check((6, 5), 4, 1, inner=3, outer=40)
     check((9, 9), 4, (1, 0, 2, 1), images=3)
     check((30, 30), 4, 1, inner=1, outer=3)
+
+
+@pytest.mark.parametrize(
+    "size, more",
+    [
+        ((12, 12), {"inner": 3, "outer": 8, "groups": 2}),
+        ((12, 12), {"inner": 3, "outer": 8, "groups": 2, "whole": True}),
+        ((9, 14), {"inner": 1, "outer": 4, "groups": 4, "images": 2}),
+        ((7, 7), {"inner": 2, "outer": 9, "groups": 3, "whole": True}),
+        ((13, 11), {"inner": 2, "outer": 4, "groups": 2, "window": 5}),
+        ((40, 40), {"inner": 1, "outer": 6, "groups": 2}),
+    ],
+)
+def test_groups(size, more):
+    check(size, 4, more.get("window", 3) // 2, **more)
+
+
+def test_the_vectors_of_a_register_tile_are_of_one_group():
+    """They read the same inputs: none is read anew for another vector's group."""
+    for groups, each in ((1, 6), (2, 3), (6, 1)):
+        size = Size(1, (14, 14), 96 // groups, 96, 6, groups)
+        vectors = choose_pieces(size, mlc.target.Target("llvm -mcpu=znver5")).vectors
+        assert each % vectors == 0
 
 
 @pytest.mark.slow

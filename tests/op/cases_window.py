@@ -74,6 +74,16 @@ def _winograd():
     yield Case(winograd.WinogradConv2d(2, 1), half, 2e-2)
     whole = winograd.WinogradConv2dWhole(4, 1)
     yield Case(whole, tensors((1, 2, 5, 3), (3, 2, 3, 3)), 2e-4)
+    grouped = [
+        ("NCHW", "ABOI", (1, 4, 5, 3), (6, 6, 6, 2)),
+        ("NCHW2c", "OABI2i2o", (1, 4, 5, 6, 2), (4, 6, 6, 2, 2, 2)),
+        ("NCHW2c", "OABI2i2o", (1, 3, 3, 6, 2), (3, 6, 6, 1, 2, 2)),
+    ]
+    for (data_layout, kernel_layout, data, weights), groups in zip(grouped, (2, 2, 3), strict=True):
+        made = winograd.WinogradConv2d(4, 1, data_layout, kernel_layout, groups=groups)
+        yield Case(made, tensors(data, weights), 2e-4, note=f"{groups}-groups-{data_layout}")
+    whole = winograd.WinogradConv2dWhole(4, 1, groups=2)
+    yield Case(whole, tensors((1, 6, 5, 3), (4, 3, 3, 3)), 2e-4)
     whole = winograd.WinogradConv2dWhole(4, 1, "NCHW2c", "OIHW2i2o")
     yield Case(whole, tensors((1, 2, 5, 3, 2), (2, 2, 3, 3, 2, 2)), 2e-4)
 

@@ -55,7 +55,7 @@ def winograd(sch: Schedule, survey: Survey, target: Target) -> bool:
     found = {b.name: b for b in survey.blocks}
     if "bgemm" not in found or "conv2d_winograd" not in found:
         return False
-    size = _size(found["bgemm"], target)
+    size = _size(found["bgemm"], found["data_pack"], target)
     if size is None:
         return False
     blocks = _inlined(sch, survey, found, target)
@@ -67,8 +67,10 @@ def winograd(sch: Schedule, survey: Survey, target: Target) -> bool:
     return True
 
 
-def _size(product: BlockInfo, target: Target) -> Size | None:
-    """eps, nu, image, chunk of channels, row, column, channel; and the sum over two axes."""
+def _size(product: BlockInfo, inputs: BlockInfo, target: Target) -> Size | None:
+    """eps, nu, image, chunk of channels, row, column, channel; and the sum over two axes, of as
+    many chunks as the inputs have, or those of one of their groups.
+    """
     lanes = target.lanes("float32")
     known = [*product.extents[:2], *product.extents[3:]]
     if product.kinds != "SSSSSSSRR" or product.extents[6] != lanes or None in known:
@@ -76,7 +78,8 @@ def _size(product: BlockInfo, target: Target) -> Size | None:
     if product.node.writes[0].buffer.dtype != "float32":
         return None
     alpha, _, images, chunks, rows, columns, _, outer, inner = (e or 0 for e in product.extents)
-    return Size(images or 1, (rows, columns), outer * inner, chunks * lanes, alpha)
+    groups = (inputs.extents[3] or outer) // outer
+    return Size(images or 1, (rows, columns), outer * inner, chunks * lanes, alpha, groups)
 
 
 def _inlined(

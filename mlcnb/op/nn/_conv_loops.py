@@ -54,7 +54,7 @@ def conv_loops(conv: Any, data: Any, weight: Any, kind: DType) -> Any:
             here[c] = Place(windows[c])
         there["C"] = channels.data(out["C"])
         here["I"] = channels.weight
-        here["O"] = _reblock(out["C"], conv.out_layout, "C", conv.kernel_layout, "O")
+        here["O"] = reblock(out["C"], conv.out_layout, "C", conv.kernel_layout, "O")
         a = padded(*_layout.index_in(conv.data_layout, there))
         b = weight(*_layout.index_in(conv.kernel_layout, here))
         return te.sum(cast(kind, a) * cast(kind, b), axis=_order(conv, channels, windows))
@@ -126,10 +126,17 @@ def _channel_axes(conv: Any, kernel: dict[str, Any], channels: Any) -> Channels:
 
         def own(out: Place) -> Place:
             if as_int(each) == 1:
-                return _reblock(out, conv.out_layout, "C", conv.data_layout, "C")
+                return reblock(out, conv.out_layout, "C", conv.data_layout, "C")
             return _layout.at(_whole(conv, out) // each, ours)
 
         return Channels(None, None, own, Place(0, 0 if theirs else None))
+    return dense_channels(conv, kernel)
+
+
+def dense_channels(conv: Any, kernel: dict[str, Any]) -> Channels:
+    """As a convolution sums up all input channels of a group, directly or in Winograd's tiles."""
+    ours = _layout.block_of(conv.data_layout, "C")
+    theirs = _layout.block_of(conv.kernel_layout, "I")
     if ours and ours == theirs and _groups_fill_blocks(conv, kernel, ours):
         outer = te.reduce_axis((0, kernel["I"] // ours), name="ic_outer")
         inner = te.reduce_axis((0, ours), name="ic_inner")
@@ -176,7 +183,7 @@ def _whole(conv: Any, out: Place) -> Any:
     return _layout.whole(out, _layout.block_of(conv.out_layout, "C"))
 
 
-def _reblock(place: Place, src: str, a: str, dst: str, b: str) -> Place:
+def reblock(place: Place, src: str, a: str, dst: str, b: str) -> Place:
     """A place in dimension `a` of layout `src` as one in dimension `b` of `dst`."""
     one, two = _layout.block_of(src, a), _layout.block_of(dst, b)
     return place if one == two else _layout.at(_layout.whole(place, one), two)

@@ -16,6 +16,7 @@ from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded
 from mlcnb.op._layout import Place
 from mlcnb.op.manipulate.pad import pad_constant
+from mlcnb.op.nn._conv_loops import dense_channels, reblock
 from mlcnb.tir.winograd import Matrices, choose, matrices, rows_of_input, rows_of_output
 
 
@@ -91,37 +92,22 @@ class Loops:
         return te.compute((self.alpha, self.alpha, *shape), pack, name="data_pack")
 
     def bgemm(self, packed: Any) -> Any:
-        """For every place of the tile a product over the input channels."""
+        """For every place of the tile a product over the input channels, those of the group."""
         layout, kernel = self.op.data_layout, self.op.kernel_layout
-        ours, theirs = _layout.block_of(layout, "C"), _layout.block_of(kernel, "I")
-        together = ours and ours == theirs
-        if together:
-            outer = te.reduce_axis((0, self.kernel["I"] // ours), name="ic_outer")
-            inner = te.reduce_axis((0, ours), name="ic_inner")
-            axes, there, here = [outer, inner], Place(outer, inner), Place(outer, inner)
-        else:
-            axis = te.reduce_axis((0, self.kernel["I"]), name="ic")
-            axes = [axis]
-            there, here = _layout.at(axis.var, ours), _layout.at(axis.var, theirs)
+        channels = dense_channels(self.op, self.kernel)
+        axes = [axis for axis in channels[:2] if axis is not None]
 
         def element(eps: Any, nu: Any, *index: Any) -> Any:
             out = _layout.places(self.out_layout, index)
-            channel = self.reblocked(out["C"])
-            v = packed(eps, nu, *_layout.index_in(layout, {**out, "C": there}))
-            found = {"A": Place(eps), "B": Place(nu), "O": channel, "I": here}
+            there = {**out, "C": channels.data(out["C"])}
+            v = packed(eps, nu, *_layout.index_in(layout, there))
+            channel = reblock(out["C"], self.out_layout, "C", kernel, "O")
+            found = {"A": Place(eps), "B": Place(nu), "O": channel, "I": channels.weight}
             u = self.weight(*_layout.index_in(kernel, found))
             return te.sum(v * cast(self.kind, u), axis=axes)
 
         shape = self.shape(self.out_layout, self.kernel["O"])
         return te.compute((self.alpha, self.alpha, *shape), element, name="bgemm")
-
-    def reblocked(self, channel: Place) -> Place:
-        """An output channel's place in the blocks of the weights."""
-        ours = _layout.block_of(self.out_layout, "C")
-        theirs = _layout.block_of(self.op.kernel_layout, "O")
-        if ours == theirs:
-            return channel
-        return _layout.at(_layout.whole(channel, ours), theirs)
 
     def inverse_rows(self, product: Any) -> Any:
         """The products transformed back along the rows of tiles."""

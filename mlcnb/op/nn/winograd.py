@@ -138,7 +138,8 @@ class WinogradConv2d(OpDecl):
 
     tile_size: m, results of a tile in each direction; the window is alpha - m + 1 wide.
     padding (top, left, bottom, right); kernel_layout says where A and B (the tile), O and I lie.
-    Sums are formed in float32 at least. The meaning is that of nn.conv2d, up to rounding.
+    groups: as of nn.conv2d; I counts the channels of one. Sums are formed in float32 at least.
+    The meaning is that of nn.conv2d, up to rounding.
     """
 
     data: Tensor
@@ -149,6 +150,7 @@ class WinogradConv2d(OpDecl):
     kernel_layout: str = WEIGHT
     out_layout: str | None = None
     out_dtype: str | None = None
+    groups: int = 1
 
     def __post_init__(self) -> None:
         settle(
@@ -168,8 +170,11 @@ class WinogradConv2d(OpDecl):
             return tensor(None, kind, len(_layout.axes_in(str(self.out_layout))))
         sizes = _layout.sizes_of(self.data_layout, data.dims)
         kernel = _layout.sizes_of(self.kernel_layout, weight.dims)
-        if differ(sizes["C"], kernel["I"]):
-            refuse(self, f"the channels of {tell(data)} are not those of {tell(weight)}")
+        if differ(sizes["C"], kernel["I"] * self.groups):
+            of = f" in {self.groups} groups" if self.groups != 1 else ""
+            refuse(self, f"the channels of {tell(data)} are not those of {tell(weight)}{of}")
+        if self.groups != 1 and differ(kernel["O"] % self.groups, 0):
+            refuse(self, f"{kernel['O']} output channels do not go into {self.groups} groups")
         self.window(kernel)
         places = self.places(sizes, kernel)
         if any(p < 1 for p in map(as_int, places.values()) if p is not None):
@@ -180,6 +185,8 @@ class WinogradConv2d(OpDecl):
     def check(self, data: Any, weight: Any) -> None:
         """Refuse layouts and padding that do not fit each other or the tensors."""
         _layout.want_letters(self, data_layout="NCHW", out_layout="NCHW", kernel_layout=WEIGHT)
+        if self.groups < 1:
+            refuse(self, f"groups {self.groups} is not one or more")
         if len(self.padding) != 4 or min(self.padding) < 0:  # type: ignore[arg-type]
             refuse(self, f"padding {self.padding} is not four numbers of zero or more")
         _layout.want_tensors(self, data, weight)
@@ -219,7 +226,9 @@ class WinogradConv2d(OpDecl):
             np.pad(x, widths), (len(b), len(b)), (2, 3)
         )[:, :, ::m, ::m]
         v = np.einsum("ea,nb,scijab->enscij", b, b, tiles, optimize=True)
-        product = np.einsum("enoc,enscij->ensoij", u, v, optimize=True)
+        u, v = (split_axis(a, axis, self.groups) for a, axis in ((u, 2), (v, 3)))
+        product = np.einsum("engoc,ensgcij->ensgoij", u, v, optimize=True)
+        product = product.reshape(*product.shape[:3], kernel["O"], rows, columns)
         y = np.einsum("he,wn,ensoij->soihjw", a, a, product, optimize=True)
         whole = y.reshape(x.shape[0], kernel["O"], rows * m, columns * m)
         plain = whole[:, :, : places["H"], : places["W"]]
@@ -256,8 +265,8 @@ class WinogradConv2dWhole(OpDecl):
 
     That takes time in each run, and saves memory: transformed weights are 4 times larger with
     tiles of 4, and a machine reads the small ones faster than it would the large ones.
-    tile_size, padding, layouts: as of nn.contrib_conv2d_winograd_without_weight_transform, but
-    kernel_layout is that of nn.conv2d. The meaning is that of nn.conv2d, up to rounding.
+    tile_size, padding, layouts, groups: as of nn.contrib_conv2d_winograd_without_weight_transform,
+    but kernel_layout is that of nn.conv2d. The meaning is that of nn.conv2d, up to rounding.
     """
 
     data: Tensor
@@ -268,6 +277,7 @@ class WinogradConv2dWhole(OpDecl):
     kernel_layout: str = "OIHW"
     out_layout: str | None = None
     out_dtype: str | None = None
+    groups: int = 1
 
     def inner(self) -> WinogradConv2d:
         """The convolution with weights that are transformed."""
@@ -275,7 +285,7 @@ class WinogradConv2dWhole(OpDecl):
         parts = [f"{b}{c}" for b, c in zip(blocks, "io", strict=True) if b]
         layout = "OIAB" + "".join(parts) if parts else WEIGHT
         given = (self.tile_size, self.padding, self.data_layout, layout)
-        return WinogradConv2d(*given, self.out_layout, self.out_dtype)  # type: ignore[arg-type,call-arg]
+        return WinogradConv2d(*given, self.out_layout, self.out_dtype, self.groups)  # type: ignore[arg-type,call-arg]
 
     def infer(self, data: Any, weight: Any) -> Any:
         """As with weights that are transformed."""
@@ -335,6 +345,11 @@ class WinogradConv2dWhole(OpDecl):
     def flops(self, data: Any, weight: Any) -> Any:
         """Two for each multiplication of the products; the transforms count as nothing."""
         return None if weight.dims is None else self.inner().flops(data, self.transformed(weight))
+
+
+def split_axis(x: np.ndarray, axis: int, parts: int) -> np.ndarray:
+    """An axis as two: its parts, and what each holds."""
+    return x.reshape(*x.shape[:axis], parts, -1, *x.shape[axis + 1 :])
 
 
 def number_in(column: np.ndarray, index: Any, kind: str) -> Any:

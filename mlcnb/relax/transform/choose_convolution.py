@@ -67,7 +67,8 @@ MAX_GROWTH = 800.0
 class ChooseConvolution(FunctionPass):
     """Convolutions of stride 1 on blocked channels by Winograd's algorithm where that pays.
 
-    Only float32, of one group, with weights that are constants of known shape; others stay.
+    Only float32, of one group or of groups that fill vectors of channels, with weights that are
+    constants of known shape; others stay.
 
     tile_size: 0 lets the model of the machine choose; 2, 4 or 6 takes tiles of that size wherever
     they can be; -1 leaves all as they are.
@@ -106,7 +107,7 @@ class _Chooser(Mutator):
         conv = convolution_of(call)
         if conv is None:
             return None
-        weight = self.plain_weight(call)
+        weight = self.plain_weight(call) if conv.fills(self.target.lanes("float32")) else None
         tile = 0 if weight is None else self.tile_of(conv, weight)
         made = self.winograd(call, weight, tile) if tile else None
         direct = "gemm" if conv.window == 1 else "direct"
@@ -129,9 +130,9 @@ class _Chooser(Mutator):
         """The weights as (O, I, rows, columns), if they are constant and the call can be by
         Winograd.
         """
-        conv: Any = attrs_of(call)
         made = self.value_of(call_arguments(call)[1])
-        if conv.strides != (1, 1) or conv.dilation != (1, 1) or conv.groups != 1:
+        conv: Any = attrs_of(call)
+        if not _is_plain(call):
             return None
         if called(made) is not LayoutTransform:
             return None
@@ -172,29 +173,32 @@ class _Chooser(Mutator):
             kernel_layout=layout,
             out_layout=conv.out_layout,
             out_dtype=conv.out_dtype,
+            groups=conv.groups,
         )
 
 
 def convolution_of(call: Any) -> Convolution | None:
-    """What the model of the machine has to know of a dense float32 conv2d with a square window and
-    known sizes; an open batch counts as one image.
+    """What the model of the machine has to know of a float32 conv2d with a square window and known
+    sizes that is not depthwise; an open batch counts as one image.
     """
     if called(call) is not Conv2d:
         return None
     conv: Any = attrs_of(call)
     data, weight = (a.struct_info for a in call_arguments(call))
-    if data.dims is None or weight.dims is None or data.dtype != "float32" or conv.groups != 1:
+    if data.dims is None or weight.dims is None or data.dtype != "float32":
         return None
     sizes = _layout.sizes_of(conv.data_layout, data.dims)
     kernel = _layout.sizes_of(conv.kernel_layout, weight.dims)
     images = as_int(sizes["N"])
     images = 1 if images is None else images
-    found = [sizes["C"], kernel["O"], *conv.places(sizes, kernel).values()]
+    found = [kernel["I"], kernel["O"], *conv.places(sizes, kernel).values()]
     known = [as_int(x) for x in (*found, kernel["H"], kernel["W"])]
     if None in known or known[-1] != known[-2]:
         return None
     inner, outer, rows, columns, window, _ = (x or 0 for x in known)
-    return Convolution(images, inner, outer, (rows, columns), window)
+    if conv.groups > 1 and inner == 1:
+        return None
+    return Convolution(images, inner, outer, (rows, columns), window, conv.groups)
 
 
 class Explained(NamedTuple):
@@ -217,6 +221,7 @@ class ConvolutionChoices(list[Explained]):
         for conv, times, found in self:
             rows, columns = conv.places
             head = f"{times} x {conv.inner} -> {conv.outer} channels, {rows} x {columns}, "
+            head += f"{conv.groups} groups, " * (conv.groups > 1)
             parts.append(f"{head}window {conv.window}\n{table(found)}")
         return "\n\n".join(parts)
 
@@ -230,8 +235,8 @@ def convolution_choices(mod: IRModule, target: Any = None) -> ConvolutionChoices
     empty list, none is refused.
 
     Args:
-        mod: operators, in any layout; those with strides, dilation or groups are left out. An open
-            batch counts as one image.
+        mod: operators, in any layout; those with strides, dilation, or groups that do not fill
+            vectors of channels are left out. An open batch counts as one image.
         target: the current one, or this machine, if None.
     """
     where = Target(target or Target.current() or "llvm")
@@ -239,7 +244,7 @@ def convolution_choices(mod: IRModule, target: Any = None) -> ConvolutionChoices
     for func in mod.of_kind(Function).values():
         for binding in bindings_of(func):
             conv = convolution_of(getattr(binding, "value", None))
-            if conv is not None and _is_plain(binding.value):
+            if conv and _is_plain(binding.value) and conv.fills(where.lanes("float32")):
                 counted[conv] += 1
     return ConvolutionChoices(Explained(c, n, _open(c, where)) for c, n in counted.items())
 
@@ -253,4 +258,4 @@ def _open(conv: Convolution, target: Target) -> list[Choice]:
 
 def _is_plain(call: Any) -> bool:
     conv: Any = attrs_of(call)
-    return conv.strides == (1, 1) and conv.dilation == (1, 1)
+    return conv.strides == conv.dilation == (1, 1)
