@@ -280,6 +280,7 @@ def _workers(mod: IRModule, outline: str, target: Target) -> Iterator[Workers]:
         is_new = bool(outline) and not foresight.met(outline)
         if is_new and _products(mod) > MANY_PRODUCTS:
             workers.start()
+            threads.prepare()
         yield workers
     if is_new:
         foresight.meet(outline)

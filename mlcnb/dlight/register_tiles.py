@@ -29,7 +29,7 @@ from mlcnb.dlight.looking import (
     touch_of,
 )
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.machine.prediction import LATENCY, LOADS
+from mlcnb.machine.cache import LATENCY, LOADS
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import Block, IterType

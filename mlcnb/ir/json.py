@@ -86,7 +86,7 @@ class _Writer:
         self.known_arrays: dict[int, int] = {}
 
     def value(self, value: Any) -> Any:
-        if callable(getattr(value, "export", None)):  # a target says itself what it is
+        if hasattr(type(value), "export"):  # a target says itself what it is
             return {"target": self.value(value.export()), "host": self.value(value.host)}
         if isinstance(value, Node | Record):
             return {"node": self.node(value)}

@@ -34,6 +34,8 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.text import kind_of
 from mlcnb.target import Target
 
+#: vectors of work, and loads, of one cycle; cycles until a sum can be added to
+WORK, LOADS, LATENCY = 2.0, 2.0, 4.0
 #: bytes of a line where nothing is said: x86-64 and most of aarch64
 LINE = 64
 #: ways of L1, L2 and L3 where nothing is said

@@ -20,7 +20,7 @@ from math import prod
 from typing import Any
 
 from mlcnb.ir.expr import Var
-from mlcnb.machine.cache import Cache, caches
+from mlcnb.machine.cache import LATENCY, LOADS, WORK, Cache, caches
 from mlcnb.machine.locality import nest_of
 from mlcnb.machine.nest import Addressed, Level, Nest, places
 from mlcnb.machine.rounds import LINE
@@ -29,8 +29,6 @@ from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 
-#: vectors of work, and loads, of one cycle; cycles until a sum can be added to
-WORK, LOADS, LATENCY = 2.0, 2.0, 4.0
 #: vectors of work in one body from which its instructions no longer wait in the first cache
 LONG, SLOWER = 256, 2.0
 #: registers that are not there for sums; how soon one more than fit makes most of them wait

@@ -24,7 +24,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from mlcnb.core.errors import ExecutionError
+from mlcnb.core.errors import ExecutionError, MLCError
 from mlcnb.core.text import kind_of
 from mlcnb.runtime import native
 from mlcnb.runtime.native import pool
@@ -92,6 +92,21 @@ def start() -> None:
         _pool.start()
 
 
+def prepare() -> None:
+    """Let a thread make what runs need of the native runtime, if it is not there: beside the passes
+    of a model that is compiled for the first time.
+    """
+    if not native.is_loaded():
+        with suppress(RuntimeError):  # a browser has no threads
+            threading.Thread(target=_prepared, name="mlcnb-prepare", daemon=True).start()
+
+
+def _prepared() -> None:
+    """What fails here fails again, and is told, where it is needed."""
+    with suppress(MLCError, OSError):
+        native.library()
+
+
 def fault() -> tuple[int, int]:
     """The index and the extent of the last check of an index that failed in this process."""
     found = (ctypes.c_int64 * 2).from_address(native.library()["mlcnb_fault"])
@@ -119,12 +134,12 @@ class _Pool:
                 self._start(self.size or default_num_threads())
 
     def resize(self, n: int) -> None:
-        """Let the workers go and start others."""
+        """Let the workers go and start others; where none have started, the first run does."""
         with self._lock:
-            if self.running and n == self.size:
-                return
-            self._stop(_PATIENCE)
-            self._start(n)
+            if self.running and n != self.size:
+                self._stop(_PATIENCE)
+                self._start(n)
+            self.size = n
 
     def close(self) -> None:
         """Let the workers go, for the end of the process; who is stuck dies with it."""

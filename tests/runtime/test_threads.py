@@ -473,6 +473,8 @@ SCRIPT = """
 import threading, time
 from mlcnb.runtime import threads
 threads.set_num_threads(2)
+assert len(threading.enumerate()) == 1  # they start with the first run
+threads.start()
 assert len(threading.enumerate()) == 2
 {more}
 print("end")
