@@ -130,6 +130,7 @@ def kernels():
 
 
 def run(name: str, context: np.ndarray, n: int, times: int | None = None) -> int:
+    threads.start()
     pointer, integer = ctypes.c_void_p, ctypes.c_int64
     if times is None:
         f = kernels().function(f"run_{name}", ctypes.c_int32, pointer, integer)
