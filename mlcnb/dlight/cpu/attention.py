@@ -97,6 +97,7 @@ def softmax(sch: Schedule, blocks: dict[str, Any], lanes: int) -> None:
     sch.reorder(j, i)
     key = sch.get_loops(blocks["exp"])[-2]
     sch.reverse_compute_at(blocks["norm"], key, preserve_unit_loops=True)
+    sch.reorder(*reversed(sch.get_loops(blocks["norm"])[-2:]))  # one key, then the queries
     starts = [sch.decompose_reduction(blocks["max"], j)]
     starts.append(sch.decompose_reduction(blocks["norm"], key))
     for block in (*starts, *(blocks[n] for n in ("max", "exp", "norm", "inverse"))):

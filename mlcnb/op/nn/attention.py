@@ -149,7 +149,8 @@ class Attention(Attends):
     query (batch, seq, heads, dim); key (batch, seq_kv, heads, dim); value (batch, seq_kv, heads,
     dim_v); bias, broadcast to (batch, heads, seq, seq_kv). scale: default 1 / sqrt(dim).
     causal_mask: TopLeft (query i sees keys up to i), BottomRight (up to i + seq_kv - seq).
-    window_size: with a mask, only that many keys before. Source: arXiv 1706.03762.
+    window_size: with a mask, only that many keys before. keys_first: the bias is turned, broadcast
+    to (batch, heads, seq_kv, seq), as the scores lie in the loops. Source: arXiv 1706.03762.
     """
 
     product = True
@@ -161,6 +162,7 @@ class Attention(Attends):
     scale: float | None = None
     causal_mask: str | None = None
     window_size: int | None = None
+    keys_first: bool = False
 
     @rule("DecomposeOpsForTraining", "attention")
     def for_training(self, call: Call, emit: Any) -> Any:
@@ -185,7 +187,11 @@ class Attention(Attends):
         scores = op.matmul(q, op.permute_dims(k, axes=TURNED))
         is_biased = bool(bias) and not is_null(bias[0])
         if is_biased:
-            scores = op.add(scores, _in(bias[0], kind))
+            added = _in(bias[0], kind)
+            if self.keys_first:
+                axes = range(added.struct_info.ndim)
+                added = op.permute_dims(added, axes=[*axes[:-2], axes[-1], axes[-2]])
+            scores = op.add(scores, added)
         sees = np.ones((1, 1), bool)
         if is_masked:
             for condition in self.seen(*np.ogrid[: sizes[0], : sizes[1]], *sizes):
@@ -213,6 +219,8 @@ class Attention(Attends):
         """The formula, in float32 at least"""
         seq, seq_kv = query.shape[1], key.shape[1]
         i, j = np.ogrid[:seq, :seq_kv]
+        if bias is not None and self.keys_first:
+            bias = bias.swapaxes(-1, -2)
         return self.meaning(query, key, value, bias, self.seen(i, j, seq, seq_kv))
 
     def compute(self, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
@@ -226,13 +234,14 @@ class Attention(Attends):
         if bias is None and self.causal_mask is None:
             return raw
         seq_kv = raw.shape[2]
-        whole = (*raw.shape[:2], seq, seq_kv)
+        sizes = (seq_kv, seq) if self.keys_first else (seq, seq_kv)
 
         def element(b: Any, n: Any, j: Any, i: Any) -> Any:
             score = raw(b, n, j, i)
             if bias is not None:
-                at = broadcast_index((b, n, i, j), bias.shape, whole)
-                row = at[-2] if len(at) > 1 else 0
+                place = (j, i) if self.keys_first else (i, j)
+                at = broadcast_index((b, n, *place), bias.shape, (*raw.shape[:2], *sizes))
+                row = ([0, 0, *at])[-1 if self.keys_first else -2]
                 score = score + within(row, seq, lambda: cast(kind, bias(*at)))
             for condition in self.seen(i, j, seq, seq_kv):
                 score = te.Select(condition, score, const(float("-inf"), kind))

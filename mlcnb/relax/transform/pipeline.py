@@ -71,6 +71,7 @@ from mlcnb.relax.transform.sink_reshape import SinkReshape
 from mlcnb.relax.transform.split_attention import SplitAttention
 from mlcnb.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from mlcnb.relax.transform.to_non_dataflow import ToNonDataflow
+from mlcnb.relax.transform.turn_attention_bias import TurnAttentionBias
 from mlcnb.target import Target
 
 #: ways of convolutions: the fastest that is exact enough, or always as written
@@ -162,6 +163,7 @@ def layout_passes(target: Any = None, convolution: str = "auto") -> list[Pass]:
         raise PassError(f"no convolution {convolution!r}", hint=f"one of {', '.join(CONVOLUTIONS)}")
     return [
         SplitAttention(),
+        TurnAttentionBias(),
         SimplifyOps(),
         NarrowProducts(),
         ConvTransposeToConv(),
