@@ -79,6 +79,35 @@ def test_bias_and_mask_are_put_on_the_tiles(bias, causal_mask):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("bias", [(1, 1, 37, 50), (2, 3, 37, 50), (37, 1), (1, 50)])
+def test_a_bias_that_is_turned(bias):
+    given = [*arrays(2, 50, 37, 3, 24, 20), np.random.default_rng(0).random(bias, "float32")]
+    found, expected = run(given, keys_first=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_turned_bias_is_read_by_vectors():
+    """Along the queries: none of its numbers is gathered from a row of its own."""
+    given = [*arrays(1, 50, 37, 2, 32), np.zeros((2, 37, 50), "float32")]
+    func, _ = declared(given, keys_first=True)
+    ex = mlc.compile(func, schedule="default")
+    assert "gather" not in "".join(f.text for f in facts(ex.kernels["main"].compiled).values())
+
+
+@pytest.mark.parametrize("queries", [48, 50])
+def test_sums_are_formed_for_a_vector_of_queries(queries):
+    """The last queries fill no vector: they were summed up one after the other."""
+    func, _ = declared(arrays(1, queries, 37, 2, 32))
+    sch = schedule_cpu(func, HOST)
+    update = sch.get_block("attention_norm_update")
+    lane = sch.get(sch.get_loops(update)[-1])
+    query = sch.get(update).iter_vars[-2].var.name
+    assert int(lane.extent) == HOST.lanes("float32")
+    text = sch.mod["main"].script().split('T.block("attention_norm_update")')[1]
+    axis = next(line for line in text.splitlines() if line.strip().startswith(query))
+    assert lane.loop_var.name in axis
+
+
 def test_keys_that_are_masked_do_not_count_and_nothing_overflows():
     given = arrays(1, 20, 30, 2, 16)
     given[0] *= 1e18

@@ -73,6 +73,9 @@ def _attention():
         yield Case(attention.Attention(), [*tensors(*qkv, kind=kind), None], RTOL[kind])
     biased = tensors(*qkv, (2, 1, 4))
     yield Case(attention.Attention(0.3), biased, 1e-5, note="bias")
+    for shape in ((2, 4, 3), (2, 1, 4, 1), (4, 3)):
+        made = attention.Attention(0.3, "TopLeft", keys_first=True)
+        yield Case(made, tensors(*qkv, shape), 1e-5, note=f"turned-{shape}")
     for mask in ("TopLeft", "BottomRight"):
         for window in (None, 2):
             made = attention.Attention(None, mask, window)

@@ -47,7 +47,7 @@ def attention(sch: Schedule, survey: Survey, target: Target) -> bool:
             place = 0 if name == "inverse" else -1
             sch.compute_at(blocks[name], i_0, preserve_unit_loops=True, index=place)
         sch.set_scope(blocks[name], 0, "local")
-    turn(sch, blocks["query"])
+    turn(sch, blocks["query"], lanes)
     scores(sch, blocks, keys, vectors, lanes, target)
     softmax(sch, blocks, lanes)
     results(sch, blocks, dim, lanes, target)
@@ -67,10 +67,14 @@ def is_attention(info: dict[str, BlockInfo], lanes: int) -> bool:
     return float32 and queries % lanes == 0 and dim % lanes == 0
 
 
-def turn(sch: Schedule, block: Any) -> None:
-    """Queries are read along their rows."""
+def turn(sch: Schedule, block: Any, lanes: int) -> None:
+    """Queries are read along their rows, in tiles that are turned in registers."""
     c, i = sch.get_loops(block)[-2:]
-    sch.reorder(i, c)
+    c_0, c_1 = sch.split(c, [None, lanes])
+    i_0, i_1 = sch.split(i, [None, lanes])
+    sch.reorder(i_0, c_0, c_1, i_1)
+    sch.unroll(c_1)
+    sch.vectorize(i_1)
 
 
 def scores(

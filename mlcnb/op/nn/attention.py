@@ -205,6 +205,8 @@ class Attention(Attends):
 
     def infer(self, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
         """(batch, seq, heads, dim_v)"""
+        if self.keys_first and bias is not None and bias.ndim in (0, 1):
+            refuse(self, f"{tell(bias)} has no keys that could come first")
         return self.result(query, key, value)
 
     def seen(self, i: Any, j: Any, seq: Any, seq_kv: Any) -> list[Any]:
@@ -241,7 +243,7 @@ class Attention(Attends):
             if bias is not None:
                 place = (j, i) if self.keys_first else (i, j)
                 at = broadcast_index((b, n, *place), bias.shape, (*raw.shape[:2], *sizes))
-                row = ([0, 0, *at])[-1 if self.keys_first else -2]
+                row = at[-1] if self.keys_first else ([0, *at])[-2]
                 score = score + within(row, seq, lambda: cast(kind, bias(*at)))
             for condition in self.seen(i, j, seq, seq_kv):
                 score = te.Select(condition, score, const(float("-inf"), kind))

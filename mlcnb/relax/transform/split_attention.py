@@ -38,7 +38,7 @@ class _Splitter(Reader, of=SplitAttention):
         if any(shape is None for shape in shapes) or not _sees_all(attrs, shapes[1]):
             return None
         one, dim = shapes[0][1], shapes[0][3]  # type: ignore[index]
-        if one != 1 or not isinstance(dim, int):
+        if one != 1 or not isinstance(dim, int) or attrs.keys_first:
             return None
         b, _, n, h = query.struct_info.dims  # type: ignore[union-attr]
         row = self.emit(op.reshape(query, [b, n, 1, h]))
