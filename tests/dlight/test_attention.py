@@ -91,7 +91,11 @@ def test_a_turned_bias_is_read_by_vectors():
     given = [*arrays(1, 50, 37, 2, 32), np.zeros((2, 37, 50), "float32")]
     func, _ = declared(given, keys_first=True)
     ex = mlc.compile(func, schedule="default")
-    assert "gather" not in "".join(f.text for f in facts(ex.kernels["main"].compiled).values())
+    text = "".join(f.text for f in facts(ex.kernels["main"].compiled).values())
+    assert "gather" not in text
+    assert "T.prefetch(" in str(lower(schedule_cpu(func, HOST).mod["main"]).script())
+    plain, _ = declared([*given[:3], np.zeros((2, 50, 37), "float32")])
+    assert "T.prefetch(" not in str(lower(schedule_cpu(plain, HOST).mod["main"]).script())
 
 
 @pytest.mark.parametrize("queries", [48, 50])

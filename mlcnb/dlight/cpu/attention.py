@@ -20,6 +20,7 @@ from mlcnb.dlight.cpu.tiles import choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 
 #: the blocks of `nn.attention` before the last, without "attention_"; `masked` where it is needed
 STAGES = ("query", "scores", "masked", "max", "exp", "norm", "inverse", "sum")
@@ -90,9 +91,20 @@ def scores(
     j_0, _ = sch.split(j, [None, rows])
     sch.reorder(j_0, h, sch.get_loops(block)[-3], i)
     sch.reverse_compute_at(last, j_0, preserve_unit_loops=True)
+    ask_for_bias(sch, last, j_0)
     start = sch.decompose_reduction(block, h)
     for made in (start, block, last):
         written_out(sch, made, lanes)
+
+
+def ask_for_bias(sch: Schedule, masked: Any, tile: Any) -> None:
+    """What is added to a tile of scores comes from memory while these are computed: a line of each
+    key's, if queries lie last.
+    """
+    node = sch.get(masked)
+    for region in node.reads[1:]:
+        if region.region[-1].min is node.iter_vars[-1].var:
+            sch.annotate(tile, PREFETCH, [region.buffer.data.name, 0])
 
 
 def softmax(sch: Schedule, blocks: dict[str, Any], lanes: int) -> None:
