@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -201,6 +202,34 @@ def test_what_begins_again_is_copied_by_vectors(length):
     made = mlc.compile(func, "llvm -mcpu=x86-64-v4", schedule="default").kernels["main"]
     assert "gather" not in made.compiled.assembly
     assert facts(made.compiled).hottest.hot.vector_share > 0.2
+
+
+@pytest.mark.parametrize(
+    "channels, is_inside", [(24 * LANES // 16, True), (LANES, True), (LANES // 4, False)]
+)
+def test_a_function_of_channels_that_fill_no_block_is_computed_in_the_blocks(channels, is_inside):
+    """24 channels take 32 places. They were computed where they lay first, through rows of another
+    order: 112 x 112 of them 337 us, now 94. A few channels stay apart."""
+    x = te.placeholder((6, 17, channels), "float32", "x")
+    turned = te.compute((channels, 6, 17), lambda c, h, w: x[h, w, c], name="turned")
+    wide = te.compute(turned.shape, lambda *i: te.erf(turned(*i)), name="wide")
+    zero = te.const(0, "float32")
+
+    def block(outer, h, w, inner):
+        c = outer * LANES + inner
+        return te.if_then_else(c < channels, wide(c, h, w), zero)
+
+    shape = (-(-channels // LANES), 6, 17, LANES)
+    func = te.create_prim_func([x, te.compute(shape, block, name="blocked")])
+    text = schedule_cpu(func, HOST).mod["main"].script()
+    assert ('T.block("wide")' not in text) == is_inside
+    given = random(6, 17, channels)
+    found = np.full(shape, np.nan, "float32")
+    mlc.compile(func, schedule="default")(given, found)
+    filled = np.zeros((6, 17, shape[0] * LANES), "float32")
+    filled[..., :channels] = np.vectorize(math.erf)(given)
+    expected = filled.reshape(6, 17, shape[0], LANES).transpose(2, 0, 1, 3)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_function_of_each_element_is_computed_where_a_reshape_puts_it():
