@@ -68,13 +68,14 @@ def box_over(
 ) -> Box:
     """The box that a region covers while loops, from the outside in, run under a predicate."""
     inner = spans(loops, context.bounds)
+    once = {x.loop_var: inner[x.loop_var] for x in loops if p.as_int(x.extent) == 1}
     sides, starts = [], []
     for axis, side in enumerate(region.region):
         low = of(side.min, context)
         width = of(side.extent, context).shifted(-1)
         ends = extremes(low, inner, context.bounds)
         end = extremes(low.plus(width), inner, context.bounds)
-        starts.append((low, width.value))
+        starts.append((_where_run_once(low, once, context), width.value))
         if ends is None or end is None:
             last = of(region.buffer.shape[axis]).shifted(-1)
             sides.append(Side([ZERO], [last]))
@@ -85,8 +86,14 @@ def box_over(
     exact = not ragged and contiguous(starts, run_over, context.bounds)
     told = {v for start, _ in starts for v in start.variables()}
     exact = exact and not any(_may_rest(x, context.bounds) for x in loops if x.loop_var not in told)
-    exact = _clip(sides, starts, predicate, context, inner) and exact
+    exact = _clip(sides, starts, predicate, context, inner, once) and exact
     return Box(region.buffer, sides, exact)
+
+
+def _where_run_once(x: Sum, once: Mapping[e.Var, Span], context: Context) -> Sum:
+    """A sum without the variables of loops that have one iteration."""
+    found = extremes(x, once, context.bounds) if x.uses(once) else None
+    return x if found is None else found[0]
 
 
 def _may_rest(loop: s.For, known: Mapping[e.Var, Bounds]) -> bool:
@@ -109,6 +116,7 @@ def _clip(
     predicate: e.PrimExpr,
     context: Context,
     inner: Mapping[e.Var, Span],
+    once: Mapping[e.Var, Span],
 ) -> bool:
     """Cut the sides where the predicate bounds an index; False if it says something else too."""
     understood = True
@@ -118,7 +126,7 @@ def _clip(
         if limit is None:
             understood = False
             continue
-        bounded, last = limit
+        bounded, last = _where_run_once(limit[0], once, context), limit[1]
         if bounded.uses(inner) and not bounded.uses(indexed):
             first = extremes(bounded, inner, context.bounds)
             happens = first is not None and at_most(first[0], last, context.bounds)
