@@ -16,12 +16,14 @@ from mlcnb.ir import Range
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int, cast, const, maximum, minimum, select
+from mlcnb.ir.rules import rule
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, wide
-from mlcnb.op._dims import refuse, size, tell, tensor, tidy, want_rank
+from mlcnb.op._dims import refuse, same, size, tell, tensor, tidy, want_rank
 from mlcnb.op._order import by_layout
 from mlcnb.op.image import _interpolate as ip
 from mlcnb.op.nn._window import no_void, settle
+from mlcnb.relax.expr import Call
 from mlcnb.relax.operator import OpDecl, Shape, Tensor, operator
 from mlcnb.tir.index_check import checked
 
@@ -36,6 +38,10 @@ class Tap(NamedTuple):
 
     place: Any
     weight: Any
+
+
+#: modes in which each place of an image of the same size is one of its own
+IN_PLACE = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
 
 
 class Resize(OpDecl):
@@ -62,6 +68,16 @@ class Resize(OpDecl):
 
     def __post_init__(self) -> None:
         settle(self, out_dtype=no_void(self.out_dtype))
+
+    @rule("SimplifyOps", "resize")
+    def simplified(self, call: Call, value_of: Any) -> Any:
+        """An image that has the size already, element by element."""
+        x: Any = call.args[0]
+        made: Any = call.struct_info
+        if x.struct_info.dims is None or made.dims is None or made.dtype != x.struct_info.dtype:
+            return None
+        stays = all(map(same, x.struct_info.dims, made.dims)) and all(s == 1 for s in self.scales)
+        return x if stays and self.coordinate_transformation_mode in IN_PLACE else None
 
     def infer(self, data: Any, size: Any) -> Any:
         """data's dimensions, the resized ones those of `size`."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mlcnb.core.node import replace
+from mlcnb.core.node import replace, walk
 from mlcnb.core.text import plural
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import merge
@@ -33,6 +33,7 @@ from mlcnb.relax.transform.fusion_groups import Node, find_groups
 from mlcnb.relax.transform.outline import Outline
 from mlcnb.tir.analysis import OpPatternKind
 from mlcnb.tir.analysis.made import is_declared
+from mlcnb.tir.buffer import BufferLoad
 
 
 class FuseOps(ModulePass):
@@ -108,7 +109,9 @@ class _Fuser:
             for leaf in leaves(binding.value):
                 used = nodes.get(leaf)
                 if used is not None:
-                    used.users.append((node, _use(pattern, leaf, binding.var)))
+                    again = pattern is OpPatternKind.INJECTIVE and self.reads_again(binding, leaf)
+                    use = OpPatternKind.OPAQUE if again else _use(pattern, leaf, binding.var)
+                    used.users.append((node, use))
             nodes[binding.var] = node
         return list(nodes.values())
 
@@ -124,6 +127,15 @@ class _Fuser:
             return OpPatternKind.OPAQUE  # what has to be equal is checked where it is called
         return OpPatternKind(func.attrs.get("op_pattern", OpPatternKind.OPAQUE))
 
+    def reads_again(self, binding: rx.Binding, used: rx.Var) -> bool:
+        """Whether a function reads several elements of an argument for each of its own, as a resize
+        does: what makes these is then not done anew for each, in the order of the result.
+        """
+        call: Any = binding.value
+        func = callee_of(call, self.table.functions)
+        places = [n for n, x in enumerate(call.args[1].fields) if x is used]
+        return any(_loads(func, place) > 1 for place in places)
+
     def fused(self, bindings: list[rx.Binding]) -> rx.Binding:
         """The call of the function that holds a group, bound to the group's last variable."""
         outline = _Group(bindings, self.table.functions)
@@ -132,6 +144,12 @@ class _Fuser:
         span = merge(*(b.value.span for b in bindings))
         call = rx.Call(name, tuple(outline.args), None, (), result.struct_info, span)
         return rx.VarBinding(result, call)
+
+
+def _loads(func: Any, place: int) -> int:
+    """How many loads of a parameter stand in a loop function."""
+    buffer = func.buffer_map.get(func.params[place])
+    return sum(type(n) is BufferLoad and n.buffer is buffer for n in walk(func.body))
 
 
 def _use(pattern: OpPatternKind, used: Any, user: rx.Var) -> OpPatternKind:

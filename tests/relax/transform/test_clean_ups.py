@@ -508,6 +508,32 @@ def test_what_does_something_stays() -> None:
     check_pass(SimplifyOps(), before, before, tolerance=1e-2)
 
 
+@pytest.mark.parametrize(
+    "mode", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
+)
+@pytest.mark.parametrize("method", ["nearest_neighbor", "linear", "cubic"])
+def test_images_that_have_the_size_are_not_resized(method: str, mode: str) -> None:
+    def program(size: tuple[int, int], **attrs: object) -> IRModule:
+        x = Var("x", tensor_info((1, 2, 5, 7), "float32"))
+        bb = BlockBuilder()
+        with bb.function("main", [x]):
+            attrs = {"coordinate_transformation_mode": mode, "method": method, **attrs}
+            bb.emit_func_output(bb.emit(op.image.resize2d(x, size, **attrs)))
+        return bb.finalize()
+
+    def is_kept(mod: IRModule) -> bool:
+        return "resize2d" in check_pass(SimplifyOps(), mod, tolerance=1e-6)["main"].script()
+
+    assert not is_kept(program((5, 7)))
+    assert is_kept(program((5, 8)))
+    if mode != "align_corners":
+        assert not is_kept(program((5, 7), scales=(1.0, 1.0)))
+        assert is_kept(program((5, 7), scales=(1.0, 1.1)))
+    assert is_kept(program((5, 7), out_dtype="float64"))
+    other = {"coordinate_transformation_mode": "tf_half_pixel_for_nn"}
+    assert is_kept(program((5, 7), **other))
+
+
 def test_permutations_are_composed() -> None:
     @R.function
     def before(x: R.Tensor((2, 3, 4), "float32")):

