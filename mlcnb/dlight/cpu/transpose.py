@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -36,7 +37,7 @@ from mlcnb.target import Target
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import BufferStore
-from mlcnb.tir.transform.transpose_tile import MOST_BETWEEN, turns
+from mlcnb.tir.transform.transpose_tile import MOST_BETWEEN, MOST_TURNED, distinct, turns
 
 #: vectors besides which one under a mask takes little time
 MANY = 8
@@ -48,7 +49,7 @@ WELL_USED, LEAST_USED = 0.5, 0.1
 
 
 def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
-    """Apply to one elementwise block with one load, of words or less, across the result's rows."""
+    """Apply to one elementwise block with loads, of words or less, across the result's rows."""
     inline_chains(sch, survey)
     blocks = Survey.of(sch).blocks
     return len(blocks) == 1 and turn(sch, blocks[0], target)
@@ -61,7 +62,7 @@ def turn(sch: Schedule, block: BlockInfo, target: Target) -> bool:
     bits = block.node.body.buffer.dtype.bits  # type: ignore[attr-defined]
     lanes = target.lanes("float64" if bits == 64 else "float32")
     runs = find_runs(block, lanes)
-    if runs is None:
+    if runs is None and len(_loads(block)) == 1:
         if _put_between(sch, block, lanes) or (bits >= 32 and _take_apart(sch, block, lanes)):
             return True
         runs = find_runs(block, lanes, LEAST_USED)
@@ -126,7 +127,7 @@ def _take_apart(sch: Schedule, block: BlockInfo, lanes: int) -> bool:
 
 def _in_short(block: BlockInfo, lanes: int) -> int | None:
     """The loop over the source's last axis, if those after it go through the source by its size."""
-    (load,) = (n for n in walk(block.node.body) if isinstance(n, BufferLoad))
+    (load,) = _loads(block)
     places, end = Places(block, load, lanes), len(block.extents)
     for at, count in enumerate(places.extents[:-1]):
         length = places.length(at + 1, end)
@@ -143,7 +144,7 @@ def _in_short(block: BlockInfo, lanes: int) -> int | None:
 def _before_short(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
     """The first of the loops that run along the source up to the last one, which is short; and how
     many of their iterations make a vector that leaves none over, or one where there are many."""
-    (load,) = (n for n in walk(block.node.body) if isinstance(n, BufferLoad))
+    (load,) = _loads(block)
     places, end = Places(block, load, lanes), len(block.extents) - 1
     if end < 1 or not 2 <= places.extents[end] <= MOST_BETWEEN:
         return None
@@ -159,16 +160,26 @@ def _before_short(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
     return None
 
 
+def _loads(block: BlockInfo) -> list[BufferLoad]:
+    """The loads of a block that differ."""
+    return distinct(n for n in walk(block.node.body) if isinstance(n, BufferLoad))
+
+
 def _copies_elements(block: BlockInfo) -> bool:
-    """One load and one store, of as many bits, whose axes are the indices of the result."""
-    node = block.node
-    loads = [n for n in walk(node.body) if isinstance(n, BufferLoad)]
-    if len(loads) != 1 or not isinstance(node.body, BufferStore):
+    """One load and one store, of as many bits, whose axes are the indices of the result; or a few
+    loads, of which `find_runs` says whether they lie alike.
+    """
+    node, loads = block.node, _loads(block)
+    if not loads or not isinstance(node.body, BufferStore):
         return False
-    kinds = (loads[0].buffer.dtype, node.body.buffer.dtype)
     axes = [axis.var for axis in node.iter_vars]
-    alike = len({k.bits for k in kinds}) == 1 and all(map(turns, kinds))
+    alike = len(loads) > 1 or _can_turn(loads[0], node.body)
     return alike and list(node.body.indices) == axes
+
+
+def _can_turn(load: BufferLoad, store: BufferStore) -> bool:
+    kinds = (load.buffer.dtype, store.buffer.dtype)
+    return len({k.bits for k in kinds}) == 1 and all(map(turns, kinds))
 
 
 def find_runs(block: BlockInfo, lanes: int, used: float = WELL_USED) -> tuple[int, int] | None:
@@ -177,10 +188,11 @@ def find_runs(block: BlockInfo, lanes: int, used: float = WELL_USED) -> tuple[in
     Of all that do, those that leave the least of their tiles empty; None where there are none, or
     where less of them than `used` is filled, or the last loop runs along both.
     """
-    (load,) = (n for n in walk(block.node.body) if isinstance(n, BufferLoad))
-    places, end = Places(block, load, lanes), len(block.extents)
-    found: dict[tuple[int, int], float] = {}
+    each, end = [Places(block, load, lanes) for load in _loads(block)], len(block.extents)
+    places, found = each[0], dict[tuple[int, int], float]()
     try:
+        if len(each) > 1:
+            return _common_run(block, each, lanes, used)
         if places.runs_along(end - 1, end):
             return None
         for last, first in itertools.combinations(range(end - 1, -1, -1), 2):
@@ -195,3 +207,21 @@ def find_runs(block: BlockInfo, lanes: int, used: float = WELL_USED) -> tuple[in
         return None
     best = max(found, key=lambda run: found[run], default=None)
     return best if best is not None and found[best] > used else None
+
+
+def _common_run(
+    block: BlockInfo, each: Sequence[Places], lanes: int, used: float
+) -> tuple[int, int] | None:
+    """The same of several loads: some lie alike, and the others stay where they are along the
+    result's last loops, or go along them.
+    """
+    end, places = len(block.extents), each[0]
+    for last, first in itertools.combinations(range(end - 1, -1, -1), 2):
+        filled = [part_used(places.length(*run), lanes) for run in ((first, last), (last, end))]
+        if places.extents[last - 1] == 1 or filled[0] * filled[1] <= used or places.sizes:
+            continue
+        rest = [x for x in each if not any(x.runs_along(last, end, step) for step in (0, 1))]
+        alike = all(_can_turn(x.access, block.node.body) for x in rest)  # type: ignore[arg-type]
+        if 0 < len(rest) <= MOST_TURNED and alike and all(x.runs_along(first, last) for x in rest):
+            return first, last
+    return None

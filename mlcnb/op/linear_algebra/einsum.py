@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -27,11 +28,14 @@ from mlcnb.op._dims import (
     want_same_dtype,
 )
 from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Expr, Tuple
 from mlcnb.relax.operator import OpDecl, Tensors, make_call, operator
 
 #: an open size, when the order of products is chosen
 UNKNOWN = 64
+#: rows, columns and terms of a sum from which on a sum of products is one of matrices
+MATRIX = 8
 #: what stands for the dimensions of an ellipsis, from the right
 REST = "0123456789"
 
@@ -148,15 +152,19 @@ class Einsum(OpDecl):
 
     @rule("SimplifyOps", "einsum")
     def simplified(self, call: Call, value_of: Any) -> Any:
-        """Of three operands or more, two at a time, in the order that multiplies least."""
+        """Of three operands or more, two at a time, in the order that multiplies least; of two
+        whose result ends with a letter of both, products of matrices.
+        """
         given = value_of(call.args[0])
         operands = list(given.fields) if isinstance(given, Tuple) else []
         infos: list[Any] = [x.struct_info for x in operands]
-        if len(operands) < 3 or any(getattr(i, "dims", None) is None for i in infos):
+        if len(operands) < 2 or any(getattr(i, "dims", None) is None for i in infos):
             return None
         if str(infos[0].dtype) not in ("float32", "float64") or "..." in self.subscripts:
             return None  # of half precision each product would be rounded
         terms, result = self.plan([len(i.dims) for i in infos])
+        if len(operands) == 2:
+            return _product_of_matrices(operands, terms, result)
         shapes = [[as_int(d) or UNKNOWN for d in i.dims] for i in infos]
         left = list(zip(operands, terms, strict=True))
         for pair in _order(terms, result, shapes):
@@ -190,6 +198,38 @@ def _order(
     except ValueError:  # a dimension of 1 beside a larger one
         return []
     return [tuple(step) for step in path[1:]]
+
+
+def _product_of_matrices(operands: Sequence[Any], terms: Sequence[str], result: str) -> Expr | None:
+    """The permutations, product and permutation that are "blhn,bshn->blsh"; None where loops over
+    what both have, the result and one of them, or both alone, are short, or where one of the others
+    comes last in the result: the loops are a product of matrices as they are then.
+    """
+    sizes: dict[str, Any] = {}
+    for x, term in zip(operands, terms, strict=True):
+        for letter, extent in zip(term, map(as_int, x.struct_info.dims), strict=True):
+            if extent is None or sizes.setdefault(letter, extent) != extent:
+                return None
+    a, b = terms
+    letters = "".join(sizes)
+    if len(set(a)) < len(a) or len(set(b)) < len(b) or result[-1:] not in (set(a) & set(b)):
+        return None
+    both = [c for c in letters if c in a and c in b and c in result]
+    rows, columns = ([c for c in letters if c in x and c not in y] for x, y in ((a, b), (b, a)))
+    summed = [c for c in letters if c not in result]
+    counts = [math.prod(sizes[c] for c in part) for part in (both, rows, columns, summed)]
+    if min(counts[1:]) < MATRIX or not set(summed) <= set(a) & set(b):
+        return None
+
+    def turned(x: Any, term: str, order: Sequence[str], shape: Sequence[int]) -> Any:
+        return op.reshape(op.permute_dims(x, axes=[term.index(c) for c in order]), shape)
+
+    many, m, n, k = counts
+    left = turned(operands[0], a, [*both, *rows, *summed], (many, m, k))
+    right = turned(operands[1], b, [*both, *summed, *columns], (many, k, n))
+    order = [*both, *rows, *columns]
+    found = op.reshape(op.matmul(left, right), [sizes[c] for c in order])
+    return op.permute_dims(found, axes=[order.index(c) for c in result])
 
 
 def _axis_name(letter: str) -> str:

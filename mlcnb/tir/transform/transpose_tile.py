@@ -20,7 +20,7 @@ for c in T.unroll(3):                           v0 = A[0:16]; v1 = …; v2 = …
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mlcnb.arith import simplify
@@ -29,6 +29,7 @@ from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
+from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import BufferLoad
@@ -38,6 +39,8 @@ from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt,
 
 #: vectors that are put together, at most: each result takes as many shuffles, less one
 MOST_BETWEEN = 8
+#: loads of one store that are turned: each has as many vectors as a tile has columns
+MOST_TURNED = 3
 BYTE = DType("uint8")
 
 
@@ -57,14 +60,15 @@ def _transposed(n: Node) -> Stmt | None:
     if between is not None:
         return between
     store, count = _store_and_count(n)
-    load = None if store is None else _gathered(store, n.loop_var)
-    if store is None or load is None or not 2 <= count <= load.dtype.lanes:
+    loads = [] if store is None else _gathered(store, n.loop_var)
+    if store is None or not loads or not 2 <= count <= loads[0].dtype.lanes:
         return None
+    lanes = range(loads[0].dtype.lanes)
     try:
-        rows = [_row(load, lane, n.loop_var, count) for lane in range(load.dtype.lanes)]
+        rows = [[_row(load, lane, n.loop_var, count) for lane in lanes] for load in loads]
     except _NoLane:
         return None
-    return _tile(n.loop_var, store, load, rows, count)
+    return _tile(n.loop_var, store, list(zip(loads, rows, strict=True)), count)
 
 
 def _store_and_count(n: For) -> tuple[BufferStore | None, int]:
@@ -82,19 +86,35 @@ def _value_at(condition: e.PrimExpr, var: e.Var, j: int) -> int | None:
     return p.as_int(simplify(substitute(condition, {var: p.const(j, var.dtype)})))
 
 
-def _gathered(store: BufferStore, var: e.Var) -> BufferLoad | None:
-    """The only load whose lanes do not lie together; it reads another buffer than is written."""
+def _gathered(store: BufferStore, var: e.Var) -> list[BufferLoad]:
+    """The loads whose lanes do not lie together, each once; they read another buffer than is
+    written. None where there are too many, or one that cannot be turned.
+    """
     loads = [x for x in walk(store.value) if isinstance(x, BufferLoad)]
     gathers = [x for x in loads if x.dtype.lanes > 1 and not _lies_together(x)]
-    if len(gathers) != 1 or any(x.buffer.data is store.buffer.data for x in loads):
-        return None
-    (load,) = gathers
+    gathers = distinct(gathers)
+    if len(gathers) > MOST_TURNED or any(x.buffer.data is store.buffer.data for x in loads):
+        return []
+    return gathers if all(_can_turn(x, store, var) for x in gathers) else []
+
+
+def distinct(loads: Iterable[BufferLoad]) -> list[BufferLoad]:
+    """Those that are not the same element of the same buffer as one before."""
+    found: list[BufferLoad] = []
+    for load in loads:
+        if not any(_is_same(load, x) for x in found):
+            found.append(load)
+    return found
+
+
+def _is_same(a: Any, b: BufferLoad) -> bool:
+    return isinstance(a, BufferLoad) and a.buffer is b.buffer and structural_equal(a, b)
+
+
+def _can_turn(load: BufferLoad, store: BufferStore, var: e.Var) -> bool:
     lanes, kind = load.dtype.lanes, load.buffer.dtype
-    if kind.lanes != 1 or lanes not in (4, 8, 16) or not turns(kind):
-        return None
-    if _mentions(load, store, var):
-        return None
-    return load
+    known = kind.lanes == 1 and lanes in (4, 8, 16) and turns(kind)
+    return known and not _mentions(load, store, var)
 
 
 def turns(kind: DType) -> bool:
@@ -148,23 +168,29 @@ def _lane(x: Any, lane: int) -> Any:
 
 
 def _tile(
-    var: e.Var, store: BufferStore, load: BufferLoad, rows: list[e.PrimExpr], count: int
+    var: e.Var,
+    store: BufferStore,
+    loads: Sequence[tuple[BufferLoad, list[e.PrimExpr]]],
+    count: int,
 ) -> Stmt:
-    """Rows, shuffles and columns as one statement."""
+    """Rows, shuffles and columns of each load, and the stores, as one statement."""
     lets: list[tuple[e.Var, e.PrimExpr]] = []
 
     def named(value: e.PrimExpr, name: str) -> e.Var:
         lets.append((e.Var(f"{name}{len(lets)}", value.dtype), value))
         return lets[-1][0]
 
-    lanes = load.dtype.lanes
-    whole = [named(row, "row") for row in rows]
-    if count < lanes:
-        whole = [named(_pick((row,), [i % count for i in range(lanes)]), "row") for row in whole]
-    columns = transposed(whole, lambda a, b, lanes: named(_pick((a, b), lanes), "part"))
-    if load.dtype.is_bool:
-        columns = [e.Cast(load.dtype, column) for column in columns]
-    stores = [_with_column(store, load, columns[j], var, j) for j in range(count)]
+    def columns_of(load: BufferLoad, rows: Sequence[e.PrimExpr]) -> list[Any]:
+        lanes = load.dtype.lanes
+        whole = [named(row, "row") for row in rows]
+        if count < lanes:
+            every = [i % count for i in range(lanes)]
+            whole = [named(_pick((row,), every), "row") for row in whole]
+        columns = transposed(whole, lambda a, b, lanes: named(_pick((a, b), lanes), "part"))
+        return [e.Cast(load.dtype, c) for c in columns] if load.dtype.is_bool else columns
+
+    turned = [(load, columns_of(load, rows)) for load, rows in loads]
+    stores = [_with_columns(store, turned, var, j) for j in range(count)]
     body = seq(*stores)
     return nested((LetStmt(name, value, body, store.span) for name, value in lets), body)
 
@@ -173,11 +199,13 @@ def _pick(vectors: tuple[e.PrimExpr, ...], lanes: Sequence[int]) -> e.Shuffle:
     return e.Shuffle(vectors, tuple(p.const(i, "int32") for i in lanes))
 
 
-def _with_column(
-    store: BufferStore, load: BufferLoad, column: e.PrimExpr, var: e.Var, j: int
+def _with_columns(
+    store: BufferStore, turned: Sequence[tuple[BufferLoad, list[Any]]], var: e.Var, j: int
 ) -> BufferStore:
-    """The store of one iteration, on a column in place of the load."""
-    value = rewrite(store.value, lambda n: column if n is load else None)
+    """The store of one iteration, on columns in place of the loads."""
+    value = rewrite(
+        store.value, lambda n: next((c[j] for load, c in turned if _is_same(n, load)), None)
+    )
     made = replace(store, value=value)
     return substitute(made, {var: p.const(j, var.dtype)})
 
