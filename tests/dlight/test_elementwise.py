@@ -232,6 +232,24 @@ def test_a_function_of_channels_that_fill_no_block_is_computed_in_the_blocks(cha
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("rows, columns", [(14, 14), (3, 9), (5, 40), (2, 33), (7, 7), (1, 12)])
+def test_sums_over_rows_and_columns_of_a_window_go_row_by_row(rows, columns):
+    """Relative positions, reshaped: each was looked up by a division (14 x 14, 824 us, now 50)."""
+    a, b = te.placeholder((37, rows), name="a"), te.placeholder((37, columns), name="b")
+    shape = (37, rows * columns)
+    y = te.compute(shape, lambda n, j: a[n, j // columns] + b[n, j % columns], name="y")
+    func = te.create_prim_func([a, b, y])
+    ex = mlc.compile(func, schedule="default")
+    given, found = (random(37, rows), random(37, columns)), np.full(shape, np.nan, np.float32)
+    ex(*given, found)
+    expected = (given[0][:, :, None] + given[1][:, None, :]).reshape(shape)
+    np.testing.assert_array_equal(found, expected)
+    cpu = "llvm -mcpu=x86-64-v4"
+    made = mlc.compile(func, cpu, schedule="default").kernels["main"].compiled
+    if 8 < columns <= 16:
+        assert "gather" not in made.assembly
+
+
 def test_a_function_of_each_element_is_computed_where_a_reshape_puts_it():
     """It has more axes there, but not more elements: nothing is computed twice."""
     x = te.placeholder((7, 48), name="x")

@@ -74,8 +74,8 @@ def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
         sch.vectorize(vector)
         spread(sch, loops[:-1] or [row], block.work)
         return
-    period = _period(block)
-    if lanes <= period < block.extents[-1]:
+    period = _period(block, lanes)
+    if period:
         again, row = sch.split(loops[-1], [None, period])
         inner, vector = _vector_loop(sch, row, lanes)
         sch.vectorize(vector)
@@ -173,14 +173,20 @@ def _turning(block: BlockInfo) -> list[Any]:
     return [n for n in found if any(v is last for v in walk(n))]
 
 
-def _period(block: BlockInfo) -> int:
+def _period(block: BlockInfo, lanes: int) -> int:
     """After how many places of the last axis what is read begins again, and again to its end; 0
-    where it does not, or not everywhere."""
+    where it does not, or not everywhere, or before a vector is full: more than half of one, where
+    something else stays as long.
+    """
     last, length = block.node.iter_vars[-1].var, block.extents[-1] or 0
     turning = _turning(block)
-    found = {as_int(n.b) if isinstance(n, e.FloorMod) and n.a is last else None for n in turning}
+    split = e.FloorMod | e.FloorDiv
+    found = {as_int(n.b) if isinstance(n, split) and n.a is last else None for n in turning}
     (period,) = found if len(found) == 1 else (None,)
-    return period if period and length % period == 0 else 0
+    kinds = {type(n) for n in turning}
+    least = lanes // 2 + 1 if e.FloorDiv in kinds else lanes
+    begins = e.FloorMod in kinds and period and length % period == 0
+    return period if begins and period and least <= period < length else 0
 
 
 class Parts(NamedTuple):
