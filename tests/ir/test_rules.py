@@ -106,8 +106,8 @@ def _declared() -> list[str]:
 
 
 def test_a_pass_lists_its_rules():
-    known = "astype strided_slice einsum broadcast_to concat permute_dims scatter_elements dropout "
-    known += "reshape neutral"
+    known = "astype resize strided_slice einsum broadcast_to concat permute_dims scatter_elements "
+    known += "dropout reshape neutral"
     assert [r.short for r in SimplifyOps().rules] == [*known.split(), "idempotent"]
 
 

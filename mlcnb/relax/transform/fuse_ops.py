@@ -14,6 +14,7 @@ functions on the same shapes) share one fused function.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 from mlcnb.core.node import replace, walk
@@ -106,11 +107,12 @@ class _Fuser:
             pattern = self.pattern(binding)
             seen = not isinstance(binding.var, rx.DataflowVar)
             node = Node(index, pattern, is_seen=seen, origin=binding.value)
+            again = self.read_again(binding) if pattern is OpPatternKind.INJECTIVE else set()
             for leaf in leaves(binding.value):
                 used = nodes.get(leaf)
                 if used is not None:
-                    again = pattern is OpPatternKind.INJECTIVE and self.reads_again(binding, leaf)
-                    use = OpPatternKind.OPAQUE if again else _use(pattern, leaf, binding.var)
+                    is_again = leaf in again
+                    use = OpPatternKind.OPAQUE if is_again else _use(pattern, leaf, binding.var)
                     used.users.append((node, use))
             nodes[binding.var] = node
         return list(nodes.values())
@@ -127,14 +129,15 @@ class _Fuser:
             return OpPatternKind.OPAQUE  # what has to be equal is checked where it is called
         return OpPatternKind(func.attrs.get("op_pattern", OpPatternKind.OPAQUE))
 
-    def reads_again(self, binding: rx.Binding, used: rx.Var) -> bool:
-        """Whether a function reads several elements of an argument for each of its own, as a resize
+    def read_again(self, binding: rx.Binding) -> set[Any]:
+        """The arguments of which a function reads several elements for each of its own, as a resize
         does: what makes these is then not done anew for each, in the order of the result.
         """
         call: Any = binding.value
-        func = callee_of(call, self.table.functions)
-        places = [n for n, x in enumerate(call.args[1].fields) if x is used]
-        return any(_loads(func, place) > 1 for place in places)
+        func: Any = callee_of(call, self.table.functions)
+        loads = Counter(n.buffer for n in walk(func.body) if type(n) is BufferLoad)
+        given = zip(func.params, call.args[1].fields, strict=False)
+        return {x for param, x in given if loads[func.buffer_map.get(param)] > 1}
 
     def fused(self, bindings: list[rx.Binding]) -> rx.Binding:
         """The call of the function that holds a group, bound to the group's last variable."""
@@ -144,12 +147,6 @@ class _Fuser:
         span = merge(*(b.value.span for b in bindings))
         call = rx.Call(name, tuple(outline.args), None, (), result.struct_info, span)
         return rx.VarBinding(result, call)
-
-
-def _loads(func: Any, place: int) -> int:
-    """How many loads of a parameter stand in a loop function."""
-    buffer = func.buffer_map.get(func.params[place])
-    return sum(type(n) is BufferLoad and n.buffer is buffer for n in walk(func.body))
 
 
 def _use(pattern: OpPatternKind, used: Any, user: rx.Var) -> OpPatternKind:

@@ -75,7 +75,7 @@ def box_over(
         width = of(side.extent, context).shifted(-1)
         ends = extremes(low, inner, context.bounds)
         end = extremes(low.plus(width), inner, context.bounds)
-        starts.append((_where_run_once(low, once, context), width.value))
+        starts.append((low, width.value))
         if ends is None or end is None:
             last = of(region.buffer.shape[axis]).shifted(-1)
             sides.append(Side([ZERO], [last]))
@@ -86,7 +86,8 @@ def box_over(
     exact = not ragged and contiguous(starts, run_over, context.bounds)
     told = {v for start, _ in starts for v in start.variables()}
     exact = exact and not any(_may_rest(x, context.bounds) for x in loops if x.loop_var not in told)
-    exact = _clip(sides, starts, predicate, context, inner, once) and exact
+    settled = [(_where_run_once(low, once, context), width) for low, width in starts]
+    exact = _clip(sides, settled, predicate, context, inner, once) and exact
     return Box(region.buffer, sides, exact)
 
 
